@@ -1,0 +1,1 @@
+"""What is run: experiment files, and the verbs of the command line."""

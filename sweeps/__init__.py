@@ -1,0 +1,1 @@
+"""Searching batch size and learning rate."""

@@ -1,0 +1,1 @@
+"""MLflow, both directions: a job's events become runs, runs become tables and reports."""

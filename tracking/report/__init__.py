@@ -1,0 +1,1 @@
+"""Tables become verdicts, plots, a page and a terminal summary."""

@@ -1,0 +1,1 @@
+"""One job: what runs, where it runs, and what it was given."""

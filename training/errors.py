@@ -1,0 +1,67 @@
+"""Every error that a person can cause or meet.
+
+TrainfareError
+├── InputError            the experiment, the data or the command line is wrong; nothing was started
+├── ServiceError          a service refused a call or lost something
+│   ├── JobExists         a job of this name exists: attach to it instead
+│   └── JobNotFound       no job of this name
+├── JobFailed             a job ended otherwise than Completed
+└── TrackingError         the tracking server does not answer
+
+The command line prints the message of any of these as one sentence and exits with `exit_code`; anything
+else is a fault of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TrainfareError(Exception):
+    """Base of all: its message is one sentence that a user can act on."""
+
+    exit_code = 1
+
+
+class InputError(TrainfareError):
+    """The experiment, the data or the command line is wrong; names the field or file, the value and the rule."""
+
+    exit_code = 2
+
+
+class ServiceError(TrainfareError):
+    """A service refused a call or lost something."""
+
+
+class JobExists(ServiceError):
+    """A job of this name exists already."""
+
+
+class JobNotFound(ServiceError):
+    """No job of this name exists."""
+
+
+class JobFailed(TrainfareError):
+    """A job ended otherwise than Completed.
+
+    `failure_class` is one of the classes of `training.events.FAILURE_CLASSES`; `log_tail` holds the last lines.
+    """
+
+    def __init__(self, job_name: str, failure_class: str, reason: str, log_location: str, log_tail: list[str]):
+        super().__init__(f"Job {job_name} ended with {failure_class}: {reason} (log: {log_location})")
+        self.job_name = job_name
+        self.failure_class = failure_class
+        self.reason = reason
+        self.log_location = log_location
+        self.log_tail = log_tail
+
+
+class TrackingError(TrainfareError):
+    """The tracking server does not answer, or refuses."""
+
+
+def nearest(value: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known spelling closest to `value`, or an empty string."""
+    matches = difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)
+    return f" Did you mean '{matches[0]}'?" if matches else ""

@@ -1,0 +1,58 @@
+"""The calls that the launcher knows, whatever stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Request = dict[str, Any]
+"""A `CreateTrainingJob` request, as boto3's `create_training_job(**request)` takes it."""
+
+Description = dict[str, Any]
+"""A `DescribeTrainingJob` response. Fields in use, spelt as SageMaker spells them: TrainingJobName,
+TrainingJobStatus (InProgress | Completed | Failed | Stopping | Stopped), SecondaryStatus,
+SecondaryStatusTransitions [{Status, StartTime, EndTime?, StatusMessage}], CreationTime, TrainingStartTime?,
+TrainingEndTime?, TrainingTimeInSeconds?, BillableTimeInSeconds?, FailureReason?, FinalMetricDataList,
+ModelArtifacts {S3ModelArtifacts}?, HyperParameters, ResourceConfig, StoppingCondition, Environment.
+Times are timezone-aware `datetime`s."""
+
+TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
+
+
+@dataclass(frozen=True)
+class LogPage:
+    """Log lines after a cursor."""
+
+    lines: Sequence[str]
+    """Whole lines, without their line ends; a line still being written is left for the next page."""
+    cursor: str
+    """Opaque; pass it back to read on. Reading again from an older cursor gives the same lines again."""
+
+
+class Service(Protocol):
+    """A place where jobs run. Every call may be made from any process on any day."""
+
+    name: str
+    """`local` or `sagemaker`."""
+
+    def create(self, request: Request) -> None:
+        """Start the job. Raises `JobExists` when the name is taken, and then changes nothing."""
+
+    def describe(self, job_name: str) -> Description:
+        """Return the job's state now. Raises `JobNotFound`."""
+
+    def stop(self, job_name: str) -> None:
+        """Ask the job to stop: SIGTERM, 120 s of grace, SIGKILL. Does nothing to a job that has ended."""
+
+    def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
+        """Return the log lines after `cursor`, or from the start."""
+
+    def log_location(self, job_name: str) -> str:
+        """Return where a person finds the log: a path or a console address."""
+
+    def jobs(self, *, running_only: bool = False) -> list[Description]:
+        """Return the jobs, newest first."""
+
+    def fetch_output(self, job_name: str, filename: str) -> bytes | None:
+        """Return a file that the job wrote to its output data folder, or None when there is none."""
