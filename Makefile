@@ -1,0 +1,65 @@
+# What people run is what .ci/run runs.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.installed-runtime
+DEV := $(VENV)/.installed-dev
+EXPERIMENT ?= demo
+
+export HF_HUB_DISABLE_TELEMETRY ?= 1
+export MLFLOW_DISABLE_TELEMETRY ?= true
+
+.PHONY: setup compare ui test test-slow check format bench lock clean
+
+setup: $(RUNTIME)
+
+compare: $(RUNTIME)
+	$(BIN)/mlflow run . -e compare --experiment-name $(EXPERIMENT) --env-manager local -P experiment=$(EXPERIMENT)
+
+ui: $(RUNTIME)
+	$(BIN)/mlflow ui --backend-store-uri sqlite:///mlflow.db
+
+test: $(DEV)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(DEV)
+	$(BIN)/python -m pytest -m slow
+
+check: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_layout.py
+
+format: $(DEV)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trainfare needs Python 3.11 or later; PYTHON=... names another one")'
+	$(PYTHON) -m venv $(VENV)
+
+# Each lock is complete, so pip has nothing to resolve.
+$(RUNTIME): requirements.lock | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	@touch $@
+
+$(DEV): requirements-dev.lock $(RUNTIME)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-dev.lock
+	@touch $@
+
+# Resolve pyproject.toml anew, in an environment of its own.
+lock:
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet $$($(PYTHON) -c 'import tomllib; print(*("\"%s\"" % d for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]))' | tr -d '"')
+	.venv-lock/bin/python -m pip freeze | sed 's/+cpu$$//' > requirements.lock
+	.venv-lock/bin/python -m pip install --quiet -c requirements.lock $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])')
+	.venv-lock/bin/python -m pip freeze | sed 's/+cpu$$//' | grep -vxFf requirements.lock > requirements-dev.lock
+	rm -rf .venv-lock
+
+clean:
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

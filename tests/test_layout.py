@@ -1,0 +1,106 @@
+"""The shape of the house: imports go one way, our packages are the ones imported, the job keeps to Python 3.8."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("experiments", "sweeps", "tracking", "training")
+"""Each may import those to its right."""
+HEAVY = {"torch", "transformers", "mlflow", "boto3", "datasets", "pandas", "matplotlib", "sagemaker", "optuna"}
+
+
+def modules(package: str) -> Iterator[Path]:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        yield path
+
+
+def imported(path: Path, *, top_level_only: bool = False) -> set[str]:
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if top_level_only else list(ast.walk(tree))
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return names
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_go_one_way(package: str) -> None:
+    above = set(PACKAGES[: PACKAGES.index(package)]) | {"tests", "benchmarks"}
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(package)
+        for name in imported(path)
+        if name.split(".")[0] in above
+    ]
+    assert wrong == []
+
+
+def test_the_job_stands_alone() -> None:
+    job = ROOT / "training" / "job"
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in job.rglob("*.py")
+        for name in imported(path)
+        if name.split(".")[0] in {*PACKAGES, "benchmarks", "tests", "mlflow", "boto3", "pydantic"}
+    ]
+    assert wrong == []
+
+
+def test_job_files_shadow_nothing_they_import() -> None:
+    job = ROOT / "training" / "job"
+    files = {path.stem for path in job.glob("*.py")} | {path.name for path in job.iterdir() if path.is_dir()}
+    third_party = {"torch", "transformers", "accelerate", "tokenizers", "evaluate", "pyarrow", "numpy", "metrics"}
+    taken = files & (set(sys.stdlib_module_names) | HEAVY | third_party)
+    assert taken == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "training" / "job").rglob("*.py")), ids=lambda p: p.name)
+def test_the_job_is_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 8))
+
+
+def test_only_tracking_imports_mlflow_and_only_aws_imports_boto3() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for package in PACKAGES
+        for path in modules(package)
+        for name in imported(path)
+        if (name.split(".")[0] == "mlflow" and package != "tracking")
+        or (name.split(".")[0] in {"boto3", "botocore"} and path.name != "aws.py")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_our_packages_are_the_ones_imported(package: str) -> None:
+    found = Path(str(importlib.import_module(package).__file__)).resolve()
+    assert found.is_relative_to(ROOT), (
+        f"`import {package}` finds {found}, not {ROOT / package}: another installed package has this name and shadows "
+        "ours; run from the project's root and uninstall it"
+    )
+
+
+def test_files_stay_small() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for top in (*PACKAGES, "tests", "benchmarks")
+        for path in modules(top)
+        if (lines := path.read_text().count("\n")) > 300
+    }
+    assert long == {}
+
+
+def test_the_command_line_starts_light() -> None:
+    """What `python -m experiments --help` imports holds no heavy library at its top level."""
+    heavy = imported(ROOT / "experiments" / "__main__.py", top_level_only=True) & HEAVY
+    assert heavy == set()

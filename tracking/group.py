@@ -1,0 +1,124 @@
+"""The parent run: what one command trains stands under it, and the same command again finds what it left open.
+
+A group is open until its last job has ended. A launcher that was killed leaves its group open, so the same command
+takes it up: jobs that run are attached to, jobs that ended are kept, and only what is missing is started.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mlflow.entities import Experiment, Run
+from mlflow.entities import RunStatus as Status
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+
+from tracking.store import Store
+
+
+@dataclass(frozen=True)
+class Group:
+    """An open parent run."""
+
+    id: str
+    """Names the group on every run and in every job's name; survives the launcher that opened it."""
+    run_id: str
+    """The parent run."""
+    experiment_id: str
+    """MLflow experiment of the parent run and of its children."""
+    continued: bool
+    """True when an earlier launcher opened it and did not end it."""
+
+
+def open_group(store: Store, *, experiment_name: str, verb: str, key: str) -> Group:
+    """Return the open group of `key`, or a new one.
+
+    The parent run is the one that `mlflow run` opened (MLFLOW_RUN_ID), else the open group's own, else a new one in the
+    MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
+    """
+    experiment_id = _experiment_id(store, experiment_name)
+    open_runs = _open_runs(store, experiment_id, key)
+    group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
+    run_id = _parent_run_id(store, experiment_id, open_runs, f"{verb} {experiment_name}")
+    tags = {
+        "platform.kind": "group",
+        "platform.group": group_id,
+        "platform.group_key": key,
+        "platform.group_state": "open",
+        "platform.experiment": experiment_name,
+        "platform.verb": verb,
+        MLFLOW_RUN_NAME: f"{verb} {experiment_name}",
+    }
+    for name, value in tags.items():
+        store.call(store.client.set_tag, run_id, name, value)
+    for run in open_runs:
+        if run.info.run_id != run_id:
+            _hand_over(store, run, run_id)
+    return Group(group_id, run_id, experiment_id, continued=bool(open_runs))
+
+
+def close_group(store: Store, group: Group, status: str) -> None:
+    """End the parent run with `status` (FINISHED, FAILED or KILLED); the group is then complete."""
+    store.call(store.client.set_tag, group.run_id, "platform.group_state", "closed")
+    store.call(store.client.set_terminated, group.run_id, status)
+
+
+def child_runs(store: Store, group: Group) -> dict[str, Run]:
+    """Return the group's job runs by job name, and put those of an earlier parent under this one."""
+    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
+    runs = {run.data.tags["platform.job_name"]: run for run in _search(store, group.experiment_id, query)}
+    for run in runs.values():
+        if run.data.tags.get(MLFLOW_PARENT_RUN_ID) != group.run_id:
+            store.call(store.client.set_tag, run.info.run_id, MLFLOW_PARENT_RUN_ID, group.run_id)
+    return runs
+
+
+def _experiment_id(store: Store, name: str) -> str:
+    if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return given
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
+    found: Experiment | None = store.call(store.client.get_experiment_by_name, name)
+    return str(found.experiment_id) if found else str(store.call(store.client.create_experiment, name))
+
+
+def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
+    query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.group_state\" = 'open'"
+    return _search(store, experiment_id, query)
+
+
+def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
+    found: list[Run] = []
+    token: str | None = None
+    while True:
+        page = store.call(
+            store.client.search_runs, [experiment_id], query, order_by=["attributes.start_time DESC"], page_token=token
+        )
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
+def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], name: str) -> str:
+    if given := os.environ.get("MLFLOW_RUN_ID"):
+        return given
+    if open_runs:
+        run_id = str(open_runs[0].info.run_id)
+        store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
+        return run_id
+    return str(store.call(store.client.create_run, experiment_id, run_name=name).info.run_id)
+
+
+def _hand_over(store: Store, run: Run, heir_run_id: str) -> None:
+    store.call(store.client.set_tag, run.info.run_id, "platform.group_state", "continued")
+    note = f"The launcher of this run died; run `{heir_run_id}` took up its jobs."
+    store.call(store.client.set_tag, run.info.run_id, MLFLOW_RUN_NOTE, note)
+    if not Status.is_terminated(Status.from_string(run.info.status)):
+        store.call(store.client.set_terminated, run.info.run_id, "KILLED")
+
+
+def _new_id(experiment_name: str) -> str:
+    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in experiment_name).strip("-").lower()[:24]
+    return f"{stem or 'experiment'}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"

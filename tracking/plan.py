@@ -1,0 +1,45 @@
+"""What a launcher is asked to run and track."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from training.jobspec import JobSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """The data of a job, as MLflow's data set view shows it."""
+
+    name: str
+    """Telling name, such as a file's or a Hub data set's."""
+    source: str
+    """Where it is: a URI, a path or a description."""
+    digest: str
+    """Hash of its content; MLflow keeps 36 characters."""
+    rows: Mapping[str, int]
+    """Rows by split."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedJob:
+    """One job of a group, and what its run says about it."""
+
+    spec: JobSpec
+    arm: str
+    """Label of the setting it belongs to, such as `inductor`."""
+    repeat: int
+    """0, 1, 2 ... within its arm."""
+    is_baseline: bool
+    """True for jobs of the arm that the others are compared with."""
+    experiment_yaml: str
+    """The experiment as resolved for this job."""
+    data: DataSource
+    data_key: str
+    """Key of the staged data: jobs of one key saw the same tokens."""
+
+    @property
+    def run_name(self) -> str:
+        """Telling name of the job's run."""
+        return f"{self.arm} #{self.repeat}"

@@ -1,0 +1,102 @@
+"""Events and descriptions become MLflow points: pure, and the same points each time the same log is read.
+
+Points carry the job's own clock, so reading a log again yields identical points, which MLflow stores once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from mlflow.entities import Metric, Param
+
+from training.events import Event
+from training.services.protocol import Description
+
+_QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
+_DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})
+
+
+def metric_points(event: Event) -> list[Metric]:
+    """Return the points of a `metric` event: its values, the epoch, and the samples seen, all at its step."""
+    step, at_ms = int(event.fields["step"]), _milliseconds(event.time)
+    values = {
+        **event.fields.get("values", {}),
+        "epoch": event.fields.get("epoch"),
+        "samples": event.fields.get("samples"),
+    }
+    return [Metric(name, float(value), at_ms, step) for name, value in values.items() if _is_number(value)]
+
+
+def final_points(values: Mapping[str, Any], at_seconds: float, step: int) -> list[Metric]:
+    """Return one point for each number of `values`, at the given second and step."""
+    return [Metric(name, float(v), _milliseconds(at_seconds), step) for name, v in values.items() if _is_number(v)]
+
+
+def hyperparameters(event: Event) -> list[Param]:
+    """Return the `hp.*` and `job.*` parameters that a `start` event tells."""
+    effective = {f"hp.{name}": value for name, value in event.fields.get("hyperparameters", {}).items()}
+    model = {f"job.model_{name}": value for name, value in event.fields.get("model", {}).items()}
+    told = {**effective, **model, "job.threads": event.fields.get("threads")}
+    return [Param(name, _text(value)) for name, value in told.items() if value is not None]
+
+
+def phase_totals(events: Iterable[Event]) -> dict[str, float]:
+    """Return `time/<phase>_seconds` summed over `phase` events: what is known of a job without a result."""
+    totals: dict[str, float] = {}
+    for event in events:
+        if event.kind == "phase" and _is_number(event.fields.get("seconds")):
+            name = f"time/{event.fields['phase']}_seconds"
+            totals[name] = totals.get(name, 0.0) + float(event.fields["seconds"])
+    return totals
+
+
+def cost_metrics(description: Description) -> dict[str, float]:
+    """Return `cost/*` and the service's own phases of an ended job.
+
+    `cost/billable_seconds` means what SageMaker's BillableTimeInSeconds means: wall clock from the start of downloading
+    to the end of uploading, per instance, provisioning excluded; times the instances for what is paid.
+    """
+    billable = description.get("BillableSecondsExact", description.get("BillableTimeInSeconds"))
+    metrics: dict[str, float] = {}
+    if billable is not None:
+        instances = description.get("ResourceConfig", {}).get("InstanceCount", 1)
+        metrics["cost/billable_seconds"] = float(billable)
+        metrics["cost/billable_instance_seconds"] = float(billable) * instances
+    if description.get("TrainingTimeInSeconds") is not None:
+        metrics["cost/training_seconds"] = float(description["TrainingTimeInSeconds"])
+    metrics.update(_transition_seconds(description.get("SecondaryStatusTransitions", [])))
+    return metrics
+
+
+def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[str, float]:
+    """Return samples over billable seconds, where both are known."""
+    if not samples or not billable_seconds:
+        return {}
+    return {"throughput/end_to_end_samples_per_second": samples / billable_seconds}
+
+
+def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    groups = {"time/queue_seconds": _QUEUE_STATUSES, "time/download_seconds": _DOWNLOAD_STATUSES}
+    groups["time/upload_seconds"] = frozenset({"Uploading"})
+    totals: dict[str, float] = {}
+    for transition in transitions:
+        start, end = transition.get("StartTime"), transition.get("EndTime")
+        for name, statuses in groups.items():
+            if transition.get("Status") in statuses and isinstance(start, datetime) and isinstance(end, datetime):
+                totals[name] = totals.get(name, 0.0) + (end - start).total_seconds()
+    return totals
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _milliseconds(seconds: float) -> int:
+    return math.floor(seconds * 1000)
+
+
+def _text(value: Any) -> str:
+    return str(value)[:6000]

@@ -1,0 +1,163 @@
+"""One job's run: everything that the job says becomes MLflow, while it runs and afterwards, as often as it is read.
+
+The recorder never asks the job for anything and the job never waits for it. Reading a job's log again, after a
+launcher died or a server was away, adds what is missing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+
+from tracking import points
+from tracking.describe import environment, job_note
+from tracking.group import Group
+from tracking.plan import DataSource, PlannedJob
+from tracking.store import Store
+from training.events import Event
+from training.services.protocol import Description
+
+_BATCH_METRICS = 1000
+_BATCH_PARAMS = 100
+"""MLflow's own limits of one `log_batch`."""
+
+
+class Recorder:
+    """Writes one job to one run."""
+
+    def __init__(self, store: Store, run_id: str, planned: PlannedJob) -> None:
+        self._store, self.run_id, self._planned = store, run_id, planned
+        self.events: list[Event] = []
+        self.lines: list[str] = []
+
+    def open(self, request: dict[str, Any]) -> None:
+        """Write what is known before the job says anything."""
+        spec = self._planned.spec
+        told = {"instance_type": spec.instance_type, "instance_count": spec.instance_count, "devices": spec.devices}
+        params = {f"job.{name}": value for name, value in told.items()}
+        self._log_batch(params=[Param(name, str(value)) for name, value in params.items()])
+        self._log_text(self._planned.experiment_yaml, "experiment.yaml")
+        self._log_json(request, "request.json")
+        self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
+
+    def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
+        """Write what the job said since the last call."""
+        self.lines += lines
+        self.events += events
+        metrics = [point for event in events if event.kind == "metric" for point in points.metric_points(event)]
+        self._log_batch(metrics=[*metrics, *system])
+        for event in events:
+            if event.kind == "start":
+                self._on_start(event)
+
+    def finish(self, description: Description, failure: tuple[str, str] | None, log_location: str) -> None:
+        """Write the result, the cost and the artifacts, and end the run.
+
+        `failure` is (class, reason) of a job that did not complete. The run ends FINISHED, FAILED, or KILLED for a job
+        that somebody stopped.
+        """
+        result = self._last("result")
+        ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
+        finals = {**points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
+        cost = points.cost_metrics(description)
+        samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
+        finals |= {**cost, **points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
+        step = int(result.fields.get("steps", 0)) if result else 0
+        self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step))
+        self._tag(_final_tags(description, result, failure))
+        self._log_artifacts(description, result)
+        note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
+        self._tag({MLFLOW_RUN_NOTE: note})
+        status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
+        self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
+
+    def _on_start(self, event: Event) -> None:
+        self._log_batch(params=points.hyperparameters(event))
+        device = event.fields.get("device", {})
+        self._tag({"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"})
+        self._log_json(
+            {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
+            "environment.json",
+        )
+
+    def _log_artifacts(self, description: Description, result: Event | None) -> None:
+        self._log_json(description, "description.json")
+        self._log_text(
+            "".join(json.dumps(_event_json(e), ensure_ascii=False) + "\n" for e in self.events), "events.jsonl"
+        )
+        self._log_text("\n".join(self.lines) + "\n", "log.txt")
+        for name, rows in (result.fields.get("tables", {}) if result else {}).items():
+            self._log_json(rows, f"tables/{name}")
+
+    def _last(self, kind: str) -> Event | None:
+        return next((event for event in reversed(self.events) if event.kind == kind), None)
+
+    def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
+        client = self._store.client
+        for at in range(0, len(metrics), _BATCH_METRICS):
+            self._store.call(client.log_batch, self.run_id, metrics=metrics[at : at + _BATCH_METRICS])
+        for at in range(0, len(params), _BATCH_PARAMS):
+            self._store.call(client.log_batch, self.run_id, params=params[at : at + _BATCH_PARAMS])
+
+    def _tag(self, tags: dict[str, str]) -> None:
+        for name, value in tags.items():
+            self._store.call(self._store.client.set_tag, self.run_id, name, value)
+
+    def _log_text(self, text: str, path: str) -> None:
+        self._store.call(self._store.client.log_text, self.run_id, text, path)
+
+    def _log_json(self, value: Any, path: str) -> None:
+        self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
+
+
+def open_run(store: Store, group: Group, planned: PlannedJob) -> str:
+    """Create the job's run under its group and return its id."""
+    spec = planned.spec
+    tags = {
+        MLFLOW_PARENT_RUN_ID: group.run_id,
+        MLFLOW_RUN_NAME: planned.run_name,
+        "platform.kind": "job",
+        "platform.group": group.id,
+        "platform.arm": planned.arm,
+        "platform.baseline": "true" if planned.is_baseline else "false",
+        "platform.repeat": str(planned.repeat),
+        "platform.job_name": spec.name,
+        "platform.compiler": spec.compiler,
+        "platform.service": "local" if spec.instance_type == "local" else "sagemaker",
+        "platform.instance_type": spec.instance_type,
+        "platform.image": spec.image,
+        "platform.data_key": planned.data_key,
+    }
+    return str(store.call(store.client.create_run, group.experiment_id, tags=tags).info.run_id)
+
+
+def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
+    tags = {"platform.status": str(description["SecondaryStatus"])}
+    if started := description.get("TrainingStartTime"):
+        tags["platform.training_start_time"] = repr(started.timestamp())
+    if result:
+        tags["platform.cache_state"] = str(result.fields.get("cache_state", "off"))
+    if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
+        tags["platform.model_uri"] = str(model)
+    if failure:
+        tags["platform.failure_class"], tags["platform.failure_message"] = failure[0], failure[1][:5000]
+    return tags
+
+
+def _event_json(event: Event) -> dict[str, Any]:
+    return {"event": event.kind, "seq": event.seq, "time": event.time, **event.fields}
+
+
+def _dataset_input(data: DataSource) -> DatasetInput:
+    dataset = Dataset(
+        name=data.name[:500],
+        digest=data.digest[:36],
+        source_type="trainfare",
+        source=json.dumps({"uri": data.source}, ensure_ascii=False),
+        profile=json.dumps(dict(data.rows)),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])

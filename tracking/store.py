@@ -1,0 +1,111 @@
+"""A patient MLflow client: a tracking server that stops answering delays what is logged and loses nothing.
+
+The job's log is the durable copy, so waiting here is always safe: nothing is dropped, and what follows stays in order.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from training.errors import TrackingError
+
+# mlflow's own retries are silent and last minutes; ours are said. Read by mlflow at each request.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
+
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException, RestException
+
+Result = TypeVar("Result")
+
+_FINAL_CODES = frozenset(
+    {
+        "INVALID_PARAMETER_VALUE",
+        "RESOURCE_DOES_NOT_EXIST",
+        "RESOURCE_ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "UNAUTHENTICATED",
+        "BAD_REQUEST",
+        "ENDPOINT_NOT_FOUND",
+        "FEATURE_DISABLED",
+    }
+)
+"""Answers that another try would not change."""
+
+
+class Store:
+    """Calls on an MLflow tracking server, each repeated until it is answered or patience ends."""
+
+    def __init__(
+        self,
+        client: MlflowClient,
+        *,
+        patience_seconds: float = 3600.0,
+        say: Callable[[str], None] = print,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.client = client
+        self._patience_seconds = patience_seconds
+        self._say, self._sleep, self._clock = say, sleep, clock
+
+    @property
+    def uri(self) -> str:
+        """Address of the tracking server."""
+        return str(self.client.tracking_uri)
+
+    def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """Return `method(*args, **kwargs)`, trying again while the server does not answer.
+
+        Every call made through here can be repeated without harm: MLflow keys a metric point by name, step, time and
+        value, so a point that arrived before the answer was lost is not stored twice.
+
+        Raises `TrackingError` when the server refuses, or has not answered for `patience_seconds`.
+        """
+        started = self._clock()
+        pause_seconds = 0.25
+        while True:
+            try:
+                answer = method(*args, **kwargs)
+            except (MlflowException, OSError) as error:
+                waited_seconds = self._clock() - started
+                if _is_final(error):
+                    raise TrackingError(f"The tracking server {self.uri} refused: {_first_line(error)}") from error
+                if waited_seconds >= self._patience_seconds:
+                    raise TrackingError(
+                        f"The tracking server {self.uri} has not answered for {waited_seconds:.0f} s: "
+                        f"{_first_line(error)}"
+                    ) from error
+                if pause_seconds >= 1:
+                    self._say(f"The tracking server has not answered for {waited_seconds:.0f} s; nothing is lost.")
+                self._sleep(min(pause_seconds, max(0.0, self._patience_seconds - waited_seconds)))
+                pause_seconds = min(2 * pause_seconds, 15.0)
+            else:
+                return answer
+
+
+def open_store(uri: str | None = None, *, say: Callable[[str], None] = print) -> Store:
+    """Return a store for `uri`, or for the environment's tracking server, after one answered call.
+
+    Raises `TrackingError` within seconds when it does not answer: this is asked before anything is paid for.
+    """
+    try:
+        client = MlflowClient(tracking_uri=uri)
+        Store(client, patience_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
+    except (TrackingError, MlflowException, OSError) as error:
+        raise TrackingError(f"{_first_line(error).rstrip('.')}. Nothing was started.") from error
+    return Store(client, say=say)
+
+
+def _is_final(error: Exception) -> bool:
+    if isinstance(error, RestException):
+        return error.error_code in _FINAL_CODES
+    # The SQL stores raise the plain class, with INTERNAL_ERROR or TEMPORARILY_UNAVAILABLE for a locked database.
+    return isinstance(error, MlflowException) and error.error_code in _FINAL_CODES
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,67 @@
+"""System metrics of this machine under MLflow's own `system/*` names, sampled beside a job that runs here.
+
+MLflow's monitor thread ends at the first call that the server does not answer; this one only samples, and the
+recorder carries the points with everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from mlflow.entities import Metric
+from mlflow.system_metrics.metrics.base_metrics_monitor import BaseMetricsMonitor
+from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
+from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
+from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
+
+
+class SystemSampler:
+    """Samples in a thread from construction to `close`; `drain` hands out the points since the last call."""
+
+    def __init__(self, interval_seconds: float | None = None) -> None:
+        self._interval_seconds = interval_seconds or float(os.environ.get("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", 5))
+        self._monitors = _monitors()
+        self._points: list[Metric] = []
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="system-metrics", daemon=True)
+        self._thread.start()
+
+    def drain(self) -> list[Metric]:
+        """Return the points sampled since the last call."""
+        with self._lock:
+            points, self._points = self._points, []
+        return points
+
+    def close(self) -> None:
+        """Stop sampling."""
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        started = time.monotonic()
+        while not self._closed.wait(self._interval_seconds):
+            self._sample(step=round(time.monotonic() - started))
+
+    def _sample(self, step: int) -> None:
+        now_ms = int(time.time() * 1000)
+        for monitor in self._monitors:
+            monitor.collect_metrics()
+            points = [
+                Metric(f"system/{name}", value, now_ms, step) for name, value in monitor.aggregate_metrics().items()
+            ]
+            monitor.clear_metrics()
+            with self._lock:
+                self._points += points
+
+
+def _monitors() -> list[BaseMetricsMonitor]:
+    monitors: list[BaseMetricsMonitor] = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
+    try:
+        monitors.append(GPUMonitor())
+    except Exception:  # pynvml is absent, or there is no GPU: mlflow raises several kinds
+        return monitors
+    return monitors
