@@ -1,0 +1,84 @@
+"""How the optimiser's settings follow from the batch size: pure rules, each with its source and its caveat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+ScalingRule = Literal["linear", "sqrt", "sqrt_adam", "none"]
+SCALING_RULES: tuple[str, ...] = get_args(ScalingRule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimiser:
+    """AdamW's settings that a change of batch size can touch."""
+
+    learning_rate: float
+    """Peak learning rate, per step."""
+    adam_beta1: float
+    """Decay of the first moment, in [0, 1), per step."""
+    adam_beta2: float
+    """Decay of the second moment, in [0, 1), per step."""
+    adam_epsilon: float
+    """Added to the root of the second moment, in units of the gradient."""
+
+
+def linear(base: Optimiser, factor: float) -> Optimiser:
+    """Scale the learning rate with the batch.
+
+    Source: Goyal et al. 2017, "Accurate, Large Minibatch SGD", arXiv:1706.02677, section 2.1. Caveat: argued for
+    SGD, with warm-up, and up to a batch beyond which it fails; for Adam it overshoots at large factors.
+    """
+    return replace(base, learning_rate=base.learning_rate * factor)
+
+
+def sqrt(base: Optimiser, factor: float) -> Optimiser:
+    """Scale the learning rate with the square root of the batch, and leave the rest.
+
+    Source: Krizhevsky 2014, "One weird trick", arXiv:1404.5997, section 5 (keeps the variance of a step's gradient
+    noise). Caveat: half of the rule for Adam; the memory of the moments, counted in samples, grows with the batch.
+    """
+    return replace(base, learning_rate=base.learning_rate * math.sqrt(factor))
+
+
+def sqrt_adam(base: Optimiser, factor: float) -> Optimiser:
+    """Scale all of Adam's settings: learning rate by sqrt(k), 1 - beta by k, epsilon by 1 / sqrt(k).
+
+    Source: Malladi et al. 2022, "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms", arXiv:2205.10287,
+    definition 5.2. Caveat: holds while gradient noise outweighs the gradient and k (1 - beta) stays well below 1;
+    a beta that the rule would push below 0 is held at 0, where the rule no longer promises anything.
+    """
+    return Optimiser(
+        learning_rate=base.learning_rate * math.sqrt(factor),
+        adam_beta1=_scaled_beta(base.adam_beta1, factor),
+        adam_beta2=_scaled_beta(base.adam_beta2, factor),
+        adam_epsilon=base.adam_epsilon / math.sqrt(factor),
+    )
+
+
+def none(base: Optimiser, factor: float) -> Optimiser:
+    """Leave everything as it is. Caveat: a larger batch then learns less from the same number of samples."""
+    return base
+
+
+def _scaled_beta(beta: float, factor: float) -> float:
+    """Return 1 - factor (1 - beta), held inside [0, 1)."""
+    largest_below_one = math.nextafter(1.0, 0.0)
+    return min(max(1.0 - factor * (1.0 - beta), 0.0), largest_below_one)
+
+
+_RULES: dict[str, Callable[[Optimiser, float], Optimiser]] = {
+    "linear": linear,
+    "sqrt": sqrt,
+    "sqrt_adam": sqrt_adam,
+    "none": none,
+}
+
+
+def scale(rule: ScalingRule, base: Optimiser, *, base_batch_size: int, global_batch_size: int) -> Optimiser:
+    """Return the settings for `global_batch_size`, given settings that suit `base_batch_size` (both in samples)."""
+    if base_batch_size < 1 or global_batch_size < 1:
+        raise ValueError(f"batch sizes must be at least 1, not {base_batch_size} and {global_batch_size}")
+    return _RULES[rule](base, global_batch_size / base_batch_size)

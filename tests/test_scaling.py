@@ -1,0 +1,64 @@
+"""The scaling rules, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeps.scaling import SCALING_RULES, Optimiser, scale
+
+BASE = Optimiser(learning_rate=3e-5, adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8)
+
+
+def test_linear_is_the_reference_workloads_rule() -> None:
+    # 3e-5 / 32 * 52, the compiled arm of the SQuAD workload.
+    scaled = scale("linear", BASE, base_batch_size=32, global_batch_size=52)
+    assert scaled.learning_rate == pytest.approx(4.875e-5)
+    assert (scaled.adam_beta1, scaled.adam_beta2, scaled.adam_epsilon) == (0.9, 0.999, 1e-8)
+
+
+def test_sqrt_doubles_the_rate_at_four_times_the_batch() -> None:
+    scaled = scale("sqrt", BASE, base_batch_size=32, global_batch_size=128)
+    assert scaled.learning_rate == pytest.approx(6e-5)
+    assert scaled.adam_beta2 == 0.999
+
+
+def test_sqrt_adam_moves_betas_and_epsilon_too() -> None:
+    # k = 4: 1 - 4 * 0.1 = 0.6; 1 - 4 * 0.001 = 0.996; 1e-8 / 2.
+    scaled = scale("sqrt_adam", BASE, base_batch_size=32, global_batch_size=128)
+    assert scaled.learning_rate == pytest.approx(6e-5)
+    assert scaled.adam_beta1 == pytest.approx(0.6)
+    assert scaled.adam_beta2 == pytest.approx(0.996)
+    assert scaled.adam_epsilon == pytest.approx(5e-9)
+
+
+def test_sqrt_adam_holds_a_beta_at_zero() -> None:
+    # k = 16: 1 - 16 * 0.1 = -0.6, held at 0; 1 - 16 * 0.001 = 0.984.
+    scaled = scale("sqrt_adam", BASE, base_batch_size=8, global_batch_size=128)
+    assert scaled.adam_beta1 == 0.0
+    assert scaled.adam_beta2 == pytest.approx(0.984)
+
+
+def test_none_changes_nothing() -> None:
+    assert scale("none", BASE, base_batch_size=1, global_batch_size=4096) == BASE
+
+
+def test_a_batch_below_one_is_our_own_mistake() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        scale("linear", BASE, base_batch_size=0, global_batch_size=8)
+
+
+@given(st.sampled_from(SCALING_RULES), st.integers(1, 10**6))
+def test_the_base_batch_is_a_fixed_point(rule: str, batch_size: int) -> None:
+    scaled = scale(rule, BASE, base_batch_size=batch_size, global_batch_size=batch_size)  # type: ignore[arg-type]
+    assert scaled.learning_rate == BASE.learning_rate
+    assert scaled.adam_beta1 == pytest.approx(BASE.adam_beta1)
+
+
+@given(st.sampled_from(SCALING_RULES), st.integers(1, 10**6), st.integers(1, 10**6))
+def test_betas_stay_in_their_range(rule: str, base_batch: int, batch: int) -> None:
+    scaled = scale(rule, BASE, base_batch_size=base_batch, global_batch_size=batch)  # type: ignore[arg-type]
+    assert 0.0 <= scaled.adam_beta1 < 1.0
+    assert 0.0 <= scaled.adam_beta2 < 1.0
+    assert scaled.adam_epsilon > 0.0

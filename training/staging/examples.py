@@ -1,0 +1,114 @@
+"""Rows, checked: a text that says something and a label of one kind in every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from training.errors import InputError
+from training.staging.readers import Row
+from training.staging.request import Columns
+
+Label = str | int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """Labelled texts, one list a column, all of the same length."""
+
+    source: str
+    """File or Hub split they come from, for error messages."""
+    unit: str
+    """What `numbers` counts in the source: `line` or `row`."""
+    numbers: list[int] = field(default_factory=list)
+    """Where each row stands in the source, from 1."""
+    texts: list[str] = field(default_factory=list)
+    """First or only text of each row."""
+    pairs: list[str] | None = None
+    """Second text of each row; None where rows have one."""
+    labels: list[Label] = field(default_factory=list)
+    """Label of each row as the data spells it."""
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def place(self, index: int) -> str:
+        """Return where row `index` (from 0) stands, as messages say it."""
+        return f"{self.source} {self.unit} {self.numbers[index]}"
+
+    def select(self, indices: Iterable[int]) -> Examples:
+        """Return the rows at `indices`, in that order."""
+        chosen = list(indices)
+        return Examples(
+            source=self.source,
+            unit=self.unit,
+            numbers=[self.numbers[at] for at in chosen],
+            texts=[self.texts[at] for at in chosen],
+            pairs=None if self.pairs is None else [self.pairs[at] for at in chosen],
+            labels=[self.labels[at] for at in chosen],
+        )
+
+
+def wanted_columns(columns: Columns) -> list[str]:
+    """Return the columns to read: text, label, and the second text where there is one."""
+    return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
+
+
+def collect(rows: Iterable[Row], *, source: str, unit: str, columns: Columns, limit: int | None) -> Examples:
+    """Check the first `limit` rows, or all, and return them."""
+    examples = Examples(source=source, unit=unit, pairs=[] if columns.text_pair else None)
+    for number, values in islice(rows, limit):
+        place = f"{source} {unit} {number}"
+        examples.numbers.append(number)
+        examples.texts.append(_text(place, columns.text, values[0]))
+        examples.labels.append(_label(place, columns.label, values[1]))
+        if examples.pairs is not None:
+            examples.pairs.append(_text(place, str(columns.text_pair), values[2]))
+    if not examples.texts:
+        raise InputError(f"{source} has no rows")
+    return examples
+
+
+def _text(place: str, column: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{place}: column {column!r} must be text, not {shown(value)}")
+    if not value.strip():
+        raise InputError(f"{place}: column {column!r} is empty")
+    if not _is_clean(value):
+        raise InputError(f"{place}: column {column!r} holds a NUL or half a surrogate pair, which is no text")
+    return value
+
+
+def _is_clean(text: str) -> bool:
+    """Tell whether text can be written as UTF-8; JSON escapes can spell what cannot."""
+    if "\0" in text:
+        return False
+    try:
+        text.isascii() or text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _label(place: str, column: str, value: Any) -> Label:
+    """Return a label without the blanks around it; words and whole numbers from 0 up are labels."""
+    if isinstance(value, str):
+        return _text(place, column, value).strip()
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"{place}: label {shown(value)} must be a word or a whole number from 0 up")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return a value for an error message, shortened."""
+    if value is None:
+        return "nothing (null)"
+    # An integer of thousands of digits cannot be turned into text at all.
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    if isinstance(value, (list, tuple, dict, set)):
+        return f"a {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,112 @@
+"""What is to be staged: the data a person named, and the tokenizer and length it is cut to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Task = Literal["classification"]
+Builtin = Literal["docstrings"]
+
+MOST_ROWS = 1_000_000_000
+MOST_TOKENS = 131_072
+
+Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
+Name = Annotated[str, Field(min_length=1, max_length=4_096)]
+
+
+class Frozen(BaseModel):
+    """Base of everything that is read from an experiment file: no unknown keys, no silent conversion, no NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Columns(Frozen):
+    """Which columns of the data hold what."""
+
+    text: Name = "text"
+    """Name of the column with the text."""
+    text_pair: Name | None = None
+    """Name of the column with the second text of a pair; None where a row has one text."""
+    label: Name = "label"
+    """Name of the column with the label: words, or whole numbers from 0 up."""
+
+
+class Splits(Frozen):
+    """Names of the splits of a Hub data set."""
+
+    train: Name = "train"
+    """Split to train on."""
+    validation: Name | None = None
+    """Split to evaluate on; None cuts it from the training split."""
+
+
+class HubData(Frozen):
+    """A data set of the Hugging Face Hub."""
+
+    name: Name
+    """Its name there, such as `dair-ai/emotion`, or a folder laid out like one."""
+    config: Name | None = None
+    """Its configuration; None is the only or default one."""
+    revision: Name | None = None
+    """Branch, tag or commit; None is what `main` points to at the time of staging."""
+    splits: Splits = Splits()
+    """Names of its splits."""
+
+
+class Data(Frozen):
+    """The labelled texts, from exactly one of: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
+
+    train: Name | None = None
+    """File to train on: JSON lines, CSV, TSV or Parquet, by its suffix; `.gz` may follow."""
+    validation: Name | None = None
+    """File to evaluate on; None cuts it from the training file."""
+    hub: HubData | None = None
+    """Data set of the Hub."""
+    builtin: Builtin | None = None
+    """Data that needs no network: `docstrings` of installed packages, labelled by package."""
+    columns: Columns = Columns()
+    """Which columns hold what."""
+    labels: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=10_000)] | None = None
+    """Names of the labels in the order of their numbers; None takes them from the training rows."""
+    validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
+    """Share of the training rows set aside for evaluation where the data brings none, 0 to 1."""
+    train_rows: Rows | None = None
+    """Train on the first so many rows only."""
+    validation_rows: Rows | None = None
+    """Evaluate on the first so many rows only."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Data:
+        given = [name for name in ("train", "hub", "builtin") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise ValueError(f"data needs exactly one of train, hub and builtin, and has {found}")
+        if self.validation is not None and self.train is None:
+            raise ValueError(f"data.validation is a file and goes with data.train, not with data.{given[0]}")
+        if self.labels is not None and len(set(self.labels)) != len(self.labels):
+            twice = next(name for name in self.labels if self.labels.count(name) > 1)
+            raise ValueError(f"data.labels names {twice!r} twice")
+        return self
+
+
+class StagingRequest(Frozen):
+    """One staging: everything that changes what the job will read, and the least it must hold."""
+
+    task: Task = "classification"
+    """What is learnt."""
+    data: Data
+    """The labelled texts."""
+    model: Name
+    """Hub name, folder, or `package:` and the name of a packaged model: its tokenizer is used."""
+    model_revision: Name | None = None
+    """Branch, tag or commit of a Hub model."""
+    max_length: Annotated[int, Field(ge=8, le=MOST_TOKENS)]
+    """Longest sequence, special tokens included; longer ones are cut, tokens."""
+    seed: int
+    """Seed of the split, where the data brings no validation rows."""
+    bucket_lengths: tuple[int, ...] | None = None
+    """Lengths asked for, ascending, tokens; None chooses them from the data. No part of the key."""
+    fewest_train_rows: int = 1
+    """Refuse data with fewer training rows than this, such as one global batch. No part of the key."""

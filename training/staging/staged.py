@@ -1,0 +1,114 @@
+"""What a staging leaves behind, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "staged.json"
+DATA = "data.parquet"
+CHANNELS = ("train", "validation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthStatistics:
+    """Sequence lengths of the training rows after truncation, special tokens included."""
+
+    mean_tokens: float
+    median_tokens: int
+    p95_tokens: int
+    max_tokens: int
+    at_max_length_share: float
+    """Share of rows as long as `max_length`, most of them cut, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The facts of one staging, as `staged.json` holds them."""
+
+    task: str
+    max_length: int
+    """Longest sequence, tokens."""
+    label_names: tuple[str, ...]
+    """Names in the order of the class numbers."""
+    train_class_counts: tuple[int, ...]
+    """Training rows of each class."""
+    validation_class_counts: tuple[int, ...]
+    """Validation rows of each class."""
+    length_counts: tuple[tuple[int, int], ...]
+    """(length in tokens, rows) of the training rows, ascending."""
+    longest_tokens: int
+    """Longest sequence of training and validation rows, tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """Data ready for a job."""
+
+    key: str
+    """Hash of everything that the channels depend on."""
+    channels: Mapping[str, str]
+    """Channel name to `file://` URI of its folder: train, validation, and model where its files lie here."""
+    train_rows: int
+    """Rows to train on."""
+    validation_rows: int
+    """Rows to evaluate on."""
+    label_names: tuple[str, ...]
+    """Names in the order of the class numbers."""
+    train_class_counts: tuple[int, ...]
+    """Training rows of each class."""
+    validation_class_counts: tuple[int, ...]
+    """Validation rows of each class."""
+    bucket_lengths: tuple[int, ...]
+    """Lengths that bucketed padding uses, ascending, tokens: as asked for, or chosen from the data."""
+    lengths: LengthStatistics
+    """Lengths of the training rows."""
+    source: str
+    """Where the data came from, in words."""
+    digest: str
+    """SHA-256 of the data's content (of a Hub set: of its name, commit and splits)."""
+    cached: bool
+    """Whether it had been staged before."""
+
+
+def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:
+    """Return the statistics of a histogram of lengths; a quantile is the smallest length that reaches its share."""
+    rows = sum(length_counts.values())
+    return LengthStatistics(
+        mean_tokens=sum(length * count for length, count in length_counts.items()) / rows,
+        median_tokens=_quantile(length_counts, rows, 0.5),
+        p95_tokens=_quantile(length_counts, rows, 0.95),
+        max_tokens=max(length_counts),
+        at_max_length_share=length_counts.get(max_length, 0) / rows,
+    )
+
+
+def _quantile(length_counts: Mapping[int, int], rows: int, share: float) -> int:
+    seen = 0
+    for length in sorted(length_counts):
+        seen += length_counts[length]
+        if seen >= share * rows:
+            return length
+    raise AssertionError("the shares of a histogram add up to one")
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write `staged.json`; it is what makes a folder a staging, so it comes last."""
+    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1, ensure_ascii=False), "utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the facts of a whole staging, or None where there is none or someone took a part away."""
+    if not all((folder / channel / DATA).is_file() for channel in CHANNELS):
+        return None
+    try:
+        fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    for name in ("label_names", "train_class_counts", "validation_class_counts"):
+        fields[name] = tuple(fields[name])
+    fields["length_counts"] = tuple((length, count) for length, count in fields["length_counts"])
+    return Manifest(**fields)
