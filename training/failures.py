@@ -1,0 +1,59 @@
+"""Why a job failed: one class and one reason, read from all that is known of it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from training.events import FAILURE_CLASSES, Event
+from training.services.protocol import Description
+
+# The first match wins. Out of memory comes first: a process that ran out may be killed for it.
+REASON_PATTERNS = (
+    ("OutOfMemory", r"OutOfMemory|out of memory|can't allocate memory|\bMemoryError\b|std::bad_alloc"),
+    ("BadData", r"^ClientError: (source|channel) |Data download failed"),
+    ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
+)
+
+STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLimit"}
+
+
+def failure_of(description: Description, events: Iterable[Event], log_tail: Sequence[str]) -> tuple[str, str]:
+    """Return the failure class (of `training.events.FAILURE_CLASSES`) and reason of a job that is not Completed.
+
+    What the service did to the job comes first, then what the job said of itself, then its exit and its log.
+    """
+    if description["TrainingJobStatus"] == "Stopped":
+        status = str(description["SecondaryStatus"])
+        return STOPPED_BY.get(status, "Stopped"), _stop_reason(status, description)
+    reason = str(description.get("FailureReason", ""))
+    said = _said(events)
+    if said is not None:
+        failure_class = str(said.fields.get("failure_class"))
+        return failure_class, str(said.fields.get("message") or reason)
+    return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
+
+
+def _stop_reason(status: str, description: Description) -> str:
+    if status == "MaxRuntimeExceeded":
+        return f"it ran longer than its {description['StoppingCondition']['MaxRuntimeInSeconds']} seconds"
+    return "it was stopped" if status == "Stopped" else status
+
+
+def _said(events: Iterable[Event]) -> Event | None:
+    """Return the failure event of the job's last start that tells most.
+
+    Of several processes the one that failed first drags down the others, which then report plain errors.
+    """
+    failures: list[Event] = []
+    for event in events:
+        if event.kind == "start":
+            failures = []
+        elif event.kind == "failure" and event.fields.get("failure_class") in FAILURE_CLASSES:
+            failures.append(event)
+    specific = [event for event in failures if event.fields["failure_class"] != "Error"]
+    return next(iter(specific or failures), None)
+
+
+def _class_of(text: str) -> str | None:
+    return next((name for name, pattern in REASON_PATTERNS if re.search(pattern, text, re.MULTILINE)), None)

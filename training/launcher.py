@@ -1,0 +1,108 @@
+"""Submit a job, follow it, attach to it again, stop it: the same over every service."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from training.errors import JobExists
+from training.events import Event, parse_line
+from training.failures import failure_of
+from training.services.protocol import TERMINAL_STATUSES, Description, Request, Service
+
+__all__ = ["Job", "Update", "failure_of", "submit"]
+
+Sleep = Callable[[float], object]
+
+POLL_SECONDS = {"local": (0.05, 1.0), "sagemaker": (2.0, 15.0)}
+"""Service to the pause after something new and the longest pause while nothing is: SageMaker limits its calls."""
+
+BACK_OFF = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """What is new since the update before."""
+
+    lines: Sequence[str]
+    """Log lines."""
+    events: Sequence[Event]
+    """Events among those lines, in order."""
+    description: Description | None
+    """The job's state where it changed, else None."""
+    cursor: str
+    """Where to follow on from: pass it to `follow` to see only what comes after this update."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job at a service, known by its name alone: any process may rebuild it on any day."""
+
+    service: Service
+    name: str
+
+    def describe(self) -> Description:
+        """Return the job's state now. Raises JobNotFound."""
+        return self.service.describe(self.name)
+
+    def stop(self) -> None:
+        """Ask the job to stop; returns at once."""
+        self.service.stop(self.name)
+
+    def follow(self, cursor: str | None = None, *, sleep: Sleep = time.sleep) -> Iterator[Update]:
+        """Yield what is new, from the log's start or `cursor` on, until the job has ended and its log is read out."""
+        pauses = _Pauses(self.service.name)
+        known: Description | None = None
+        while True:
+            # Described first: once a job has ended, the log that is read afterwards is all there is.
+            description = self.describe()
+            page = self.service.logs(self.name, cursor)
+            changed = description != known
+            if changed or page.lines:
+                yield _update(page.lines, description if changed else None, page.cursor)
+            if description["TrainingJobStatus"] in TERMINAL_STATUSES and not page.lines:
+                return
+            if not page.lines:
+                sleep(pauses.after(changed))
+            else:
+                pauses.reset()
+            known, cursor = description, page.cursor
+
+    def wait(self, *, sleep: Sleep = time.sleep) -> Description:
+        """Return the description once the job has ended."""
+        pauses = _Pauses(self.service.name)
+        while (description := self.describe())["TrainingJobStatus"] not in TERMINAL_STATUSES:
+            sleep(pauses.after(False))
+        return description
+
+
+def submit(service: Service, request: Request) -> Job:
+    """Start the job, or attach to the one that has its name: no job is ever started twice."""
+    with contextlib.suppress(JobExists):
+        service.create(request)
+    return Job(service, request["TrainingJobName"])
+
+
+class _Pauses:
+    """Pauses between two looks at a job, seconds: short after something new, growing while nothing is."""
+
+    def __init__(self, service_name: str) -> None:
+        self._shortest, self._longest = POLL_SECONDS[service_name]
+        self._next = self._shortest
+
+    def reset(self) -> None:
+        self._next = self._shortest
+
+    def after(self, something_new: bool) -> float:
+        if something_new:
+            self.reset()
+        pause = self._next
+        self._next = min(self._longest, pause * BACK_OFF)
+        return pause
+
+
+def _update(lines: Sequence[str], description: Description | None, cursor: str) -> Update:
+    events = [event for line in lines if (event := parse_line(line))]
+    return Update(lines=lines, events=events, description=description, cursor=cursor)

@@ -1,0 +1,111 @@
+"""What the SageMaker training toolkit (sagemaker-training 5.1.4) would run, worked out without it.
+
+Pure functions of a request; tests/services/test_toolkit.py holds them to the toolkit itself. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+# The host's own name need not resolve; `localhost` always does.
+HOST = "localhost"
+NETWORK_INTERFACE = "lo"
+INSTANCE_GROUP = "homogeneousCluster"
+
+# sagemaker_training/params.py: these say what to run and are kept from the script in every form.
+CONSUMED_KEYS = frozenset(
+    {
+        "sagemaker_program",
+        "sagemaker_submit_directory",
+        "sagemaker_enable_cloudwatch_metrics",
+        "sagemaker_region",
+        "sagemaker_container_log_level",
+        "sagemaker_job_name",
+        "default_user_module_name",
+        "_tuning_objective_metric",
+        "sagemaker_s3_output",
+    }
+)
+
+# environment.py, get_distribution_instance_groups_from_resource_config.
+DISTRIBUTION_KEYS = (
+    "sagemaker_mpi_enabled",
+    "sagemaker_parameter_server_enabled",
+    "sagemaker_distributed_dataparallel_enabled",
+    "sagemaker_pytorch_ddp_enabled",
+    "sagemaker_pytorch_xla_multi_worker_enabled",
+    "sagemaker_multi_worker_mirrored_strategy_enabled",
+    "sagemaker_torch_distributed_enabled",
+)
+
+
+def decoded(hyperparameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return the hyperparameters with their JSON read; what is not JSON stays the text that it is."""
+    return {name: _decoded(text) for name, text in hyperparameters.items()}
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def user_hyperparameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those that reach the script."""
+    return {k: v for k, v in hyperparameters.items() if k not in CONSUMED_KEYS and not k.startswith("sagemaker_")}
+
+
+def framework_parameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those that choose the launcher."""
+    return {k: v for k, v in hyperparameters.items() if k not in CONSUMED_KEYS and k.startswith("sagemaker_")}
+
+
+def arguments(hyperparameters: Mapping[str, Any]) -> list[str]:
+    """Return the script's command line, sorted by name; a name of one letter gets one hyphen."""
+    pairs = ((("--" if len(k) > 1 else "-") + k, _argument(hyperparameters[k])) for k in sorted(hyperparameters))
+    return [word for pair in pairs for word in pair]
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{k}={v}" for k, v in sorted(value.items()))
+    return "" if value is None else str(value)
+
+
+def processes(hyperparameters: Mapping[str, Any]) -> int:
+    """Return how many processes the job starts, one a device."""
+    if not hyperparameters.get("sagemaker_torch_distributed_enabled"):
+        return 1
+    return int(hyperparameters.get("sagemaker_mpi_num_of_processes_per_host", 1))
+
+
+def command(python: str, hyperparameters: Mapping[str, Any]) -> list[str]:
+    """Return what to run in the code folder, for decoded hyperparameters."""
+    script = [str(hyperparameters["sagemaker_program"]), *arguments(user_hyperparameters(hyperparameters))]
+    if hyperparameters.get("sagemaker_torch_distributed_enabled"):
+        # --standalone: the toolkit's fixed port serves one job in one container, here several share the machine.
+        count = str(processes(hyperparameters))
+        return [python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", count, *script]
+    return [python, "--", *script]
+
+
+def resource_config(instance_type: str) -> dict[str, Any]:
+    """Return `resourceconfig.json`."""
+    group = {"instance_group_name": INSTANCE_GROUP, "instance_type": instance_type, "hosts": [HOST]}
+    return {
+        "current_host": HOST,
+        "current_instance_type": instance_type,
+        "current_group_name": INSTANCE_GROUP,
+        "hosts": [HOST],
+        "instance_groups": [group],
+        "network_interface_name": NETWORK_INTERFACE,
+    }
+
+
+def input_data_config(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `inputdataconfig.json`."""
+    channel = {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
+    return {each["ChannelName"]: channel for each in request.get("InputDataConfig", [])}
