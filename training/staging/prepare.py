@@ -30,7 +30,7 @@ class Prepared:
 
 def prepare(tables: Tables, request: StagingRequest) -> Prepared:
     """Read, check, split and number the rows."""
-    train, validation = _split(tables, request.data, request.seed)
+    train, validation = _split(tables, request.data)
     check_kinds(train)
     check_kinds(validation)
     declared = request.data.labels or tables.label_names
@@ -56,13 +56,13 @@ def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
         )
 
 
-def _split(tables: Tables, data: Data, seed: int) -> tuple[Examples, Examples]:
+def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
     """Return (training, validation) rows. A limit takes the first rows, after the split where there is one."""
     if tables.validation is not None:
         train = _collect(tables.train, data, data.train_rows)
         return train, _collect(tables.validation, data, data.validation_rows)
     everything = _collect(tables.train, data, None)
-    train, validation = stratified(everything, share=data.validation_share, seed=seed)
+    train, validation = stratified(everything, share=data.validation_share, seed=data.split_seed)
     return _first(train, data.train_rows), _first(validation, data.validation_rows)
 
 

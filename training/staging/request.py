@@ -72,6 +72,8 @@ class Data(Frozen):
     """Names of the labels in the order of their numbers; None takes them from the training rows."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
     """Share of the training rows set aside for evaluation where the data brings none, 0 to 1."""
+    split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    """Seed of that choice; apart from the experiment's seed, so that repeats see the same data."""
     train_rows: Rows | None = None
     """Train on the first so many rows only."""
     validation_rows: Rows | None = None
@@ -104,8 +106,6 @@ class StagingRequest(Frozen):
     """Branch, tag or commit of a Hub model."""
     max_length: Annotated[int, Field(ge=8, le=MOST_TOKENS)]
     """Longest sequence, special tokens included; longer ones are cut, tokens."""
-    seed: int
-    """Seed of the split, where the data brings no validation rows."""
     bucket_lengths: tuple[int, ...] | None = None
     """Lengths asked for, ascending, tokens; None chooses them from the data. No part of the key."""
     fewest_train_rows: int = 1

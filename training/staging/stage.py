@@ -63,7 +63,7 @@ def staging_key(request: StagingRequest, source: Source, model: ModelSource) -> 
         "columns": data.columns.model_dump(),
         "labels": data.labels,
         "rows": [data.train_rows, data.validation_rows],
-        "split": [data.validation_share, request.seed] if cut else None,
+        "split": [data.validation_share, data.split_seed] if cut else None,
         "tokenizer": model.tokenizer_identity(),
         "max_length": request.max_length,
     }

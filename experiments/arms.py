@@ -1,0 +1,100 @@
+"""The arms of a comparison: the same experiment, each with some fields set otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from experiments.document import Document
+from experiments.fields import Experiment
+from experiments.overrides import Tree, known_fields, unknown_field, with_values
+from experiments.rules import Here, check_machine
+from experiments.sentences import first_sentence
+from training.errors import InputError, nearest
+from training.staging.examples import shown
+
+NOT_IN_ARMS = ("compare", "description", "task", "service", "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One setting in a comparison."""
+
+    label: str
+    """What sets it apart, such as `inductor, batch 64`."""
+    experiment: Experiment
+    """The experiment as this arm runs it."""
+    is_baseline: bool
+    """Whether the others are compared with it."""
+
+
+def arms(experiment: Experiment, here: Here | None = None) -> tuple[Arm, ...]:
+    """Return the arms in their order; with `here`, refuse those that this machine cannot run."""
+    variants = [_variant(experiment, at, fields) for at, fields in enumerate(experiment.compare.arms)]
+    _refuse_twins(variants)
+    for variant in variants if here else ():
+        assert here is not None
+        check_machine(variant, here)
+    labels = _labels(variants)
+    baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
+    if baseline not in labels:
+        listed = ", ".join(repr(label) for label in labels)
+        raise InputError(f"compare.baseline {baseline!r} is none of the arms {listed}.{nearest(baseline, labels)}")
+    return tuple(
+        Arm(label=label, experiment=variant, is_baseline=label == baseline)
+        for label, variant in zip(labels, variants, strict=True)
+    )
+
+
+def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Experiment:
+    place = f"compare.arms[{at}]"
+    for name in fields:
+        if name not in known_fields():
+            raise InputError(unknown_field(name, place))
+        if name.split(".")[0] in NOT_IN_ARMS:
+            raise InputError(f"{place} must not set {name}: it is the same for every arm")
+    tree: Tree = experiment.model_dump(mode="json", exclude={"compare"}, exclude_unset=True)
+    try:
+        return Experiment.model_validate(with_values(tree, dict(flat(fields))))
+    except ValidationError as error:
+        raise InputError(first_sentence(error, Document(place, {}), ())) from error
+
+
+def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of nested mappings by dotted name, so that an arm adds to a mapping and replaces none."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _refuse_twins(variants: Sequence[Experiment]) -> None:
+    for later, variant in enumerate(variants):
+        if variant in variants[:later]:
+            first = variants.index(variant)
+            raise InputError(f"compare.arms[{later}] is the same arm as compare.arms[{first}]")
+
+
+def _labels(variants: Sequence[Experiment]) -> list[str]:
+    """Return for each variant the values in which the variants differ; of a single one, its compiler."""
+    settings = [dict(flat(variant.model_dump(exclude={"compare"}))) for variant in variants]
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
+    telling = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
+    telling.sort(key=lambda name: name != "compiler")
+    return [", ".join(_part(name, setting.get(name)) for name in telling) for setting in settings]
+
+
+def _part(name: str, value: Any) -> str:
+    if name == "compiler":
+        return str(value)
+    if isinstance(value, float):
+        text = f"{value:g}"
+    elif isinstance(value, (tuple, list)):
+        text = "-".join(str(item) for item in value)
+    else:
+        text = "default" if value is None else value if isinstance(value, str) else shown(value)
+    return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"

@@ -1,0 +1,180 @@
+"""The fields of an experiment. Every field of a file is here, with its unit and its rule."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from sweeps.scaling import Optimiser, ScalingRule, scale
+from training.jobspec import Compiler
+from training.staging.request import Data, Frozen, Name, Task
+
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
+BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+TARGET_METRICS: dict[str, Literal["min", "max"]] = {"eval_accuracy": "max", "eval_f1_macro": "max", "eval_loss": "min"}
+"""Metrics a target can name, and which direction is better."""
+
+
+class Target(Frozen):
+    """The quality at which an arm counts as having arrived."""
+
+    metric: Literal["eval_accuracy", "eval_f1_macro", "eval_loss"]
+    """Evaluation metric, as MLflow shows it."""
+    value: float
+    """Value to reach, in the metric's unit."""
+    direction: Literal["min", "max"] | None = None
+    """Whether lower (`min`) or higher (`max`) is better; None is what the metric implies."""
+
+
+class Machine(Frozen):
+    """What the job runs on."""
+
+    instance_type: Name = "local"
+    """Machine type, such as `ml.p3.2xlarge`; `local` is this machine."""
+    instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Machines."""
+    devices: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes on each machine, one a device."""
+    cores: Annotated[int, Field(ge=1, le=4_096)] | None = None
+    """Processor cores of the job; None is all that this machine has."""
+    memory_gib: Annotated[float, Field(gt=0.0, le=1e6)] | None = None
+    """Memory of the job, GiB; None sets no limit."""
+    volume_gib: Annotated[int, Field(ge=1, le=16_384)] = 30
+    """Disk of each machine, GiB."""
+    max_run_seconds: Annotated[int, Field(ge=1, le=2_419_200)] = 86_400
+    """Seconds after which the job is stopped; 28 days at most."""
+
+
+class Compare(Frozen):
+    """What a comparison runs."""
+
+    arms: Annotated[tuple[dict[str, Any], ...], Field(strict=False, min_length=1, max_length=64)] = (
+        {"compiler": "none"},
+        {"compiler": "inductor"},
+    )
+    """The fields that each arm sets otherwise than the experiment."""
+    repeats: Annotated[int, Field(ge=1, le=1_000)] = 3
+    """Jobs of each arm, each with another seed."""
+    baseline: Name | None = None
+    """Label of the arm that the others are compared with; None is the first."""
+
+
+class Experiment(Frozen):
+    """One experiment, complete and checked."""
+
+    description: str = ""
+    """What the experiment is for, in a sentence or two."""
+    task: Task = "classification"
+    """What is learnt."""
+    model: Name
+    """Hub name, folder, or `package:` and the name of a packaged model."""
+    model_revision: Name | None = None
+    """Branch, tag or commit of a Hub model; None is `main`."""
+    data: Data
+    """The labelled texts."""
+    max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
+    """Longest sequence, special tokens included; longer ones are cut, tokens."""
+
+    base_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 3e-5
+    """Peak learning rate that suits `base_batch_size`, per step."""
+    base_batch_size: BatchSize = 32
+    """Global batch size that `base_learning_rate` is for, samples."""
+    learning_rate_scaling: ScalingRule = "linear"
+    """How the learning rate follows from the global batch size."""
+    batch_size: BatchSize = 32
+    """Batch size of each device, samples."""
+    eval_batch_size: BatchSize | None = None
+    """Batch size of each device in evaluation, samples; None is `batch_size`."""
+    gradient_accumulation_steps: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """Batches whose gradients make one step."""
+    epochs: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
+    """Passes over the training rows; exactly one of `epochs` and `max_steps` is given."""
+    max_steps: Count | None = None
+    """Optimiser steps."""
+    warmup_samples: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
+    """Samples over which the learning rate rises from 0; in samples, so that it is the same work at any batch."""
+    lr_scheduler: Literal["linear", "cosine", "constant"] = "linear"
+    """Course of the learning rate after the warm-up."""
+    adam_beta1: Beta = 0.9
+    """Decay of Adam's first moment at `base_batch_size`, per step."""
+    adam_beta2: Beta = 0.999
+    """Decay of Adam's second moment at `base_batch_size`, per step."""
+    adam_epsilon: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-8
+    """Added to the root of the second moment at `base_batch_size`, in units of the gradient."""
+    weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
+    """Decoupled weight decay, a factor of the learning rate."""
+    max_grad_norm: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
+    """Norm to which gradients are clipped; 0 clips nothing."""
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 42
+    """Seed of the new weights and the data order; repeats count up from it."""
+
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    """Number format of the arithmetic; `auto` takes the fastest that the device supports."""
+    padding: Literal["longest", "buckets", "max_length"] = "buckets"
+    """Pad to the longest of the batch, to the next bucket length, or to `max_length`."""
+    bucket_lengths: BucketLengths | None = None
+    """Bucket lengths, ascending, tokens; None chooses them from the data."""
+    compiler: Compiler = "none"
+    """Compiler setting."""
+    compile_cache: Literal["keep", "fresh"] = "keep"
+    """Let a job find what earlier ones compiled, or start each with an empty cache."""
+
+    logging_steps: Count = 10
+    """Steps between two logged training losses."""
+    eval_strategy: Literal["end", "epoch", "steps"] = "epoch"
+    """Evaluate at the end, after every epoch, or every `eval_steps`; the end is always evaluated."""
+    eval_steps: Count | None = None
+    """Steps between two evaluations."""
+    save_strategy: Literal["none", "epoch", "steps"] = "none"
+    """Write checkpoints never, after every epoch, or every `save_steps`."""
+    save_steps: Count | None = None
+    """Steps between two checkpoints."""
+    save_total_limit: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Checkpoints kept."""
+    save_model: bool = True
+    """Keep the trained model as the job's artifact."""
+    steady_after_steps: Annotated[int, Field(ge=0, le=1_000_000)] = 3
+    """Steps left out of the steady throughput as warm-up."""
+    target: Target | None = None
+    """Quality to reach; None measures the whole training only."""
+
+    service: Literal["local", "sagemaker"] = "local"
+    """Where the job runs."""
+    machine: Machine = Machine()
+    """What the job runs on."""
+    compare: Compare = Compare()
+    """What a comparison runs."""
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of one optimiser step, over all devices and machines."""
+        processes = self.machine.devices * self.machine.instance_count
+        return self.batch_size * processes * self.gradient_accumulation_steps
+
+    @property
+    def optimiser(self) -> Optimiser:
+        """The optimiser's settings at the global batch size."""
+        base = Optimiser(
+            learning_rate=self.base_learning_rate,
+            adam_beta1=self.adam_beta1,
+            adam_beta2=self.adam_beta2,
+            adam_epsilon=self.adam_epsilon,
+        )
+        sizes = {"base_batch_size": self.base_batch_size, "global_batch_size": self.global_batch_size}
+        return scale(self.learning_rate_scaling, base, **sizes)
+
+    @property
+    def learning_rate(self) -> float:
+        """Peak learning rate at the global batch size, per step."""
+        return self.optimiser.learning_rate
+
+    @model_validator(mode="after")
+    def _rules(self) -> Experiment:
+        from experiments.rules import check_fields
+
+        check_fields(self)
+        return self

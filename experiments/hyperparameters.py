@@ -1,0 +1,65 @@
+"""From an experiment to what its job and its staging are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.fields import TARGET_METRICS, Experiment
+from training.jobspec import Scalar
+from training.staging.request import StagingRequest
+
+
+def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> dict[str, Scalar]:
+    """Return the arguments of `training/job/train.py`; what is not set is left out."""
+    optimiser = experiment.optimiser
+    buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
+    target = experiment.target
+    found: dict[str, Scalar | None] = {
+        "task": experiment.task,
+        "model": experiment.model,
+        "model_revision": experiment.model_revision,
+        "compiler": experiment.compiler,
+        "precision": experiment.precision,
+        "padding": experiment.padding,
+        "bucket_lengths": buckets,
+        "max_length": experiment.max_length,
+        "per_device_batch_size": experiment.batch_size,
+        "per_device_eval_batch_size": experiment.eval_batch_size or experiment.batch_size,
+        "gradient_accumulation_steps": experiment.gradient_accumulation_steps,
+        "learning_rate": optimiser.learning_rate,
+        "adam_beta1": optimiser.adam_beta1,
+        "adam_beta2": optimiser.adam_beta2,
+        "adam_epsilon": optimiser.adam_epsilon,
+        "weight_decay": experiment.weight_decay,
+        "max_grad_norm": experiment.max_grad_norm,
+        "lr_scheduler": experiment.lr_scheduler,
+        "warmup_samples": experiment.warmup_samples,
+        "epochs": experiment.epochs,
+        "max_steps": experiment.max_steps,
+        "seed": experiment.seed,
+        "logging_steps": experiment.logging_steps,
+        "eval_strategy": experiment.eval_strategy,
+        "eval_steps": experiment.eval_steps,
+        "save_strategy": experiment.save_strategy,
+        "save_steps": experiment.save_steps,
+        "save_total_limit": experiment.save_total_limit,
+        "save_model": experiment.save_model,
+        "steady_after_steps": experiment.steady_after_steps,
+        "target_metric": target.metric if target else None,
+        "target_value": target.value if target else None,
+        "target_direction": (target.direction or TARGET_METRICS[target.metric]) if target else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def staging_request(experiment: Experiment) -> StagingRequest:
+    """Return what is to be staged for an experiment: the same for all arms that read the same."""
+    return StagingRequest(
+        task=experiment.task,
+        data=experiment.data,
+        model=experiment.model,
+        model_revision=experiment.model_revision,
+        max_length=experiment.max_length,
+        bucket_lengths=experiment.bucket_lengths,
+        fewest_train_rows=experiment.global_batch_size,
+    )

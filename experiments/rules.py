@@ -1,0 +1,90 @@
+"""Rules that tie several fields, and those that this machine sets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from training.errors import InputError
+
+if TYPE_CHECKING:
+    from experiments.fields import Experiment
+
+
+def check_fields(experiment: Experiment) -> None:
+    """Raise `ValueError` where fields contradict each other, whatever the machine."""
+    _check_length_of_training(experiment)
+    _check_buckets(experiment)
+    _check_service(experiment)
+    for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
+        if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
+            raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
+
+
+def _check_length_of_training(experiment: Experiment) -> None:
+    if experiment.epochs is None and experiment.max_steps is None:
+        raise ValueError("one of epochs and max_steps is needed, and neither is given")
+    if experiment.epochs is not None and experiment.max_steps is not None:
+        raise ValueError(f"epochs {experiment.epochs:g} and max_steps {experiment.max_steps} exclude each other")
+
+
+def _check_buckets(experiment: Experiment) -> None:
+    for shorter, longer in pairwise(experiment.bucket_lengths or ()):
+        if shorter >= longer:
+            raise ValueError(f"bucket_lengths must ascend, and {longer} follows {shorter}")
+
+
+def _check_service(experiment: Experiment) -> None:
+    if experiment.service == "sagemaker":
+        raise ValueError("service 'sagemaker' does not exist yet in this version; 'local' does")
+    if experiment.compiler in {"trcomp", "trcomp-off"}:
+        raise ValueError(
+            f"compiler {experiment.compiler!r} does not run on the local service: it is part of SageMaker's Training "
+            f"Compiler images and runs there; 'inductor' compiles here"
+        )
+    machine = experiment.machine
+    if machine.instance_type != "local":
+        raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
+    if machine.instance_count != 1:
+        raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """What this machine has."""
+
+    cores: int
+    """Processor cores that this process may use."""
+    has_gpu: bool
+    """Whether an NVIDIA GPU is visible."""
+    cxx: str
+    """The C++ compiler that `torch.compile` calls on a processor."""
+    has_cxx: bool
+    """Whether it is installed."""
+
+
+def this_machine() -> Here:
+    """Look at this machine, without importing torch."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cxx = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    has_gpu = any(Path("/dev").glob("nvidia[0-9]*"))
+    return Here(cores=cores, has_gpu=has_gpu, cxx=cxx, has_cxx=shutil.which(cxx) is not None)
+
+
+def check_machine(experiment: Experiment, here: Here) -> None:
+    """Refuse what the local service cannot run on this machine."""
+    cores = experiment.machine.cores
+    if cores is not None and cores > here.cores:
+        raise InputError(f"machine.cores is {cores}, but this machine has {here.cores}")
+    if experiment.precision == "fp16" and not here.has_gpu:
+        raise InputError("precision 'fp16' needs a GPU, and this machine has none; 'auto', 'bf16' and 'fp32' run here")
+    if experiment.compiler == "inductor" and not here.has_gpu and not here.has_cxx:
+        raise InputError(
+            f"compiler 'inductor' needs a C++ compiler on a processor, and {here.cxx!r} is not installed: install g++ "
+            f"(Debian and Ubuntu: apt-get install g++) or set CXX"
+        )

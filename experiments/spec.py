@@ -1,0 +1,87 @@
+"""Load an experiment: its file, the overrides, and every check that needs no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from experiments.arms import Arm, arms
+from experiments.document import Document, read_document
+from experiments.fields import Experiment
+from experiments.overrides import Tree, with_overrides
+from experiments.rules import check_machine, this_machine
+from experiments.sentences import first_sentence
+from training.errors import InputError, nearest
+
+__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
+
+FOLDER = Path(__file__).parent
+PATH_FIELDS = ("model", "data.train", "data.validation", "data.hub.name")
+"""Fields that may hold a path; in a file, it is relative to the file's folder."""
+
+
+def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+    """Return the experiment `experiments/NAME.yaml`, or of a path, with overrides by dotted name.
+
+    Paths in the file are relative to the file's folder, paths in overrides to the current one. Raises `InputError`,
+    also for what this machine cannot run.
+    """
+    document = read_document(find_file(name_or_path))
+    tree = with_overrides(_rebased(document.tree, document), overrides)
+    try:
+        experiment = Experiment.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(first_sentence(error, document, overrides)) from error
+    arms(experiment)  # an arm that cannot be is refused even where only `train` is asked for
+    check_machine(experiment, this_machine())
+    return experiment
+
+
+def experiment_names() -> list[str]:
+    """Return the names of the experiments that come with the project."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def find_file(name_or_path: str) -> Path:
+    """Return an experiment's file: what ends in .yaml or .yml or holds a slash is a path, anything else a name."""
+    if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
+        return Path(name_or_path).expanduser()
+    if name_or_path not in (names := experiment_names()):
+        listed = ", ".join(names)
+        hint = nearest(name_or_path, names)
+        raise InputError(f"unknown experiment {name_or_path[:80]!r}: known are {listed}, or give a .yaml file.{hint}")
+    return FOLDER / f"{name_or_path}.yaml"
+
+
+def _rebased(tree: Tree, document: Document) -> Tree:
+    """Return the tree with relative paths made relative to the document's folder, those of the arms included."""
+    folder = Path(document.name).parent
+    found = _with_rebased_paths(tree, folder)
+    compare = found.get("compare")
+    if isinstance(compare, dict) and isinstance(compare.get("arms"), list):
+        rebased = [_with_rebased_paths(arm, folder) if isinstance(arm, dict) else arm for arm in compare["arms"]]
+        found["compare"] = {**compare, "arms": rebased}
+    return found
+
+
+def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
+    found: Tree = {}
+    for key, value in tree.items():
+        name = prefix + key
+        if isinstance(value, dict):
+            value = _with_rebased_paths(value, folder, f"{name}.")
+        elif name in PATH_FIELDS:
+            value = _rebased_path(name, value, folder)
+        found[key] = value
+    return found
+
+
+def _rebased_path(name: str, value: Any, folder: Path) -> Any:
+    """Return a data file's path from its folder; a model or Hub name is a path only where it begins like one."""
+    if not isinstance(value, str) or value.startswith(("~", "/")):
+        return value
+    is_path = name in {"data.train", "data.validation"} or value.startswith(("./", "../"))
+    return str(folder / value) if is_path and value else value
