@@ -1,0 +1,129 @@
+"""Every figure here was worked out by hand, or by scipy's own test of the same thing."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tracking.report.numbers import (
+    BreakEven,
+    Interval,
+    Summary,
+    break_even,
+    difference_interval,
+    gain_percent,
+    geometric_mean,
+    ratio_interval,
+    summary,
+)
+
+FASTER = Interval(2.0, 1.5, 2.5, 3, 3)
+
+
+def test_summary_is_median_and_extremes_of_the_finite_values() -> None:
+    assert summary([3.0, math.nan, 1.0, 10.0, math.inf]) == Summary(3.0, 1.0, 10.0, 3)
+    assert summary([math.nan]) is None
+    assert summary([]) is None
+
+
+def test_gain_percent() -> None:
+    assert gain_percent(1.25) == pytest.approx(25)
+    assert gain_percent(0.8) == pytest.approx(-20)
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+
+
+def test_difference_interval_by_hand() -> None:
+    # means 3 and 1, sums of squares 2 and 2, freedom 4: s^2 = 1, error = sqrt(2/3), t(0.975, 4) = 2.776445
+    found = difference_interval([2.0, 3.0, 4.0], [0.0, 1.0, 2.0])
+    assert found is not None
+    reach = 2.776445 * math.sqrt(2 / 3)
+    assert (found.estimate, found.low, found.high) == pytest.approx((2.0, 2 - reach, 2 + reach), rel=1e-6)
+
+
+def test_ratio_interval_by_hand() -> None:
+    # logs of (e^0.1, e^-0.1) and (e^1.1, e^0.9): means 0 and 1, s^2 = 0.02, error = sqrt(0.02), t(0.975, 2) = 4.302653
+    found = ratio_interval([math.exp(0.1), math.exp(-0.1)], [math.exp(1.1), math.exp(0.9)])
+    assert found is not None
+    reach = 4.302653 * math.sqrt(0.02)
+    assert found.estimate == pytest.approx(math.exp(-1))
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx((-1 - reach, -1 + reach), rel=1e-6)
+    assert (found.n_arm, found.n_baseline) == (2, 2)
+
+
+def test_ratio_interval_agrees_with_scipy() -> None:
+    arm, baseline = [94.1, 98.3, 95.0, 97.2], [118.0, 121.5, 116.9]
+    scipys = stats.ttest_ind(np.log(arm), np.log(baseline)).confidence_interval(0.95)
+    found = ratio_interval(arm, baseline)
+    assert found is not None
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx((scipys.low, scipys.high))
+
+
+@pytest.mark.parametrize(("n_arm", "n_baseline", "spread"), [(2, 2, 0.05), (3, 3, 0.2), (2, 5, 0.1)])
+def test_interval_covers_the_truth_19_times_in_20(n_arm: int, n_baseline: int, spread: float) -> None:
+    random, truth, trials = np.random.default_rng(7), 0.8, 4000
+    held = 0
+    for _ in range(trials):
+        arm = 80 * np.exp(spread * random.standard_normal(n_arm))
+        baseline = 100 * np.exp(spread * random.standard_normal(n_baseline))
+        found = ratio_interval(arm.tolist(), baseline.tolist())
+        assert found is not None
+        held += found.low <= truth <= found.high
+    # The standard error of this share is sqrt(0.95 * 0.05 / 4000) = 0.0034.
+    assert held / trials == pytest.approx(0.95, abs=0.012)
+
+
+def test_interval_needs_two_values_a_side() -> None:
+    assert ratio_interval([1.0], [1.0, 2.0]) is None
+    assert ratio_interval([1.0, 2.0], []) is None
+    assert difference_interval([1.0, 2.0], [1.0]) is None
+
+
+def test_whole_seconds_do_not_prove_a_spread_of_zero() -> None:
+    # 40 s against 41 s, each twice: the rounding alone is sqrt(1/12) / 40 = 0.0072, times t = 4.30: 1 is inside.
+    exact, billed = ratio_interval([40.0, 40.0], [41.0, 41.0]), ratio_interval([40.0, 40.0], [41.0, 41.0], 1.0)
+    assert exact is not None
+    assert billed is not None
+    assert exact.low == pytest.approx(exact.high)
+    assert billed.low < 1 < billed.high
+    assert math.log(billed.high / billed.estimate) == pytest.approx(4.302653 * math.sqrt(1 / 12) / 40, rel=1e-6)
+
+
+@given(st.lists(st.floats(1, 1e5), min_size=2, max_size=6), st.lists(st.floats(1, 1e5), min_size=2, max_size=6))
+def test_ratio_interval_turns_over_with_its_sides(arm: list[float], baseline: list[float]) -> None:
+    found, turned = ratio_interval(arm, baseline), ratio_interval(baseline, arm)
+    assert found is not None
+    assert turned is not None
+    assert found.low <= found.estimate <= found.high
+    assert math.log(found.low) == pytest.approx(-math.log(turned.high), abs=1e-6)
+
+
+def test_break_even_by_hand() -> None:
+    # 30 s dearer; 1/100 - 1/200 = 0.005 s earned per sample: 6,000 samples. 40 + 6000/200 = 10 + 6000/100 = 70 s.
+    found = break_even((40.0, 10.0), (200.0, 100.0), FASTER)
+    assert found.kind == "at"
+    assert found.samples == pytest.approx(6000)
+    assert found.minutes == pytest.approx(70 / 60)
+
+
+@pytest.mark.parametrize(
+    ("setup", "rates", "speed_up", "kind"),
+    [
+        ((10.0, 10.0), (200.0, 100.0), FASTER, "already ahead"),
+        ((5.0, 10.0), (200.0, 100.0), FASTER, "already ahead"),
+        ((40.0, 10.0), (90.0, 100.0), Interval(0.9, 0.85, 0.95, 3, 3), "never"),
+        ((5.0, 10.0), (90.0, 100.0), Interval(0.9, 0.85, 0.95, 3, 3), "not determined"),
+        ((40.0, 10.0), (105.0, 100.0), Interval(1.05, 0.99, 1.1, 3, 3), "not determined"),
+        ((40.0, 10.0), (200.0, 100.0), None, "not determined"),
+        ((math.nan, 10.0), (200.0, 100.0), FASTER, "not determined"),
+    ],
+)
+def test_break_even_kinds(
+    setup: tuple[float, float], rates: tuple[float, float], speed_up: Interval | None, kind: str
+) -> None:
+    assert break_even(setup, rates, speed_up) == BreakEven(kind)  # type: ignore[arg-type]

@@ -1,0 +1,153 @@
+"""The rules of the verdict, one by one, on jobs made by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tracking.report.arms import Arm, Job
+from tracking.report.verdict import MEASURES, judge, measure_of, unequal
+
+ACCURACY = MEASURES[0]
+LOSS = MEASURES[2]
+
+
+def job(paid: float, *, cache: str = "off", status: str = "FINISHED", **numbers: float) -> Job:
+    told = {"cost_billable_instance_seconds": paid, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
+    return Job(
+        run_id="r",
+        experiment_id="1",
+        name="j",
+        status=status,
+        arm="a",
+        is_baseline=False,
+        repeat="0",
+        cache_state=cache,
+        text={"device": "cpu", "data_key": "k", "instance_type": "local"},
+        numbers={name: value for name, value in told.items() if value == value},
+    )
+
+
+def arm(*paid: float, label: str = "inductor", **numbers: float) -> Arm:
+    return Arm(label, tuple(job(seconds, **numbers) for seconds in paid))
+
+
+def scored(column: str, paid: Sequence[float], values: Sequence[float]) -> Arm:
+    return Arm("inductor", tuple(job(p, **{column: v}) for p, v in zip(paid, values, strict=True)))
+
+
+BASELINE = arm(100.5, 101.5, 99.5, label="none")
+CHEAP = (80.5, 81.5, 79.5)
+
+
+def test_cheaper() -> None:
+    verdict = judge(arm(*CHEAP), BASELINE, ACCURACY)
+    assert (verdict.outcome, verdict.reason) == ("cheaper", "")
+    assert verdict.ratio is not None
+    assert verdict.ratio.estimate == pytest.approx(0.801, abs=1e-3)
+    assert verdict.ratio.high < 1
+
+
+def test_not_cheaper() -> None:
+    verdict = judge(arm(120.5, 121.5, 119.5), BASELINE, ACCURACY)
+    assert verdict.outcome == "not cheaper"
+    assert verdict.ratio is not None
+    assert verdict.ratio.low > 1
+
+
+def test_an_interval_that_holds_no_change_is_inconclusive() -> None:
+    verdict = judge(arm(90.5, 110.5, 99.0), BASELINE, ACCURACY)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the interval holds no change")
+
+
+def test_the_same_whole_seconds_are_inconclusive() -> None:
+    assert judge(arm(40, 40), arm(40, 40, label="none"), ACCURACY).outcome == "inconclusive"
+    assert judge(arm(40, 40), arm(41, 41, label="none"), ACCURACY).outcome == "inconclusive"
+
+
+def test_one_repeat_is_inconclusive_and_says_whose() -> None:
+    verdict = judge(arm(50.5), BASELINE, ACCURACY)
+    assert verdict.outcome == "inconclusive"
+    assert verdict.reason == "“inductor” has 1 successful repeat; a verdict needs two or more of each"
+    assert verdict.ratio is None
+
+
+def test_no_successful_repeat_is_inconclusive() -> None:
+    failed = Arm("inductor", (job(20.0, status="FAILED"),) * 3)
+    assert judge(failed, BASELINE, ACCURACY).reason.startswith("“inductor” has no successful repeats")
+
+
+def test_cold_and_warm_repeats_are_not_mixed() -> None:
+    mixed = Arm("inductor", (job(150.5, cache="cold"), job(80.5, cache="warm")))
+    assert (mixed.cache_state, len(mixed.headline)) == ("warm", 1)
+    assert judge(mixed, BASELINE, ACCURACY).reason.startswith("“inductor” has 1 successful repeat with a warm cache;")
+    more = Arm("inductor", (*mixed.jobs, job(81.5, cache="warm"), job(79.5, cache="warm")))
+    assert judge(more, BASELINE, ACCURACY).outcome == "cheaper"
+
+
+def test_the_state_with_most_repeats_stands_for_the_arm() -> None:
+    cold = Arm("inductor", (job(150.5, cache="cold"), job(151.5, cache="cold"), job(80.5, cache="warm")))
+    assert cold.cache_state == "cold"
+    assert [len(jobs) for jobs in cold.asides.values()] == [1]
+
+
+def test_quality_below_the_tolerance_and_shown_is_worse() -> None:
+    worse = scored("eval_accuracy", CHEAP, [0.850, 0.851, 0.849])
+    verdict = judge(worse, BASELINE, ACCURACY)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the accuracy is worse")
+    assert verdict.quality is not None
+    assert verdict.quality.shown_worse
+
+
+def test_quality_below_the_tolerance_within_the_noise_may_be_worse() -> None:
+    noisy = scored("eval_accuracy", CHEAP, [0.95, 0.80, 0.86])
+    verdict = judge(noisy, BASELINE, ACCURACY)
+    assert (verdict.outcome, verdict.reason[:35]) == ("inconclusive", "but the accuracy may be worse: more")
+
+
+def test_quality_within_the_tolerance_is_kept() -> None:
+    assert judge(scored("eval_accuracy", CHEAP, [0.891, 0.892, 0.893]), BASELINE, ACCURACY).outcome == "cheaper"
+
+
+def test_a_loss_is_worse_when_higher_by_more_than_two_percent() -> None:
+    baseline = arm(100.5, 101.5, 99.5, label="none", eval_loss=0.5)
+    assert judge(arm(*CHEAP, eval_loss=0.509), baseline, LOSS).outcome == "cheaper"
+    assert judge(arm(*CHEAP, eval_loss=0.511), baseline, LOSS).outcome == "inconclusive"
+    assert judge(arm(*CHEAP, eval_loss=0.3), baseline, LOSS).outcome == "cheaper"
+
+
+def test_a_loss_that_is_not_a_number_is_not_kept() -> None:
+    baseline = arm(100.5, 101.5, 99.5, label="none", eval_loss=0.5)
+    verdict = judge(scored("eval_loss", CHEAP, [0.4, float("nan"), 0.4]), baseline, LOSS)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but 1 of 6 jobs have no finite validation loss")
+
+
+def test_without_any_quality_nothing_is_cheaper() -> None:
+    verdict = judge(arm(*CHEAP), BASELINE, None)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but no quality was measured")
+
+
+def test_the_measure_is_the_first_that_any_job_has() -> None:
+    nan = float("nan")
+    assert measure_of([BASELINE]) == ACCURACY
+    assert measure_of([arm(1, 2, eval_accuracy=nan), arm(1, 2, eval_accuracy=nan, eval_loss=0.5)]) == LOSS
+    assert measure_of([arm(1, eval_accuracy=nan)]) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("device", "gpu", "the device differs (cpu, gpu)"),
+        ("data_key", "other", "the data differs (k, other)"),
+        ("instance_type", "ml.p3.2xlarge", "the machine type differs (local, ml.p3.2xlarge)"),
+    ],
+)
+def test_unequal_work_is_not_judged(column: str, value: str, reason: str) -> None:
+    other = Arm("x", tuple(Job(**{**vars(j), "text": {**j.text, column: value}}) for j in arm(*CHEAP).jobs))
+    verdict = judge(other, BASELINE, ACCURACY)
+    assert (verdict.outcome, verdict.reason, verdict.ratio) == ("not comparable", reason, None)
+
+
+def test_equal_samples_are_equal_within_one_percent() -> None:
+    assert unequal(arm(*CHEAP, samples=1984.0), BASELINE) == []
+    assert unequal(arm(*CHEAP, samples=1000.0), BASELINE) == ["the samples seen differ (1,000 to 2,000)"]
+    assert unequal(arm(*CHEAP, samples=float("nan")), BASELINE) == ["some jobs do not tell how many samples they saw"]

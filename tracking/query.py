@@ -1,0 +1,197 @@
+"""The tracking server, read: a group's jobs and a job's curves as tables.
+
+Column names follow one rule: a tag loses its `platform.`, and every other `.` or `/` becomes `_`
+(`hp.batch_size` -> `hp_batch_size`, `time/load_seconds` -> `time_load_seconds`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# A progress bar for one small file only clutters the terminal. Read by mlflow at each download.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Run
+from mlflow.exceptions import MlflowException
+
+from training.errors import InputError, TrackingError
+
+TEXT_COLUMNS = [
+    "run_id",
+    "run_name",
+    "experiment_id",
+    "status",
+    "arm",
+    "baseline",
+    "repeat",
+    "job_name",
+    "compiler",
+    "service",
+    "instance_type",
+    "cache_state",
+    "failure_class",
+    "failure_message",
+    "device",
+    "data_key",
+]
+"""Columns of text that every table of jobs has, whatever its runs hold."""
+
+NUMBER_COLUMNS = [
+    "start_time_ms",
+    "training_start_time",
+    "hp_batch_size",
+    "hp_learning_rate",
+    "samples",
+    "loss",
+    "train_loss",
+    "eval_loss",
+    "throughput_steady_samples_per_second",
+    "throughput_end_to_end_samples_per_second",
+    "time_load_seconds",
+    "time_compile_seconds",
+    "time_warmup_seconds",
+    "time_train_steady_seconds",
+    "time_eval_seconds",
+    "time_checkpoint_seconds",
+    "time_save_seconds",
+    "cost_billable_seconds",
+    "cost_billable_instance_seconds",
+    "target_reached",
+    "target_seconds",
+]
+"""Columns of numbers that every table of jobs has; NaN where a run does not say."""
+
+PAGE_RUNS = 1000
+HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
+
+
+def jobs(client: MlflowClient, group: str, experiment_ids: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return one row for each job of a group, oldest first.
+
+    Searches all active experiments unless told which. Raises `TrackingError` when the server does not answer.
+    """
+    where = f"tags.`platform.group` = {_quoted(group)} and tags.`platform.kind` = 'job'"
+    try:
+        ids = list(experiment_ids) if experiment_ids is not None else list(_experiment_ids(client))
+        rows = [_row(run) for run in _runs(client, ids, where)] if ids else []
+    except MlflowException as error:
+        raise TrackingError(f"The tracking server refused to list the jobs of group {group!r}: {error}") from error
+    return _typed(pd.DataFrame(rows))
+
+
+def history(
+    client: MlflowClient, run_id: str, keys: Sequence[str], training_start_time: float | None = None
+) -> pd.DataFrame:
+    """Return the points of the metrics `keys`: step, samples seen at that step, billable_seconds, key, value.
+
+    `billable_seconds` counts from `training_start_time` (seconds since the epoch; the run's own tag when None).
+    A step that was trained twice, after a restart, keeps its later point.
+    """
+    try:
+        start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
+        samples = {m.step: _number(m.value) for m in _sorted(client.get_metric_history(run_id, "samples"))}
+        points = [m for key in keys for m in _sorted(client.get_metric_history(run_id, key))]
+    except MlflowException as error:
+        raise TrackingError(f"The tracking server refused the curves of run {run_id}: {error}") from error
+    rows = [
+        (m.step, samples.get(m.step, math.nan), m.timestamp / 1000 - start, m.key, _number(m.value)) for m in points
+    ]
+    frame = pd.DataFrame(rows, columns=HISTORY_COLUMNS)
+    return frame.drop_duplicates(["key", "step"], keep="last").reset_index(drop=True)
+
+
+def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
+    """Return what the job's run tells of versions and hardware; empty where its artifacts cannot be read."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = client.download_artifacts(run_id, "environment.json", folder)
+            told = json.loads(Path(path).read_text("utf-8"))
+    except (MlflowException, OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _quoted(value: str) -> str:
+    """Return `value` as a string of MLflow's filter language, which has no escapes."""
+    if "'" not in value:
+        return f"'{value}'"
+    if '"' not in value:
+        return f'"{value}"'
+    raise InputError(f"group {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
+
+
+def _experiment_ids(client: MlflowClient) -> Iterator[str]:
+    token = None
+    while True:
+        page = client.search_experiments(max_results=PAGE_RUNS, page_token=token)
+        yield from (experiment.experiment_id for experiment in page)
+        token = page.token
+        if not token:
+            return
+
+
+def _runs(client: MlflowClient, experiment_ids: list[str], where: str) -> Iterator[Run]:
+    token = None
+    while True:
+        page = client.search_runs(
+            experiment_ids, where, max_results=PAGE_RUNS, order_by=["attributes.start_time ASC"], page_token=token
+        )
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _row(run: Run) -> dict[str, object]:
+    info, data = run.info, run.data
+    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
+    numbers = {key: _number(value) for key, value in data.metrics.items()}
+    columns: Mapping[str, object] = {**data.params, **numbers, **tags}
+    return {
+        **{_column(key): value for key, value in columns.items()},
+        "run_id": info.run_id,
+        "run_name": info.run_name,
+        "experiment_id": info.experiment_id,
+        "status": info.status,
+        "start_time_ms": info.start_time,
+    }
+
+
+def _column(key: str) -> str:
+    return key.replace(".", "_").replace("/", "_")
+
+
+def _number(value: float) -> float:
+    """Return the value as logged: SQL stores keep an infinity as the largest float."""
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with all its fixed columns first, numbers as floats, missing text as None."""
+    others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
+    frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
+    for name in NUMBER_COLUMNS:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    for name in TEXT_COLUMNS:
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame
+
+
+def _training_start_time(client: MlflowClient, run_id: str) -> float:
+    try:
+        return float(client.get_run(run_id).data.tags.get("platform.training_start_time", "nan"))
+    except ValueError:
+        return math.nan
+
+
+def _sorted(points: list[Metric]) -> list[Metric]:
+    return sorted(points, key=lambda point: (point.step, point.timestamp))

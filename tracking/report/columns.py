@@ -1,0 +1,92 @@
+"""The columns of the comparison's table, the same on the page, in the terminal and in MLflow's description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracking.report.arms import Arm
+from tracking.report.comparison import END_TO_END, STEADY, Comparison
+from tracking.report.numbers import Summary, summary
+from tracking.report.verdict import PAID
+from tracking.report.words import NONE, figure, rate, score
+
+_LOSSES = {
+    "eval_loss": ("validation loss", "val.\nloss"),
+    "train_loss": ("training loss", "train\nloss"),
+    "loss": ("last training loss", "last\nloss"),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table."""
+
+    label: str
+    head: str
+    """The label and the unit where room is short, over several lines."""
+    unit: str
+    """Unit of the values, or empty."""
+    value: Callable[[Arm], str]
+    """The arm's value: a median where it has several."""
+    detail: Callable[[Arm], str] = lambda arm: ""
+    """What stands below the value in small print: smallest and largest value, where they differ."""
+
+
+def columns(comparison: Comparison) -> list[Column]:
+    """Return the table's columns, the arm's name first."""
+    loss, measure = comparison.loss_column, comparison.measure
+    told = [
+        Column("arm", "arm", "", lambda arm: arm.label),
+        Column("batch", "batch", "", lambda arm: _joined(arm.setting("hp_batch_size"), _count)),
+        Column("learning rate", "learn.\nrate", "", lambda arm: _joined(arm.setting("hp_learning_rate"), rate)),
+        _metric("steady", "steady\nsamples\n/s", "samples/s", STEADY),
+        _metric("end to end", "end to\nend\n/s", "samples/s", END_TO_END),
+        _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
+        _metric("training", "train\ns", "s", "time_train_steady_seconds"),
+        _metric("billable", "billed\ns", "s", PAID),
+        _metric(*_LOSSES[loss], "", loss, score),
+    ]
+    if measure and measure.column != loss:
+        told.append(_metric(measure.label, measure.label.replace(" ", "\n"), "", measure.column, score))
+    if any(arm.values("target_reached") for arm in comparison.arms):
+        told.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
+    repeats = Column("repeats", "n", "", lambda arm: str(len(arm.headline)))
+    return [*told, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
+
+
+def _count(value: float) -> str:
+    return f"{value:g}"
+
+
+def _joined(values: list[float], text: Callable[[float], str]) -> str:
+    return ", ".join(map(text, values)) or NONE
+
+
+def _metric(label: str, head: str, unit: str, column: str, text: Callable[[float], str] = figure) -> Column:
+    return _column(label, head, unit, lambda arm: arm.summary(column), text)
+
+
+def _column(
+    label: str, head: str, unit: str, told: Callable[[Arm], Summary | None], text: Callable[[float], str] = figure
+) -> Column:
+    def value(arm: Arm) -> str:
+        found = told(arm)
+        return text(found.median) if found else NONE
+
+    def extremes(arm: Arm) -> str:
+        found = told(arm)
+        low, high = (text(found.low), text(found.high)) if found else ("", "")
+        return f"{low}–{high}" if low != high else ""
+
+    return Column(label, head, unit, value, extremes)
+
+
+def _target(arm: Arm) -> str:
+    reached = arm.values("target_reached")
+    return f"{sum(value > 0 for value in reached)} of {len(reached)}" if reached else NONE
+
+
+def _target_seconds(arm: Arm) -> str:
+    seconds = arm.summary("target_seconds")
+    return f"after {figure(seconds.median)} s" if seconds else ""

@@ -1,0 +1,105 @@
+"""A group's jobs compared: the one value that page, terminal, plots and summary are all drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+
+import pandas as pd
+
+from tracking.report.arms import Arm, Job, arms_of
+from tracking.report.numbers import BreakEven, Interval, break_even, geometric_mean, ratio_interval
+from tracking.report.verdict import PAID, Measure, Verdict, judge, measure_of
+
+STEADY = "throughput_steady_samples_per_second"
+END_TO_END = "throughput_end_to_end_samples_per_second"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One arm against the baseline."""
+
+    arm: Arm
+    verdict: Verdict
+    speed_up: Interval | None
+    """Steady samples/second, arm over baseline; None below two repeats a side."""
+    break_evens: dict[str, BreakEven]
+    """Break-even by the arm's cache state, the headline's first; empty where the work is not comparable."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that a report says."""
+
+    group: str
+    arms: tuple[Arm, ...]
+    """The baseline first."""
+    contrasts: tuple[Contrast, ...]
+    """One for each arm after the baseline."""
+    measure: Measure | None
+    """The measure of quality."""
+
+    @property
+    def baseline(self) -> Arm | None:
+        """The arm that the others are compared with."""
+        return self.arms[0] if self.arms else None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs, by arm."""
+        return [job for arm in self.arms for job in arm.jobs]
+
+    @property
+    def best(self) -> Contrast | None:
+        """The cheapest of the arms that are cheaper than the baseline, or None."""
+        cheaper = [c for c in self.contrasts if c.verdict.outcome == "cheaper" and c.verdict.ratio]
+        return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
+
+    @property
+    def paid_seconds(self) -> float:
+        """Billable instance seconds of all jobs that tell them, failed ones included."""
+        return sum(seconds for job in self.jobs if (seconds := job.number(PAID)) > 0)
+
+    @property
+    def loss_column(self) -> str:
+        """The final loss that the table shows: on the validation data where any job has it."""
+        has_eval = any(arm.values("eval_loss") for arm in self.arms)
+        return "eval_loss" if has_eval else "train_loss" if any(a.values("train_loss") for a in self.arms) else "loss"
+
+
+def compare(table: pd.DataFrame, group: str) -> Comparison:
+    """Return the comparison of `query.jobs`' table."""
+    arms = tuple(arms_of(table))
+    measure = measure_of(arms)
+    contrasts = tuple(_contrast(arm, arms[0], measure) for arm in arms[1:])
+    return Comparison(group, arms, contrasts, measure)
+
+
+def extra_seconds(arm: Arm, state: str) -> float | None:
+    """Return how many more billable instance seconds the arm's jobs of another cache state took, in the mean."""
+    aside = [seconds for job in arm.asides.get(state, []) if (seconds := job.number(PAID)) > 0]
+    headline = arm.positive(PAID)
+    return fmean(aside) - fmean(headline) if aside and headline else None
+
+
+def _contrast(arm: Arm, baseline: Arm, measure: Measure | None) -> Contrast:
+    verdict = judge(arm, baseline, measure)
+    speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
+    comparable = verdict.outcome != "not comparable"
+    return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline, speed_up) if comparable else {})
+
+
+def _break_evens(arm: Arm, baseline: Arm, speed_up: Interval | None) -> dict[str, BreakEven]:
+    states = {arm.cache_state: arm.headline, **arm.asides} if arm.cache_state else {}
+    return {state: _break_even(jobs, arm, baseline, speed_up) for state, jobs in states.items() if state}
+
+
+def _break_even(jobs: list[Job], arm: Arm, baseline: Arm, speed_up: Interval | None) -> BreakEven:
+    """Return the break-even for the start that `jobs` had, at the arm's steady rate."""
+    setup = [job.setup_seconds for job in jobs if job.setup_seconds >= 0]
+    rates, rates_baseline = arm.positive(STEADY), baseline.positive(STEADY)
+    if not (setup and baseline.setup_seconds and rates and rates_baseline):
+        return BreakEven("not determined")
+    return break_even(
+        (fmean(setup), fmean(baseline.setup_seconds)), (geometric_mean(rates), geometric_mean(rates_baseline)), speed_up
+    )

@@ -1,0 +1,71 @@
+"""The comparison as one HTML page that needs nothing beside itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from tracking.report import words
+from tracking.report.arms import Job
+from tracking.report.canvas import Plot, theme_css
+from tracking.report.columns import columns
+from tracking.report.comparison import Comparison
+from tracking.report.verdict import PAID
+
+
+def page(
+    comparison: Comparison, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+) -> str:
+    """Return the page; its text is escaped, its charts are inline SVG."""
+    return _template().render(
+        title=title,
+        comparison=comparison,
+        columns=columns(comparison),
+        plots=[(plot, Markup(plot.svg)) for plot in plots],
+        theme=Markup(theme_css()),
+        words=words,
+        paid=PAID,
+        job_url=lambda job: run_url(tracking_uri, job),
+        facts=facts(comparison, environment),
+    )
+
+
+def run_url(tracking_uri: str, job: Job) -> str | None:
+    """Return where the tracking server's UI shows a run, without credentials; None for a store that has no address."""
+    parts = urlsplit(tracking_uri)
+    if parts.scheme not in ("http", "https"):
+        return None
+    base = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    return f"{base}/#/experiments/{job.experiment_id}/runs/{job.run_id}"
+
+
+def facts(comparison: Comparison, environment: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the jobs ran on: devices, services and the versions that the environment tells."""
+    columns = {"Device": "device", "Service": "service", "Machine type": "instance_type", "Data": "data_key"}
+    told = {name: _distinct(comparison, column) for name, column in columns.items()}
+    job = environment.get("job") or {}
+    versions = job.get("versions") or environment.get("packages") or {}
+    told["Versions"] = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    git = environment.get("git") or {}
+    told["Source"] = (
+        f"{git['commit'][:12]}{' with local changes' if git.get('dirty') else ''}" if git.get("commit") else ""
+    )
+    return {name: value for name, value in told.items() if value}
+
+
+def _distinct(comparison: Comparison, column: str) -> str:
+    return ", ".join(dict.fromkeys(value for job in comparison.jobs if (value := job.text.get(column))))
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("tracking", "report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html.j2")

@@ -1,0 +1,174 @@
+"""Is an arm cheaper than the baseline, at the same quality, for the same work?
+
+The rules, in order; the first that applies decides:
+
+1. *not comparable*: the jobs differ in data, device or machine type, or saw numbers of samples more than 1 % apart.
+2. *inconclusive*: fewer than two successful repeats on either side.
+3. *not cheaper*: the 95 % interval of the ratio of billable instance seconds lies at or above 1.
+4. *inconclusive*: that interval holds 1.
+5. *inconclusive*: the quality is not kept, see `quality`.
+6. *cheaper*: the interval lies below 1 and the quality is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from tracking.report.arms import Arm, Job, finite
+from tracking.report.numbers import Interval, difference_interval, ratio_interval
+
+PAID = "cost_billable_instance_seconds"
+SAMPLES_TOLERANCE = 0.01
+"""Relative difference in samples seen that still counts as equal work: a last batch that was not full."""
+
+Outcome = Literal["cheaper", "not cheaper", "inconclusive", "not comparable"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A way to measure quality."""
+
+    column: str
+    label: str
+    higher_is_better: bool
+    tolerance: float
+    """Loss of quality that is let pass: absolute for scores between 0 and 1, relative for losses."""
+    tolerance_words: str
+
+
+MEASURES = (
+    Measure("eval_accuracy", "accuracy", True, 0.01, "0.01"),
+    Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01"),
+    Measure("eval_loss", "validation loss", False, 0.02, "2 %"),
+    Measure("train_loss", "training loss", False, 0.02, "2 %"),
+)
+"""Measures of quality, the preferred one first: a comparison uses the first that any of its jobs has."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """An arm's quality against the baseline's."""
+
+    measure: Measure
+    arm: float
+    """Mean over the arm's repeats."""
+    baseline: float
+    """Mean over the baseline's repeats."""
+    difference: Interval | None
+    """Arm minus baseline with its interval; None below two repeats a side."""
+    kept: bool
+    """True when the arm's mean is no worse than the baseline's by more than the tolerance."""
+    shown_worse: bool
+    """True when it is worse by more than the tolerance and its interval excludes no difference."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the repeats say of one arm against the baseline."""
+
+    outcome: Outcome
+    reason: str
+    """Why not more could be said; empty for `cheaper` and `not cheaper`."""
+    ratio: Interval | None = None
+    """Billable instance seconds, arm over baseline."""
+    quality: Quality | None = None
+
+
+def judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
+    """Return the verdict on `arm` by the rules above."""
+    if differences := unequal(arm, baseline):
+        return Verdict("not comparable", "; ".join(differences))
+    paid, paid_baseline = arm.positive(PAID), baseline.positive(PAID)
+    ratio = ratio_interval(paid, paid_baseline, _resolution([*paid, *paid_baseline]))
+    if ratio is None:
+        return Verdict("inconclusive", _too_few(arm, baseline))
+    kept = quality(arm, baseline, measure) if measure else None
+    if ratio.low >= 1:
+        return Verdict("not cheaper", "", ratio, kept)
+    if ratio.high >= 1:
+        return Verdict("inconclusive", "but the interval holds no change", ratio, kept)
+    if reason := _quality_reason(kept, arm, baseline, measure):
+        return Verdict("inconclusive", reason, ratio, kept)
+    return Verdict("cheaper", "", ratio, kept)
+
+
+def unequal(arm: Arm, baseline: Arm) -> list[str]:
+    """Return in what the work of two arms differs; empty for equal work or where either has no successful job."""
+    if not arm.headline or not baseline.headline:
+        return []
+    jobs = [*arm.headline, *baseline.headline]
+    named = {"data": "data_key", "device": "device", "machine type": "instance_type"}
+    found = [
+        f"the {name} differs ({_listed(jobs, column)})" for name, column in named.items() if _differs(jobs, column)
+    ]
+    samples = finite(jobs, "samples")
+    if len(samples) < len(jobs):
+        return [*found, "some jobs do not tell how many samples they saw"]
+    if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
+        found.append(f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")
+    return found
+
+
+def measure_of(arms: Iterable[Arm]) -> Measure | None:
+    """Return the measure of quality that a comparison uses, or None when no job has any."""
+    jobs = [job for arm in arms for job in arm.succeeded]
+    return next((measure for measure in MEASURES if finite(jobs, measure.column)), None)
+
+
+def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
+    """Return the arm's quality against the baseline's; None when a headline job has no finite value.
+
+    Quality is *kept* when the arm's mean is no worse than the baseline's by more than the measure's tolerance: 0.01
+    for accuracy and F1, 2 % of the baseline's mean for a loss. The interval of the difference (Student's t, pooled
+    variance) is always told beside it; below the tolerance it says whether the loss is *shown* (it excludes 0) or
+    could be noise. Neither is called cheaper: an interval that covers 0 because two repeats are few proves nothing.
+    """
+    values, others = arm.values(measure.column), baseline.values(measure.column)
+    if not values or len(values) < len(arm.headline) or len(others) < len(baseline.headline):
+        return None
+    difference, sign = difference_interval(values, others), 1 if measure.higher_is_better else -1
+    tolerance = measure.tolerance * (1 if measure.higher_is_better else abs(fmean(others)))
+    kept = sign * (fmean(values) - fmean(others)) >= -tolerance
+    excludes_zero = difference is not None and (difference.high < 0 if sign > 0 else difference.low > 0)
+    return Quality(measure, fmean(values), fmean(others), difference, kept, not kept and excludes_zero)
+
+
+def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None) -> str:
+    if measure is None:
+        return "but no quality was measured"
+    if kept is None:
+        jobs = [*arm.headline, *baseline.headline]
+        missing = len(jobs) - len(finite(jobs, measure.column))
+        return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
+    if kept.kept:
+        return ""
+    if kept.shown_worse:
+        return f"but the {measure.label} is worse"
+    return f"but the {measure.label} may be worse: more repeats would tell"
+
+
+def _too_few(arm: Arm, baseline: Arm) -> str:
+    counts = [f"“{side.label}” has {_repeats(side)}" for side in (arm, baseline) if len(side.positive(PAID)) < 2]
+    return " and ".join(counts) + "; a verdict needs two or more of each"
+
+
+def _repeats(arm: Arm) -> str:
+    n = len(arm.positive(PAID))
+    state = f" with a {arm.cache_state} cache" if arm.asides else ""
+    return f"{n or 'no'} successful {'repeat' if n == 1 else 'repeats'}{state}"
+
+
+def _resolution(values: list[float]) -> float:
+    """Return 1 s where every value is whole, as SageMaker bills, and 0 where the service tells fractions."""
+    return 1.0 if all(value == round(value) for value in values) else 0.0
+
+
+def _differs(jobs: list[Job], column: str) -> bool:
+    return len({job.text.get(column) for job in jobs}) > 1
+
+
+def _listed(jobs: list[Job], column: str) -> str:
+    return ", ".join(sorted({job.text.get(column) or "unknown" for job in jobs}))

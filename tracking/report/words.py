@@ -1,0 +1,164 @@
+"""Numbers and verdicts in plain words, the same on the page, in the terminal and in MLflow."""
+
+from __future__ import annotations
+
+import math
+
+from tracking.report.arms import Arm
+from tracking.report.comparison import Comparison, Contrast, extra_seconds
+from tracking.report.numbers import BreakEven, Interval, gain_percent
+from tracking.report.verdict import PAID, Quality
+
+NONE = "–"
+
+
+def figure(value: float | None) -> str:
+    """Return a number to three significant digits, thousands separated: 0.0123, 4.56, 78.9, 12,300."""
+    if value is None or math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+
+
+def score(value: float | None) -> str:
+    """Return a loss or a score to three decimals."""
+    return f"{value:.3f}" if value is not None and math.isfinite(value) else NONE
+
+
+def rate(value: float) -> str:
+    """Return a learning rate: 0.00005 -> 5e-5."""
+    mantissa, _, exponent = f"{value:.3g}".partition("e")
+    if not exponent and 0 < abs(value) < 0.01:
+        mantissa, _, exponent = f"{value:.2e}".partition("e")
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def signed(value: float) -> str:
+    """Return a difference of scores with its sign."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def signed_percent(ratio: float) -> str:
+    """Return a ratio as a signed change: 1.25 -> +25 %."""
+    gain = gain_percent(ratio)
+    return f"{gain:+.{_decimals(gain)}f} %".replace("-", "−")
+
+
+def change(ratio: float) -> str:
+    """Return a ratio as a change in words: 0.8 -> `20 % fewer`."""
+    return f"{_percent(ratio)} % {_direction(ratio)}"
+
+
+def change_interval(ratio: Interval) -> str:
+    """Return the interval in words: `12 % to 24 % fewer`, or `3 % fewer to 5 % more` across no change."""
+    low, high = ratio.low, ratio.high
+    if _direction(low) != _direction(high):
+        return f"{change(low)} to {change(high)}"
+    near, far = sorted((low, high), key=lambda value: abs(value - 1))
+    return f"{_percent(near)} % to {change(far)}"
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the answer in one sentence."""
+    baseline, contrasts = comparison.baseline, comparison.contrasts
+    if baseline is None:
+        return "This group holds no jobs."
+    if not any(arm.succeeded for arm in comparison.arms):
+        n = len(comparison.jobs)
+        return f"No verdict: none of the {n} jobs succeeded." if n > 1 else "No verdict: the only job did not succeed."
+    if not contrasts:
+        paid = baseline.summary(PAID)
+        return f"“{baseline.label}” took {figure(paid.median) if paid else 'an unknown number of'} billable seconds."
+    if (best := comparison.best) and best.verdict.ratio:
+        fewer = change(best.verdict.ratio.estimate)
+        return f"“{best.arm.label}” is cheaper: {fewer} billable seconds than “{baseline.label}”."
+    outcomes = {contrast.verdict.outcome for contrast in contrasts}
+    if outcomes == {"not comparable"}:
+        return "No verdict: the settings did not do the same work."
+    if outcomes == {"not cheaper"}:
+        return f"No setting is cheaper than “{baseline.label}”."
+    return f"No setting is shown to be cheaper than “{baseline.label}”."
+
+
+def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
+    """Return what the repeats say of one arm."""
+    verdict, ratio = contrast.verdict, contrast.verdict.ratio
+    if ratio is None:
+        return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}."
+    told = (
+        f"{change(ratio.estimate)} billable seconds than “{baseline.label}” (95 % interval: {change_interval(ratio)}; "
+        f"{ratio.n_arm} repeats against {ratio.n_baseline})"
+    )
+    return f"{told}, {verdict.reason}." if verdict.reason else f"{told}."
+
+
+def quality_sentence(quality: Quality) -> str:
+    """Return the arm's quality beside the baseline's."""
+    name = f"{quality.measure.label[:1].upper()}{quality.measure.label[1:]}"
+    told = f"{name} {score(quality.arm)} against {score(quality.baseline)}"
+    if quality.difference is None:
+        return f"{told}."
+    d = quality.difference
+    return f"{told} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
+
+
+def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
+    """Return where an arm that starts with a compile cache in `state` has earned its start back."""
+    start = "" if state == "off" else f"With a {state} compile cache: "
+    told = {
+        "at": f"ahead of “{baseline.label}” after {figure(point.samples)} samples, {_minutes(point.minutes)} in",
+        "already ahead": f"ahead of “{baseline.label}” from the start: compile and warm-up take no longer",
+        "never": f"never ahead of “{baseline.label}”: the steady rate is lower and the start is dearer",
+        "not determined": "not determined: the steady gain is within the noise or not measured",
+    }[point.kind]
+    return f"{start}{told}." if start else f"{told[:1].upper()}{told[1:]}."
+
+
+def cache_sentences(arm: Arm) -> list[str]:
+    """Return which cache state an arm's figures stand for, and what the jobs kept apart took."""
+    told = []
+    for state, jobs in arm.asides.items():
+        extra = extra_seconds(arm, state)
+        more = f": {figure(abs(extra))} s {'more' if extra >= 0 else 'less'} in the mean" if extra is not None else ""
+        n = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
+        told.append(f"Figures are of {_count(arm)}; {n} with a {state} cache kept apart{more}.")
+    return told
+
+
+def spend_sentence(comparison: Comparison) -> str:
+    """Return what all jobs took, failed ones included."""
+    failed = [job for arm in comparison.arms for job in arm.failed]
+    untold = sum(not job.number(PAID) > 0 for job in comparison.jobs)
+    jobs = f"{len(comparison.jobs)} job{'' if len(comparison.jobs) == 1 else 's'}"
+    told = f"{jobs} took {figure(comparison.paid_seconds)} billable instance seconds in all"
+    wasted = sum(seconds for job in failed if (seconds := job.number(PAID)) > 0)
+    told += f", {figure(wasted)} of them in {len(failed)} that failed" if failed else ""
+    return told + (f" ({untold} without a billing record)." if untold else ".")
+
+
+def _count(arm: Arm) -> str:
+    n = len(arm.headline)
+    return (
+        f"the {n} job{'' if n == 1 else 's'} with {'no' if arm.cache_state == 'off' else f'a {arm.cache_state}'} cache"
+    )
+
+
+def _minutes(minutes: float | None) -> str:
+    return f"{figure(60 * minutes)} s" if minutes is not None and minutes < 2 else f"{figure(minutes)} min"
+
+
+def _percent(ratio: float) -> str:
+    gain = abs(gain_percent(ratio))
+    return f"{gain:.{_decimals(gain)}f}"
+
+
+def _decimals(gain_percent: float) -> int:
+    return 1 if abs(gain_percent) < 9.95 else 0
+
+
+def _direction(ratio: float) -> str:
+    return "fewer" if ratio < 1 else "more"
