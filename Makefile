@@ -29,6 +29,7 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd training/job && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/job train.py
 	$(BIN)/python -m pytest tests/test_layout.py
 
 format: $(DEV)

@@ -61,6 +61,8 @@ class Compare(Frozen):
     """Jobs of each arm, each with another seed."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with; None is the first."""
+    parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Jobs at a time; on this machine each still waits for the cores or devices it takes."""
 
 
 class Experiment(Frozen):

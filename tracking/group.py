@@ -16,6 +16,7 @@ from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.store import Store
+from training.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,6 @@ def open_group(store: Store, *, experiment_name: str, verb: str, key: str) -> Gr
     experiment_id = _experiment_id(store, experiment_name)
     open_runs = _open_runs(store, experiment_id, key)
     group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
-    run_id = _parent_run_id(store, experiment_id, open_runs, f"{verb} {experiment_name}")
     tags = {
         "platform.kind": "group",
         "platform.group": group_id,
@@ -51,8 +51,7 @@ def open_group(store: Store, *, experiment_name: str, verb: str, key: str) -> Gr
         "platform.verb": verb,
         MLFLOW_RUN_NAME: f"{verb} {experiment_name}",
     }
-    for name, value in tags.items():
-        store.call(store.client.set_tag, run_id, name, value)
+    run_id = _parent_run_id(store, experiment_id, open_runs, tags)
     for run in open_runs:
         if run.info.run_id != run_id:
             _hand_over(store, run, run_id)
@@ -61,8 +60,23 @@ def open_group(store: Store, *, experiment_name: str, verb: str, key: str) -> Gr
 
 def close_group(store: Store, group: Group, status: str) -> None:
     """End the parent run with `status` (FINISHED, FAILED or KILLED); the group is then complete."""
-    store.call(store.client.set_tag, group.run_id, "platform.group_state", "closed")
+    store.tag(group.run_id, {"platform.group_state": "closed"})
     store.call(store.client.set_terminated, group.run_id, status)
+
+
+def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
+    """Return the group of that id, or the latest one of an experiment. Raises `InputError` where there is none."""
+    wanted = f"tags.\"platform.group\" = '{_quotable(group_id)}'" if group_id else None
+    wanted = wanted or f"tags.\"platform.experiment\" = '{_quotable(experiment_name)}'"
+    experiments = [e.experiment_id for e in store.call(store.client.search_experiments)]
+    query = f"{wanted} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
+    order = ["attributes.start_time DESC"]
+    found = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
+    if not found:
+        what = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
+        raise InputError(f"the tracking server {store.uri} holds no {what}.")
+    info, tags = found[0].info, found[0].data.tags
+    return Group(tags["platform.group"], info.run_id, info.experiment_id, continued=True)
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
@@ -71,7 +85,7 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
     runs = {run.data.tags["platform.job_name"]: run for run in _search(store, group.experiment_id, query)}
     for run in runs.values():
         if run.data.tags.get(MLFLOW_PARENT_RUN_ID) != group.run_id:
-            store.call(store.client.set_tag, run.info.run_id, MLFLOW_PARENT_RUN_ID, group.run_id)
+            store.tag(run.info.run_id, {MLFLOW_PARENT_RUN_ID: group.run_id})
     return runs
 
 
@@ -101,22 +115,29 @@ def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
             return found
 
 
-def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], name: str) -> str:
+def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags: dict[str, str]) -> str:
+    # All tags at once: a launcher killed between two of them would leave a group that nobody finds again.
     if given := os.environ.get("MLFLOW_RUN_ID"):
+        store.tag(given, tags)
         return given
     if open_runs:
         run_id = str(open_runs[0].info.run_id)
         store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
         return run_id
-    return str(store.call(store.client.create_run, experiment_id, run_name=name).info.run_id)
+    return str(store.call(store.client.create_run, experiment_id, tags=tags).info.run_id)
 
 
 def _hand_over(store: Store, run: Run, heir_run_id: str) -> None:
-    store.call(store.client.set_tag, run.info.run_id, "platform.group_state", "continued")
     note = f"The launcher of this run died; run `{heir_run_id}` took up its jobs."
-    store.call(store.client.set_tag, run.info.run_id, MLFLOW_RUN_NOTE, note)
+    store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
     if not Status.is_terminated(Status.from_string(run.info.status)):
         store.call(store.client.set_terminated, run.info.run_id, "KILLED")
+
+
+def _quotable(value: str) -> str:
+    if "'" in value:
+        raise InputError(f"the name {value} must not hold a single quote: the tracking server cannot search for it.")
+    return value
 
 
 def _new_id(experiment_name: str) -> str:

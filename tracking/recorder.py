@@ -54,11 +54,11 @@ class Recorder:
             if event.kind == "start":
                 self._on_start(event)
 
-    def finish(self, description: Description, failure: tuple[str, str] | None, log_location: str) -> None:
+    def finish(self, description: Description, failure: tuple[str, str] | None, log_location: str) -> dict[str, float]:
         """Write the result, the cost and the artifacts, and end the run.
 
         `failure` is (class, reason) of a job that did not complete. The run ends FINISHED, FAILED, or KILLED for a job
-        that somebody stopped.
+        that somebody stopped. Returns the final figures.
         """
         result = self._last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
@@ -68,17 +68,18 @@ class Recorder:
         finals |= {**cost, **points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step))
-        self._tag(_final_tags(description, result, failure))
+        self._store.tag(self.run_id, _final_tags(description, result, failure))
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
-        self._tag({MLFLOW_RUN_NOTE: note})
+        self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
         self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
+        return finals
 
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=points.hyperparameters(event))
         device = event.fields.get("device", {})
-        self._tag({"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"})
+        self._store.tag(self.run_id, {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"})
         self._log_json(
             {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
             "environment.json",
@@ -102,10 +103,6 @@ class Recorder:
             self._store.call(client.log_batch, self.run_id, metrics=metrics[at : at + _BATCH_METRICS])
         for at in range(0, len(params), _BATCH_PARAMS):
             self._store.call(client.log_batch, self.run_id, params=params[at : at + _BATCH_PARAMS])
-
-    def _tag(self, tags: dict[str, str]) -> None:
-        for name, value in tags.items():
-            self._store.call(self._store.client.set_tag, self.run_id, name, value)
 
     def _log_text(self, text: str, path: str) -> None:
         self._store.call(self._store.client.log_text, self.run_id, text, path)

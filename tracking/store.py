@@ -5,18 +5,20 @@ The job's log is the durable copy, so waiting here is always safe: nothing is dr
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from training.errors import TrackingError
 
 # mlflow's own retries are silent and last minutes; ours are said. Read by mlflow at each request.
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
 
 from mlflow import MlflowClient
+from mlflow.entities import RunTag
 from mlflow.exceptions import MlflowException, RestException
 
 Result = TypeVar("Result")
@@ -34,6 +36,9 @@ _FINAL_CODES = frozenset(
     }
 )
 """Answers that another try would not change."""
+
+_SILENT_SECONDS = 2.0
+"""Shorter waits, such as for a locked database, are not worth a line."""
 
 
 class Store:
@@ -79,12 +84,16 @@ class Store:
                         f"The tracking server {self.uri} has not answered for {waited_seconds:.0f} s: "
                         f"{_first_line(error)}"
                     ) from error
-                if pause_seconds >= 1:
+                if waited_seconds >= _SILENT_SECONDS:
                     self._say(f"The tracking server has not answered for {waited_seconds:.0f} s; nothing is lost.")
                 self._sleep(min(pause_seconds, max(0.0, self._patience_seconds - waited_seconds)))
                 pause_seconds = min(2 * pause_seconds, 15.0)
             else:
                 return answer
+
+    def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Set all of `tags`, or none."""
+        self.call(self.client.log_batch, run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
 
 def open_store(uri: str | None = None, *, say: Callable[[str], None] = print) -> Store:
@@ -92,12 +101,18 @@ def open_store(uri: str | None = None, *, say: Callable[[str], None] = print) ->
 
     Raises `TrackingError` within seconds when it does not answer: this is asked before anything is paid for.
     """
+    logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_not_the_arn_complaint)
     try:
         client = MlflowClient(tracking_uri=uri)
         Store(client, patience_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
     except (TrackingError, MlflowException, OSError) as error:
         raise TrackingError(f"{_first_line(error).rstrip('.')}. Nothing was started.") from error
     return Store(client, say=say)
+
+
+def _not_the_arn_complaint(record: logging.LogRecord) -> bool:
+    # sagemaker-mlflow 0.5.0 reads every tracking URI as an ARN and warns at each request to any other server.
+    return "list index out of range" not in record.getMessage()
 
 
 def _is_final(error: Exception) -> bool:

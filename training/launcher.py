@@ -12,7 +12,7 @@ from training.events import Event, parse_line
 from training.failures import failure_of
 from training.services.protocol import TERMINAL_STATUSES, Description, Request, Service
 
-__all__ = ["Job", "Update", "failure_of", "submit"]
+__all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
 
 Sleep = Callable[[float], object]
 
@@ -36,6 +36,33 @@ class Update:
     """Where to follow on from: pass it to `follow` to see only what comes after this update."""
 
 
+class Follower:
+    """Reads a job's log and state on from look to look, so that one thread can follow many jobs."""
+
+    def __init__(self, job: Job, cursor: str | None = None) -> None:
+        self.job = job
+        self.description: Description | None = None
+        self.ended = False
+        """True once the job has ended and its log is read out; there is nothing more to look for then."""
+        self.pause_seconds = 0.0
+        """Pause before the next look, seconds: short after something new, growing while nothing is."""
+        self._cursor = cursor
+        self._pauses = _Pauses(job.service.name)
+
+    def look(self) -> Update | None:
+        """Return what is new, or None."""
+        # Described first: once a job has ended, the log that is read afterwards is all there is.
+        description = self.job.describe()
+        page = self.job.service.logs(self.job.name, self._cursor)
+        changed = description != self.description
+        self.ended = description["TrainingJobStatus"] in TERMINAL_STATUSES and not page.lines
+        self.description, self._cursor = description, page.cursor
+        self.pause_seconds = self._pauses.after(changed or bool(page.lines))
+        if not changed and not page.lines:
+            return None
+        return _update(page.lines, description if changed else None, page.cursor)
+
+
 @dataclass(frozen=True)
 class Job:
     """A job at a service, known by its name alone: any process may rebuild it on any day."""
@@ -53,22 +80,12 @@ class Job:
 
     def follow(self, cursor: str | None = None, *, sleep: Sleep = time.sleep) -> Iterator[Update]:
         """Yield what is new, from the log's start or `cursor` on, until the job has ended and its log is read out."""
-        pauses = _Pauses(self.service.name)
-        known: Description | None = None
-        while True:
-            # Described first: once a job has ended, the log that is read afterwards is all there is.
-            description = self.describe()
-            page = self.service.logs(self.name, cursor)
-            changed = description != known
-            if changed or page.lines:
-                yield _update(page.lines, description if changed else None, page.cursor)
-            if description["TrainingJobStatus"] in TERMINAL_STATUSES and not page.lines:
-                return
-            if not page.lines:
-                sleep(pauses.after(changed))
-            else:
-                pauses.reset()
-            known, cursor = description, page.cursor
+        follower = Follower(self, cursor)
+        while not follower.ended:
+            if update := follower.look():
+                yield update
+            if not follower.ended:
+                sleep(follower.pause_seconds)
 
     def wait(self, *, sleep: Sleep = time.sleep) -> Description:
         """Return the description once the job has ended."""
@@ -92,12 +109,9 @@ class _Pauses:
         self._shortest, self._longest = POLL_SECONDS[service_name]
         self._next = self._shortest
 
-    def reset(self) -> None:
-        self._next = self._shortest
-
     def after(self, something_new: bool) -> float:
         if something_new:
-            self.reset()
+            self._next = self._shortest
         pause = self._next
         self._next = min(self._longest, pause * BACK_OFF)
         return pause

@@ -1,0 +1,29 @@
+"""`python -m benchmarks [NAME ...]`: run every `bench_*.py`, or those named, one after the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def main(names: list[str]) -> int:
+    """Run each benchmark in a process of its own; return 1 when one could not be run."""
+    known = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+    if unknown := [name for name in names if name not in known]:
+        print(f"error: unknown benchmark '{unknown[0]}': it must be one of {', '.join(known)}.", file=sys.stderr)
+        return 2
+    failed = []
+    for name in names or known:
+        print(f"{name}", flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.bench_{name}"], cwd=FOLDER.parent).returncode:
+            failed.append(name)
+    if failed:
+        print(f"error: these benchmarks could not be run to their end: {', '.join(failed)}.", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

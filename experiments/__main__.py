@@ -1,0 +1,84 @@
+"""The command line: the verbs behind MLproject."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from training.errors import InputError, TrainfareError, nearest
+
+HELP = """\
+trainfare: which setting trains this model for the fewest billable seconds, and how sure are we?
+
+  python -m experiments VERB [--experiment NAME] [--FIELD VALUE ...]
+
+verbs
+  train      train one job
+  compare    train every arm of the experiment, repeat with other seeds, and report
+  report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
+  jobs       list | stop NAME | log NAME: the jobs of this machine
+
+fields
+  Any field of the experiment, nested ones with dots:
+    --compiler inductor  --batch_size 32  --data.train reviews.jsonl  --machine.cores 1
+  experiments/*.yaml are the experiments; --experiment also takes a path.
+
+The same verbs run as MLflow projects, with -P for each field:
+  mlflow run . -e train -P experiment=demo -P compiler=inductor -P batch_size=32 --env-manager local
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a verb and return the exit code: 0 done, 1 a job or a server failed, 2 wrong input."""
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        print(HELP)
+        return 0
+    try:
+        return _dispatch(arguments[0], arguments[1:])
+    except TrainfareError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _dispatch(verb: str, rest: Sequence[str]) -> int:
+    # Each verb imports what it needs: --help and a typo answer at once.
+    if verb in {"train", "compare"}:
+        from experiments import run
+
+        return run.launch(verb, fields(rest))
+    if verb == "report":
+        from experiments import reporting
+
+        return reporting.report(fields(rest))
+    if verb == "jobs":
+        from experiments import jobs
+
+        return jobs.main(rest)
+    known = ("train", "compare", "report", "jobs")
+    raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
+
+
+def fields(arguments: Sequence[str]) -> Mapping[str, str]:
+    """Return `--name value` and `--name=value` pairs as a mapping.
+
+    Values may begin with a hyphen (a negative number, say), so a name always takes what follows it.
+    """
+    found: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        name = rest.pop(0)
+        if not name.startswith("--") or name == "--":
+            raise InputError(f"unexpected argument '{name}': fields are given as --name value.")
+        name, equals, value = name[2:].partition("=")
+        if not equals:
+            if not rest:
+                raise InputError(f"--{name} has no value: fields are given as --name value.")
+            value = rest.pop(0)
+        if name in found:
+            raise InputError(f"--{name} is given twice, as '{found[name]}' and as '{value}'.")
+        found[name] = value
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""From an experiment's arms to the jobs of a group: pure, so the same group always plans the same jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from experiments.arms import Arm
+from experiments.fields import Experiment
+from experiments.hyperparameters import hyperparameters
+from tracking.plan import DataSource, PlannedJob
+from training.jobspec import JobSpec, MetricDefinition
+from training.staging.staged import Staged
+
+SOURCE = Path(__file__).resolve().parent.parent / "training" / "job"
+
+METRIC_DEFINITIONS = tuple(
+    MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
+    for name, key in (
+        ("train_loss", "loss"),
+        ("eval_loss", "eval_loss"),
+        ("learning_rate", "learning_rate"),
+        ("epoch", "epoch"),
+        ("summary_train_loss", "train_loss"),
+        ("summary_train_runtime", "train_runtime"),
+        ("summary_train_samples_per_second", "train_samples_per_second"),
+    )
+)
+"""What the service itself reads from Trainer's log, under the names of the reference workloads."""
+
+PASSED_ON = ("HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "CXX", "CC")
+"""Variables of the launcher that a job on this machine needs to find models and the compiler; none is a secret."""
+
+
+def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Staged]) -> str:
+    """Return the hash of everything that a command asks for: equal commands find each other's unfinished work."""
+    asked = {
+        "verb": verb,
+        "name": name,
+        "repeats": repeats,
+        "arms": [(arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json")) for arm in arms],
+        "data": [each.key for each in staged],
+        "source": source_digest(),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def source_digest(folder: Path = SOURCE) -> str:
+    """Return the hash of the job's source: a job of other code is another job."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def plan(
+    group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Staged], home: Path
+) -> list[PlannedJob]:
+    """Return the group's jobs: repeat by repeat, the arms in turn, so that a drifting machine drifts for all of them.
+
+    `staged` holds the data of each arm, in the arms' order.
+    """
+    return [
+        _job(group_id, name, at, arm, repeat, staged[at], home)
+        for repeat in range(repeats)
+        for at, arm in enumerate(arms)
+    ]
+
+
+def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Staged, home: Path) -> PlannedJob:
+    experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
+    job_name = f"{group_id}-{experiment.compiler}-a{at}r{repeat}"
+    machine = experiment.machine
+    spec = JobSpec(
+        name=job_name,
+        compiler=experiment.compiler,
+        hyperparameters=hyperparameters(experiment, staged.bucket_lengths),
+        channels=dict(staged.channels),
+        source_uri=SOURCE.as_uri(),
+        output_uri=(home / "outputs").as_uri(),
+        checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if experiment.save_strategy != "none" else None,
+        instance_type=machine.instance_type,
+        instance_count=machine.instance_count,
+        devices=machine.devices,
+        volume_gib=machine.volume_gib,
+        max_run_seconds=machine.max_run_seconds,
+        environment=_environment(experiment, home),
+        metric_definitions=METRIC_DEFINITIONS,
+    )
+    return PlannedJob(
+        spec=spec,
+        arm=arm.label,
+        repeat=repeat,
+        is_baseline=arm.is_baseline,
+        experiment_yaml=_yaml(name, experiment),
+        data=_data_source(experiment, staged),
+        data_key=staged.key,
+    )
+
+
+def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
+    machine = experiment.machine
+    told: Mapping[str, object | None] = {
+        "TRAINFARE_CORES": machine.cores,
+        "TRAINFARE_MEMORY_GIB": machine.memory_gib,
+        "TRAINFARE_COMPILE_CACHE": str(home / "compile-cache") if experiment.compile_cache == "keep" else "fresh",
+        **{variable: os.environ.get(variable) for variable in PASSED_ON},
+    }
+    return {variable: str(value) for variable, value in told.items() if value is not None}
+
+
+def _yaml(name: str, experiment: Experiment) -> str:
+    fields = experiment.model_dump(mode="json", exclude={"compare"}, exclude_none=True)
+    return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
+
+
+def _data_source(experiment: Experiment, staged: Staged) -> DataSource:
+    data = experiment.data
+    name = data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)
+    rows = {"train": staged.train_rows, "validation": staged.validation_rows}
+    return DataSource(name=str(name), source=staged.source, digest=staged.digest, rows=rows)

@@ -1,0 +1,45 @@
+"""The verb `report`, and what `train` and `compare` end with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tracking.group import Group, find_group
+from tracking.publish import publish
+from tracking.report.render import render
+from tracking.report.terminal import print_comparison
+from tracking.store import Store, open_store
+from training.errors import InputError, nearest
+from training.home import home
+
+
+def report(given: Mapping[str, str]) -> int:
+    """Report again on a group of tracked jobs: `--group ID`, or the latest of `--experiment NAME`."""
+    fields = dict(given)
+    group_id = fields.pop("group", None)
+    name = fields.pop("experiment", "demo")
+    for unknown in fields:
+        raise InputError(
+            f"unknown field '{unknown}' of report: group, experiment.{nearest(unknown, ['group', 'experiment'])}"
+        )
+    store = open_store()
+    report_group(store, find_group(store, group_id=group_id, experiment_name=Path(name).stem), Path(name).stem)
+    return 0
+
+
+def report_group(store: Store, group: Group, title: str) -> None:
+    """Print the comparison, and log and write its page."""
+    made = render(store.client, group.id, title)
+    page = publish(store, group, made, home() / "reports" / group.id)
+    print()
+    print_comparison(made.comparison)
+    print(f"\nReport: {page}")
+    print(f"Runs:   {_ui(store.uri)}")
+
+
+def _ui(uri: str) -> str:
+    if uri.startswith("http"):
+        return uri
+    default = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
+    return "`make ui`, then http://127.0.0.1:5000" if uri == default else f"`mlflow ui --backend-store-uri {uri}`"

@@ -1,0 +1,90 @@
+"""The verbs `train` and `compare`: everything is checked first, then the jobs run, then the report is made.
+
+`train` is a comparison of one arm and one repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.plan import group_key, plan
+from experiments.spec import Arm, Experiment, arms, load
+from training.home import home
+from training.services.protocol import Service
+from training.staging.staged import Staged
+
+if TYPE_CHECKING:
+    from tracking.store import Store
+
+
+def launch(verb: str, given: Mapping[str, str]) -> int:
+    """Run a verb with `--field value` pairs; return 0, or 1 when a job failed."""
+    fields = dict(given)
+    name = fields.pop("experiment", "demo")
+    experiment = load(name, fields)
+    chosen, repeats = _chosen(verb, experiment)
+    # The tracking server is asked before the data is staged: its answer takes less long.
+    from tracking.store import open_store
+
+    store = open_store(say=_say)
+    staged = _staged(chosen)
+    return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel=experiment.compare.parallel)
+
+
+def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
+    if verb == "compare":
+        return arms(experiment), experiment.compare.repeats
+    return (Arm(label=experiment.compiler, experiment=experiment, is_baseline=True),), 1
+
+
+def _staged(chosen: Sequence[Arm]) -> list[Staged]:
+    from experiments.hyperparameters import staging_request
+    from training.staging.stage import stage
+
+    staged = []
+    for arm in chosen:
+        staged.append(stage(staging_request(arm.experiment), home()))
+        if not staged[-1].cached:
+            _say(f"Staged {staged[-1].train_rows} + {staged[-1].validation_rows} rows of {staged[-1].source}")
+    return staged
+
+
+def _run(
+    store: Store, verb: str, name: str, chosen: Sequence[Arm], repeats: int, staged: Sequence[Staged], parallel: int
+) -> int:
+    from experiments.reporting import report_group
+    from tracking.group import close_group, open_group
+    from tracking.interrupt import Left
+    from tracking.session import run_jobs
+
+    key = group_key(verb, name, chosen, repeats, staged)
+    group = open_group(store, experiment_name=name, verb=verb, key=key)
+    jobs = plan(group.id, name, chosen, repeats, staged, home())
+    service = SERVICES[chosen[0].experiment.service]()
+    _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
+    try:
+        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=_say)
+    except Left:
+        _say("Left running; the same command attaches to it again.")
+        return 130
+    stopped = len(outcomes) < len(jobs) or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
+    failed = [outcome for outcome in outcomes if outcome.failure]
+    report_group(store, group, name)
+    close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
+    return 130 if stopped else 1 if failed else 0
+
+
+def _local() -> Service:
+    from training.services.local import LocalService
+
+    return LocalService(home())
+
+
+SERVICES: Mapping[str, Callable[[], Service]] = {"local": _local}
+"""Where jobs run, by the experiment's `service`."""
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,109 @@
+"""What every test may use: a tracking store of its own, a real tracking server, and the shared data where it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
+        os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared data; tests that need it skip where it is absent, and .ci/run makes that an error."""
+    if not SHARED.is_dir():
+        if os.environ.get("TRAINFARE_CI"):
+            pytest.fail(f"{SHARED} is absent")
+        pytest.skip(f"{SHARED} is absent")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def _template_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty MLflow database: its migrations take seconds, a copy takes none."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def tracking_uri(_template_database: Path, tmp_path: Path) -> str:
+    """A SQLite tracking store of this test alone."""
+    path = tmp_path / "mlflow.db"
+    shutil.copy(_template_database, path)
+    return f"sqlite:///{path}"
+
+
+class TrackingServer:
+    """A real `mlflow server` on a SQLite database, which a test can halt and let go on."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self.database_uri = f"sqlite:///{folder / 'mlflow.db'}"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(self._port)]
+        command += [
+            "--backend-store-uri",
+            self.database_uri,
+            "--artifacts-destination",
+            str(self._folder / "artifacts"),
+        ]
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(f"{self.uri}/health", timeout=2):
+                    return
+            except OSError:
+                time.sleep(0.2)
+        raise AssertionError((self._folder / "server.log").read_text())
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process
+        os.killpg(self._process.pid, number)
+
+    def stop(self) -> None:
+        if self._process:
+            self.send(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
+@pytest.fixture
+def tracking_server(_template_database: Path, tmp_path: Path) -> Iterator[TrackingServer]:
+    """A running tracking server of this test alone."""
+    folder = tmp_path / "server"
+    folder.mkdir()
+    shutil.copy(_template_database, folder / "mlflow.db")
+    server = TrackingServer(folder)
+    server.start()
+    yield server
+    server.stop()

@@ -1,0 +1,51 @@
+"""What a person reads in the terminal while a job runs: few lines, each worth reading."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from training.events import Event
+
+_QUIET_SECONDS = 10.0
+"""At most one line of progress in this time."""
+
+
+class Progress:
+    """Says how one job goes."""
+
+    def __init__(self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._say, self._clock = name, say, clock
+        self._said_at = clock()
+
+    def show(self, events: Iterable[Event]) -> None:
+        """Say what happened, leaving out most of the steps."""
+        for event in events:
+            if event.kind == "start":
+                device = event.fields.get("device", {})
+                samples = event.fields.get("samples", {})
+                self._line(f"started on {device.get('name', '?')}, {samples.get('train', '?')} training samples")
+            elif event.kind == "phase" and event.fields.get("phase") == "compile":
+                self._line(f"compiled in {event.fields.get('seconds', 0):.1f} s")
+            elif event.kind == "note":
+                self._line(str(event.fields.get("message", "")))
+            elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
+                values = event.fields.get("values", {})
+                told = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
+                self._line(f"step {event.fields.get('step')}, {event.fields.get('samples')} samples, {told}")
+
+    def ended(self, metrics: Mapping[str, float], failure: tuple[str, str] | None) -> None:
+        """Say how it ended."""
+        if failure:
+            self._line(f"ended with {failure[0]}: {failure[1]}")
+            return
+        figures = (
+            ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
+            ("cost/billable_seconds", "{:.1f} s billable"),
+            ("eval_accuracy", "accuracy {:.4f}"),
+        )
+        self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
+
+    def _line(self, text: str) -> None:
+        self._said_at = self._clock()
+        self._say(f"  {self._name}: {text}")
