@@ -70,19 +70,20 @@ NUMBER_COLUMNS = [
 ]
 """Columns of numbers that every table of jobs has; NaN where a run does not say."""
 
-PAGE_RUNS = 1000
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 
 
-def jobs(client: MlflowClient, group: str, experiment_ids: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return one row for each job of a group, oldest first.
+def jobs(
+    client: MlflowClient, group: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
+) -> pd.DataFrame:
+    """Return one row for each job of a group, oldest first, read `page_runs` runs at a time.
 
     Searches all active experiments unless told which. Raises `TrackingError` when the server does not answer.
     """
     where = f"tags.`platform.group` = {_quoted(group)} and tags.`platform.kind` = 'job'"
     try:
         ids = list(experiment_ids) if experiment_ids is not None else list(_experiment_ids(client))
-        rows = [_row(run) for run in _runs(client, ids, where)] if ids else []
+        rows = [_row(run) for run in _runs(client, ids, where, page_runs)] if ids else []
     except MlflowException as error:
         raise TrackingError(f"The tracking server refused to list the jobs of group {group!r}: {error}") from error
     return _typed(pd.DataFrame(rows))
@@ -132,18 +133,18 @@ def _quoted(value: str) -> str:
 def _experiment_ids(client: MlflowClient) -> Iterator[str]:
     token = None
     while True:
-        page = client.search_experiments(max_results=PAGE_RUNS, page_token=token)
+        page = client.search_experiments(max_results=1000, page_token=token)
         yield from (experiment.experiment_id for experiment in page)
         token = page.token
         if not token:
             return
 
 
-def _runs(client: MlflowClient, experiment_ids: list[str], where: str) -> Iterator[Run]:
+def _runs(client: MlflowClient, experiment_ids: list[str], where: str, page_runs: int) -> Iterator[Run]:
     token = None
     while True:
         page = client.search_runs(
-            experiment_ids, where, max_results=PAGE_RUNS, order_by=["attributes.start_time ASC"], page_token=token
+            experiment_ids, where, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
         )
         yield from page
         token = page.token

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from tracking.report.arms import Arm, Job, finite_or_zero
 from tracking.report.canvas import BACKGROUND, INK, PHASE_COLOURS, Plot, arm_colour, plot, short
 from tracking.report.comparison import STEADY, Comparison
-from tracking.report.numbers import Summary
+from tracking.report.numbers import Summary, gain_percent
 from tracking.report.words import figure, signed_percent
 
 PHASE_LABELS = {"warmup": "warm-up", "train_steady": "training", "eval": "evaluation"}
@@ -44,22 +44,23 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
 def intervals(comparison: Comparison) -> Plot | None:
     """Return each arm's billable instance seconds against the baseline's with their interval; None without any."""
     told = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
-    rows = [(i, arm, 100 * r.estimate, 100 * r.low, 100 * r.high) for i, arm, r in told if r and r.high < _WIDEST]
+    rows = [(i, arm, ratio) for i, arm, ratio in told if ratio and ratio.high < _WIDEST]
     if not rows:
         return None
-    left, right = min(90.0, *(row[3] for row in rows)), max(110.0, *(row[4] for row in rows))
+    left = min(-10.0, *(gain_percent(ratio.low) for _, _, ratio in rows))
+    right = max(10.0, *(gain_percent(ratio.high) for _, _, ratio in rows))
+
+    baseline = comparison.arms[0].label
 
     def draw(axes: Axes) -> None:
-        axes.axvline(100, color=INK, linewidth=1)
-        for y, (i, arm, estimate, low, high) in enumerate(rows):
-            axes.plot([low, high], [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
-            axes.plot(estimate, y, color=arm_colour(i), marker="o", markersize=8)
-            axes.text(
-                left, y - 0.30, f"{short(arm.label)}  ({figure(low)} to {figure(high)} %)", va="bottom", fontsize=10
-            )
-        _finish(
-            axes, len(rows), right, f"% of the billable instance seconds of “{short(comparison.arms[0].label, 20)}”"
-        )
+        axes.axvline(0, color=INK, linewidth=1)
+        for y, (i, arm, ratio) in enumerate(rows):
+            ends = [gain_percent(ratio.low), gain_percent(ratio.high)]
+            axes.plot(ends, [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
+            axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
+            interval = f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
+            axes.text(left, y - 0.30, f"{short(arm.label)}  ({interval})", va="bottom", fontsize=10)
+        _finish(axes, len(rows), right, f"change in billable instance seconds against “{short(baseline, 20)}”, %")
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
     return plot("interval", "Billable time against the baseline: 95 % interval", _height(len(rows)), draw)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 
 STARTED_SECONDS = 1_700_000_000.0
-_GROUPS = itertools.count()
 
 
 class Tracked:
@@ -22,7 +20,7 @@ class Tracked:
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
         self.client = client
         self.experiment_id = experiment_id
-        self.group = f"demo-{next(_GROUPS)}"
+        self.group = "demo-1"
 
     def job(
         self,
@@ -85,21 +83,10 @@ class Tracked:
         return self.job(arm, repeat, metrics=metrics, params=params, losses=losses, **more)
 
 
-@pytest.fixture(scope="session")
-def client(tmp_path_factory: pytest.TempPathFactory) -> MlflowClient:
-    return MlflowClient(tracking_uri=f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db")
-
-
-@pytest.fixture(scope="session")
-def experiment_id(client: MlflowClient, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(client.create_experiment("reports", artifact_location=tmp_path_factory.mktemp("artifacts").as_uri()))
-
-
 @pytest.fixture
-def tracked(client: MlflowClient, experiment_id: str) -> Tracked:
-    return Tracked(client, experiment_id)
-
-
-@pytest.fixture
-def strict_json() -> Callable[[object], str]:
-    return lambda value: json.dumps(value, allow_nan=False)
+def tracked(tracking_uri: str, tmp_path: Path) -> Tracked:
+    """An empty group on a tracking store of this test alone."""
+    client = MlflowClient(tracking_uri)
+    return Tracked(
+        client, str(client.create_experiment("reports", artifact_location=(tmp_path / "artifacts").as_uri()))
+    )
