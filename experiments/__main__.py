@@ -43,17 +43,17 @@ def main(arguments: Sequence[str]) -> int:
 def _dispatch(verb: str, rest: Sequence[str]) -> int:
     # Each verb imports what it needs: --help and a typo answer at once.
     if verb in {"train", "compare"}:
-        from experiments import run
+        from experiments.run import launch
 
-        return run.launch(verb, fields(rest))
+        return launch(verb, fields(rest))
     if verb == "report":
-        from experiments import reporting
+        from experiments.reporting import report
 
-        return reporting.report(fields(rest))
+        return report(fields(rest))
     if verb == "jobs":
-        from experiments import jobs
+        from experiments.jobs import main as jobs
 
-        return jobs.main(rest)
+        return jobs(rest)
     known = ("train", "compare", "report", "jobs")
     raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
 

@@ -86,7 +86,7 @@ def unknown_field(name: str, place: str) -> str:
     leaf = name.rpartition(".")[2]
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
     hint = f" Did you mean '{inner}'?" if inner else nearest(name, known)
-    return f"unknown field '{name[:80]}' ({place}).{hint}"
+    return f"unknown field {name[:80]!r} ({place}).{hint}"
 
 
 @cache

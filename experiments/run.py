@@ -25,11 +25,11 @@ def launch(verb: str, given: Mapping[str, str]) -> int:
     name = fields.pop("experiment", "demo")
     experiment = load(name, fields)
     chosen, repeats = _chosen(verb, experiment)
-    # The tracking server is asked before the data is staged: its answer takes less long.
+    # The data first: what is wrong with it leaves nothing behind, not even an empty tracking database.
+    staged = _staged(chosen)
     from tracking.store import open_store
 
     store = open_store(say=_say)
-    staged = _staged(chosen)
     return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel=experiment.compare.parallel)
 
 
