@@ -64,4 +64,4 @@ class TrackingError(TrainfareError):
 def nearest(value: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the known spelling closest to `value`, or an empty string."""
     matches = difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)
-    return f" Did you mean '{matches[0]}'?" if matches else ""
+    return f" Did you mean {matches[0]!r}?" if matches else ""
