@@ -49,13 +49,15 @@ def _last_traceback(log_tail: Sequence[str]) -> str:
 def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
     """Return the number of the signal that ended the script, or 0.
 
-    torchrun itself exits with 1 and reports the signal of the process that died as a negative `exitcode`.
+    torchrun itself exits with 1 and reports each signal as a negative `exitcode`, that of the process which failed
+    first under the last heading; the others are those that it ended itself.
     """
     if exit_code == EXIT_CODE_OF_SIGKILL:
         return int(signal.SIGKILL)
     if exit_code < 0:
         return -exit_code
-    reported = re.findall(r"^\s*exitcode\s*:\s*-(\d+)", "\n".join(log_tail), flags=re.MULTILINE)
+    root_cause = "\n".join(log_tail).rpartition("Root Cause (first observed failure)")[2]
+    reported = re.findall(r"^\s*exitcode\s*:\s*-(\d+)", root_cause, flags=re.MULTILINE)
     return int(reported[0]) if reported else 0
 
 

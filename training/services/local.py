@@ -57,7 +57,13 @@ class LocalService:
         folder = self._path(request["TrainingJobName"])
         if folder.exists():
             raise JobExists(f"Job {folder.name} exists already in {folder.parent}.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._stage(folder, request)
+        except OSError as error:
+            raise ServiceError(f"Job {folder.name} could not be started: {error}.") from error
+
+    def _stage(self, folder: Path, request: Request) -> None:
         # A folder whose name starts with a full stop is not a job, whatever becomes of this process.
         staged = JobFolder(Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)))
         try:
@@ -112,7 +118,7 @@ class LocalService:
         folder = self._job(job_name)
         offset_bytes = _offset(cursor)
         # Asked first: what a job that has ended wrote before is complete, its last line included.
-        complete = not folder.is_supervised()
+        complete = _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
         if not folder.log.exists():
             return LogPage(lines=[], cursor=str(offset_bytes))
         with folder.log.open("rb") as log:
@@ -157,11 +163,11 @@ def _offset(cursor: str | None) -> int:
 
 
 def _whole_lines(content: bytes, complete: bool) -> bytes:
-    """Return `content` up to its last line end; all of it when the log is complete or one line fills the page."""
+    """Return `content` up to its last line end; all of it at the end of a complete log, or of a line too long."""
     end = content.rfind(b"\n") + 1
-    if end == 0 and (complete or len(content) == PAGE_BYTES):
-        return content
-    return content[:end]
+    at_the_end = complete and len(content) < PAGE_BYTES
+    endless = end == 0 and len(content) == PAGE_BYTES
+    return content if at_the_end or endless else content[:end]
 
 
 def _state(folder: JobFolder) -> State:

@@ -1,0 +1,78 @@
+"""Reasons and last metrics, worked out by hand."""
+
+from __future__ import annotations
+
+import signal
+
+from training.services.ending import failure_reason, final_metrics, shortened
+from training.services.processes import Outcome
+from training.services.slots import gpu_names
+
+TORCHRUN = """
+Failures:
+[1]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 4241)
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_07:00:00
+  rank      : 1 (local_rank: 1)
+  exitcode  : -9 (pid: 4242)
+""".splitlines()
+
+
+def outcome(exit_code: int, out_of_memory: bool = False) -> Outcome:
+    return Outcome(exit_code=exit_code, ended_by="itself", out_of_memory=out_of_memory)
+
+
+def test_reasons() -> None:
+    head = "AlgorithmError: ExecuteUserScriptError:\n"
+    assert failure_reason(outcome(3), "written\n", ["last"]) == head + 'ExitCode 3\nErrorMessage "written"'
+    assert failure_reason(outcome(3), "", ["a", "last"]) == head + 'ExitCode 3\nErrorMessage "last"'
+    assert failure_reason(outcome(3), "", []) == head + 'ExitCode 3\nErrorMessage ""'
+    trace = ["x", "Traceback (most recent call last):", "  File", "ValueError: no"]
+    assert failure_reason(outcome(1), "", trace).endswith('ErrorMessage "' + "\n".join(trace[1:]) + '"')
+
+
+def test_signals() -> None:
+    assert 'ExitCode -9\nExtraInfo "Killed by SIGKILL"\n' in failure_reason(outcome(-signal.SIGKILL), "", [])
+    assert 'ExtraInfo "OutOfMemory: Killed by SIGKILL"' in failure_reason(outcome(-signal.SIGKILL, True), "", [])
+    # Only SIGKILL is the out-of-memory killer's; some other process was its victim here.
+    assert 'ExtraInfo "Killed by SIGSEGV"' in failure_reason(outcome(-signal.SIGSEGV, True), "", [])
+    assert 'ExitCode 137\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(137), "", [])
+    assert 'ExitCode 1\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(1), "", TORCHRUN)
+    assert 'ExtraInfo "Killed by signal 63"' in failure_reason(outcome(-63), "", [])
+
+
+def test_shortened() -> None:
+    assert shortened("abc", 3) == "abc"
+    text = "a" * 50 + "b" * 50
+    short = shortened(text, 40)
+    assert len(short) == 40
+    assert short == "a" * 10 + "\n[...]\n" + "b" * 23
+
+
+def test_final_metrics() -> None:
+    definitions = [
+        {"Name": "loss", "Regex": "'loss': ([0-9.]+)"},
+        {"Name": "epoch", "Regex": "'epoch': ([0-9.]+)"},
+        {"Name": "never", "Regex": "'never': ([0-9.]+)"},
+    ]
+    lines = ["{'loss': 1.5, 'epoch': 1.0}", "{'loss': 1.25}{'loss': 0.5}", "{'epoch': 1.2.3}", "{'train_loss': 9}"]
+    assert final_metrics(definitions, lines, 7.0) == [
+        {"MetricName": "loss", "Value": 0.5, "Timestamp": 7.0},
+        {"MetricName": "epoch", "Value": 1.0, "Timestamp": 7.0},
+    ]
+    assert final_metrics([], lines, 7.0) == []
+
+
+def test_gpu_names() -> None:
+    listing = (
+        "GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)\n"
+        "GPU 1: NVIDIA H200 (UUID: GPU-22222222-bbbb)\n"
+        "  MIG 3g.71gb     Device  0: (UUID: MIG-33333333-cccc)\n"
+        "  MIG 3g.71gb     Device  1: (UUID: MIG-44444444-dddd)\n"
+        "GPU 10: NVIDIA H200 (UUID: GPU-55555555-eeee)\n"
+    )
+    assert gpu_names(listing) == ("0", "MIG-33333333-cccc", "MIG-44444444-dddd", "10")
+    assert gpu_names("") == gpu_names("No devices were found") == ()

@@ -1,0 +1,158 @@
+"""The request against what SageMaker's SDK v2 sends, and every refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.errors import InputError
+from training.jobspec import JobSpec, MetricDefinition
+from training.request import build
+from training.services import toolkit
+
+
+def spec(**fields: Any) -> JobSpec:
+    given = {"name": "job", "hyperparameters": {}, "channels": {}, "source_uri": "/source", "output_uri": "/out"}
+    return JobSpec(**{**given, **fields})
+
+
+def test_a_local_job_in_full() -> None:
+    request = build(
+        spec(
+            hyperparameters={"model": "a b", "epochs": 3, "rate": 4.875e-05, "fp16": True},
+            channels={"train": "file:///data/train"},
+            checkpoint_uri="/kept",
+            environment={"A": "1"},
+            tags={"team": "x"},
+            metric_definitions=(MetricDefinition(name="loss", regex="'loss': ([0-9.]+)"),),
+            max_run_seconds=60,
+        )
+    )
+    source = {"S3DataType": "S3Prefix", "S3Uri": "file:///data/train", "S3DataDistributionType": "FullyReplicated"}
+    assert request == {
+        "TrainingJobName": "job",
+        "AlgorithmSpecification": {
+            "TrainingImage": "local",
+            "TrainingInputMode": "File",
+            "EnableSageMakerMetricsTimeSeries": True,
+            "MetricDefinitions": [{"Name": "loss", "Regex": "'loss': ([0-9.]+)"}],
+        },
+        "RoleArn": "arn:aws:iam::000000000000:role/local",
+        "HyperParameters": {
+            "model": '"a b"',
+            "epochs": "3",
+            "rate": "4.875e-05",
+            "fp16": "true",
+            "sagemaker_program": '"train.py"',
+            "sagemaker_submit_directory": '"/source"',
+            "sagemaker_container_log_level": "20",
+            "sagemaker_job_name": '"job"',
+            "sagemaker_region": '"local"',
+        },
+        "InputDataConfig": [{"ChannelName": "train", "DataSource": {"S3DataSource": source}}],
+        "OutputDataConfig": {"S3OutputPath": "/out"},
+        "ResourceConfig": {"InstanceType": "local", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+        "CheckpointConfig": {"S3Uri": "/kept"},
+        "ProfilerConfig": {"DisableProfiler": True},
+        "Environment": {"A": "1"},
+        "Tags": [{"Key": "team", "Value": "x"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "compiler", "devices"),
+    [("squad-albert-native", "none", 1), ("squad-albert-trcomp", "trcomp", 1), ("sst2-gpt2-trcomp-xla", "trcomp", 4)],
+)
+def test_as_the_sdk_sends_it(shared: Path, name: str, compiler: str, devices: int) -> None:
+    # The placeholder would not be allowed as a name.
+    golden = json.loads((shared / "golden" / f"{name}.json").read_text().replace("JOB_NAME", "job"))
+    request = build(as_spec(golden, compiler, devices))
+    # Our entry point has one name; the reference workloads each have their own.
+    request["HyperParameters"]["sagemaker_program"] = golden["HyperParameters"]["sagemaker_program"]
+    assert request == golden
+
+
+def as_spec(golden: dict[str, Any], compiler: str, devices: int) -> JobSpec:
+    """Return the spec of which `golden` is the request."""
+    algorithm, resources = golden["AlgorithmSpecification"], golden["ResourceConfig"]
+    hyperparameters = toolkit.decoded(golden["HyperParameters"])
+    return spec(
+        name=golden["TrainingJobName"],
+        compiler=compiler,
+        hyperparameters=toolkit.user_hyperparameters(hyperparameters),
+        channels={
+            each["ChannelName"]: each["DataSource"]["S3DataSource"]["S3Uri"]
+            for each in golden.get("InputDataConfig", [])
+        },
+        source_uri=hyperparameters["sagemaker_submit_directory"],
+        output_uri=golden["OutputDataConfig"]["S3OutputPath"],
+        image=algorithm["TrainingImage"],
+        role_arn=golden["RoleArn"],
+        region=hyperparameters["sagemaker_region"],
+        instance_type=resources["InstanceType"],
+        instance_count=resources["InstanceCount"],
+        volume_gib=resources["VolumeSizeInGB"],
+        devices=devices,
+        max_run_seconds=golden["StoppingCondition"]["MaxRuntimeInSeconds"],
+        metric_definitions=tuple(
+            MetricDefinition(name=each["Name"], regex=each["Regex"]) for each in algorithm.get("MetricDefinitions", [])
+        ),
+    )
+
+
+def launchers(**fields: Any) -> dict[str, str]:
+    usual = build(spec())["HyperParameters"]
+    return {key: value for key, value in build(spec(**fields))["HyperParameters"].items() if key not in usual}
+
+
+def test_compilers_and_launchers() -> None:
+    off = {"sagemaker_training_compiler_enabled": "false", "sagemaker_training_compiler_debug_mode": "false"}
+    assert launchers(compiler="none") == launchers(compiler="inductor") == {}
+    assert launchers(compiler="trcomp-off") == off
+    assert launchers(compiler="trcomp") == off | {"sagemaker_training_compiler_enabled": "true"}
+    xla = launchers(compiler="trcomp", devices=4, instance_type="ml.g4dn.12xlarge")
+    assert xla["sagemaker_pytorch_xla_multi_worker_enabled"] == "true"
+    torchrun = {"sagemaker_torch_distributed_enabled": "true", "sagemaker_instance_type": '"ml.g5.12xlarge"'}
+    assert launchers(devices=4, instance_type="ml.g5.12xlarge") == torchrun
+    assert launchers(instance_count=2, instance_type="ml.g5.12xlarge") == torchrun
+    assert launchers(devices=2)["sagemaker_mpi_num_of_processes_per_host"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hyperparameters": {"rate": float("nan")}}, "Hyperparameter 'rate' is nan; it must be a finite number."),
+        ({"hyperparameters": {"sagemaker_x": 1}}, "'sagemaker_x' is reserved"),
+        ({"hyperparameters": {"a b": 1}}, "Name 'a b' in hyperparameters is not allowed"),
+        ({"hyperparameters": {"a": "x" * 2499}}, "Value of 'a' in hyperparameters has 2501 characters; 2500"),
+        ({"hyperparameters": {"a": "\0"}}, "Value of 'a' in hyperparameters holds a NUL"),
+        ({"hyperparameters": {"a": "\ud800"}}, "Value of 'a' in hyperparameters holds a NUL or half"),
+        ({"hyperparameters": {f"h{n}": n for n in range(96)}}, "There are 101 hyperparameters; 100 are allowed."),
+        ({"environment": {"1A": "x"}}, "Name '1A' in environment is not allowed"),
+        ({"environment": {"A": "x" * 513}}, "Value of 'A' in environment has 513 characters; 512"),
+        ({"channels": {"a/b": "/x"}}, "Name 'a/b' in channels is not allowed"),
+        ({"tags": {"a": "x" * 257}}, "Value of 'a' in tags has 257 characters"),
+        ({"metric_definitions": (MetricDefinition(name="m", regex="("),)}, "Metric 'm': '\\(' is no regular"),
+        ({"metric_definitions": (MetricDefinition(name="m", regex="x"),)}, "Metric 'm': 'x' has 0 groups"),
+    ],
+)
+def test_what_the_service_would_refuse(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build(spec(**fields))
+
+
+@given(st.text(max_size=50) | st.integers() | st.floats() | st.booleans())
+def test_a_value_is_refused_or_arrives_as_it_is(value: str | int | float | bool) -> None:
+    try:
+        request = build(spec(hyperparameters={"value": value}))
+    except InputError:
+        return
+    assert toolkit.decoded(request["HyperParameters"])["value"] == value
+    words = toolkit.arguments({"value": value})
+    assert [word.encode() for word in words] == [b"--value", str(value).encode()]
