@@ -59,7 +59,8 @@ def intervals(comparison: Comparison) -> Plot | None:
             axes.plot(ends, [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
             interval = f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
-            axes.text(left, y - 0.30, f"{short(arm.label)}  ({interval})", va="bottom", fontsize=10)
+            label = axes.text(left, y - 0.30, f"{short(arm.label)}  ({interval})", va="bottom", fontsize=10)
+            label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # the line at 0 may run behind
         _finish(axes, len(rows), right, f"change in billable instance seconds against “{short(baseline, 20)}”, %")
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
