@@ -90,3 +90,10 @@ def tracked(tracking_uri: str, tmp_path: Path) -> Tracked:
     return Tracked(
         client, str(client.create_experiment("reports", artifact_location=(tmp_path / "artifacts").as_uri()))
     )
+
+
+@pytest.fixture
+def tracked_by_server(tracking_server: Any) -> Tracked:
+    """An empty group on a real tracking server."""
+    client = MlflowClient(tracking_server.uri)
+    return Tracked(client, str(client.create_experiment("reports")))

@@ -221,3 +221,13 @@ def test_versions_come_from_the_first_run(tracked: Any) -> None:
 def test_the_same_runs_give_the_same_page(tracked: Any) -> None:
     compared(tracked)
     assert render(tracked.client, tracked.group, "t").html == render(tracked.client, tracked.group, "t").html
+
+
+def test_jobs_on_a_server_link_to_its_runs(tracked_by_server: Any) -> None:
+    tracked = tracked_by_server
+    run_id = tracked.trained("none", 0, 41.0)
+    tracked.client.log_text(run_id, '{"job": {"versions": {"torch": "2.13.0"}}}', "environment.json")
+    page = Page(render(tracked.client, tracked.group, "t").html)
+    link = f"{tracked.client.tracking_uri}/#/experiments/{tracked.experiment_id}/runs/{run_id}"
+    assert [address for address in page.addresses if not address.startswith("#")] == [link]
+    assert "torch 2.13.0" in page.text
