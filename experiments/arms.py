@@ -41,8 +41,8 @@ def arms(experiment: Experiment, here: Here | None = None) -> tuple[Arm, ...]:
     labels = _labels(variants)
     baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
     if baseline not in labels:
-        listed = ", ".join(repr(label) for label in labels)
-        raise InputError(f"compare.baseline {baseline!r} is none of the arms {listed}.{nearest(baseline, labels)}")
+        listed = ", ".join(shown(label) for label in labels[:12])
+        raise InputError(f"compare.baseline {shown(baseline)} is none of the arms {listed}.{nearest(baseline, labels)}")
     return tuple(
         Arm(label=label, experiment=variant, is_baseline=label == baseline)
         for label, variant in zip(labels, variants, strict=True)

@@ -27,7 +27,7 @@ def first_sentence(error: ValidationError, document: Document, overridden: Colle
     place = _place(path, document, overridden)
     if complaint["type"] == "extra_forbidden":
         return unknown_field(name, place)
-    found = complaint.get("ctx", {}).get("actual_length") or shown(complaint["input"])
+    found = complaint.get("ctx", {}).get("actual_length", shown(complaint["input"]))
     return f"{name} {_rule(complaint, name)}, not {found} ({place}){_hint(complaint)}"
 
 

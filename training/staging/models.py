@@ -77,7 +77,7 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
         return ModelSource(name=model, folder=None, revision=revision)
     else:
         raise InputError(
-            f"model {model!r} is no Hub name (owner/name), no folder here, and does not start with package:"
+            f"model {model[:200]!r} is no Hub name (owner/name), no folder here, and does not start with package:"
         )
     if revision is not None:
         raise InputError(f"model_revision {revision!r} goes with a model of the Hub; {model!r} is a folder")

@@ -1,0 +1,82 @@
+"""Arms: what they change, what they are called, and what cannot be one."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.rules import Here
+from experiments.spec import arms, load
+from training.errors import InputError
+
+
+def with_arms(text: str, **more: str) -> dict[str, str]:
+    return {"compare.arms": text, "compare.baseline": "", **more}
+
+
+def test_the_demo_compares_none_with_inductor() -> None:
+    none, inductor = arms(load("demo", {}))
+    assert (none.label, none.is_baseline, none.experiment.compiler) == ("none", True, "none")
+    assert (inductor.label, inductor.is_baseline, inductor.experiment.compiler) == ("inductor", False, "inductor")
+    assert none.experiment.data == inductor.experiment.data
+
+
+def test_an_override_reaches_every_arm_but_yields_to_what_an_arm_sets() -> None:
+    text = "[{compiler: none, batch_size: 64}, {compiler: inductor}]"
+    first, second = arms(load("demo", with_arms(text, batch_size="16")))
+    assert (first.experiment.batch_size, second.experiment.batch_size) == (64, 16)
+    assert first.experiment.learning_rate == pytest.approx(2e-4)
+    assert [first.label, second.label] == ["none, batch 64", "inductor, batch 16"]
+
+
+def test_the_two_by_two_of_compiler_and_batch() -> None:
+    text = ", ".join(
+        f"{{batch_size: {batch}, compiler: {name}}}" for name in ("none", "inductor") for batch in (32, 64)
+    )
+    labels = [arm.label for arm in arms(load("demo", with_arms(f"[{text}]")))]
+    assert labels == ["none, batch 32", "none, batch 64", "inductor, batch 32", "inductor, batch 64"]
+
+
+def test_labels_tell_other_fields_too() -> None:
+    text = "[{base_learning_rate: 1e-4}, {base_learning_rate: 3e-5}, {bucket_lengths: [16, 64], machine.cores: 1}]"
+    labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
+    assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, machine.cores default"
+    assert labels[2] == "base learning rate 0.0001, bucket lengths 16-64, machine.cores 1"
+
+
+def test_an_arm_adds_to_a_nested_mapping_and_replaces_none() -> None:
+    text = "[{data: {train_rows: 500}}, {data.train_rows: 1000}]"
+    first, second = arms(load("demo", with_arms(text)))
+    assert (first.experiment.data.train_rows, first.experiment.data.validation_rows) == (500, 400)
+    assert second.experiment.data.train_rows == 1000
+
+
+def test_the_baseline_may_be_any_arm() -> None:
+    marked = [arm.is_baseline for arm in arms(load("demo", {"compare.baseline": "inductor"}))]
+    assert marked == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (with_arms("[{compiler: none}, {compiler: none}]"), "compare.arms[1] is the same arm as compare.arms[0]"),
+        (with_arms("[{}, {batch_size: 32}]"), "compare.arms[1] is the same arm as compare.arms[0]"),
+        (with_arms("[{compiler: none}, {compilr: none}]"), "unknown field 'compilr' (compare.arms[1]). Did you mean"),
+        (with_arms("[{batch_size: x}]"), "batch_size must be a whole number, not 'x' (compare.arms[0])"),
+        (with_arms("[{compiler: trcomp}, {}]"), "compiler 'trcomp' does not run on the local service"),
+        (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed: it is the same for every arm"),
+        (with_arms("[1]"), "compare.arms[0] must be a mapping, not 1"),
+        (with_arms("[]"), "compare.arms must have at least 1 items, not 0"),
+        ({"compare.baseline": "inductr"}, "compare.baseline 'inductr' is none of the arms 'none', 'inductor'. Did you"),
+        ({"compare.repeats": "0"}, "compare.repeats must be greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_an_arm(overrides: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load("demo", overrides)
+    assert sentence in str(caught.value)
+
+
+def test_an_arm_that_this_machine_cannot_run() -> None:
+    bare = Here(cores=2, has_gpu=False, cxx="g++", has_cxx=False)
+    with pytest.raises(InputError, match="needs a C"):
+        arms(load("demo", {}), bare)

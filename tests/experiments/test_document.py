@@ -1,0 +1,111 @@
+"""YAML as experiments use it: lines, and everything it refuses."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from experiments.document import MOST_BYTES, parse, read_document, scalar
+from training.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-5", 1e-5),
+        ("3", 3),
+        ("-0.5", -0.5),
+        ("no", "no"),
+        ("off", "off"),
+        ("true", True),
+        ("null", None),
+        ("", None),
+        ("1_000", "1_000"),
+        ("0x10", "0x10"),
+        ("12:30", "12:30"),
+        ("2026-01-01", "2026-01-01"),
+    ],
+)
+def test_scalars_follow_the_core_schema(text: str, value: object) -> None:
+    assert scalar(text) == value
+    assert type(scalar(text)) is type(value)
+
+
+def test_nan_and_numbers_beyond_floats_are_floats_that_fields_refuse() -> None:
+    assert math.isnan(scalar(".nan"))
+    assert scalar("9" * 400) == math.inf
+    assert scalar("1" * 30) == float("1" * 30)
+
+
+def test_lines_of_keys_and_items() -> None:
+    tree, lines = parse("a: 1\nb:\n  c: [x, y]\n  d:\n    - z\n", "t.yaml")
+    assert tree == {"a": 1, "b": {"c": ["x", "y"], "d": ["z"]}}
+    assert lines[("a",)] == 1
+    assert lines[("b", "c", 1)] == 3
+    assert lines[("b", "d", 0)] == 5
+
+
+def test_quoted_scalars_are_text() -> None:
+    assert parse("a: '64'\nb: \"no\"\nc: |\n  7\n", "t")[0] == {"a": "64", "b": "no", "c": "7\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "t line 3: the key 'a' is here a second time; the first is in line 1"),
+        ("a: &x 1\nb: *x\n", "t line 2: the alias *x is not allowed; write the value out"),
+        ("a: !!python/name:os.system\n", "t line 1: the tag tag:yaml.org,2002:python/name:os.system is not allowed"),
+        ("a: !!binary aGk=\n", "t line 1: the tag tag:yaml.org,2002:binary is not allowed"),
+        ("[1, 2]: 3\n", "t line 1: a key must be a single word"),
+        ("a: 1\n---\nb: 2\n", "t line 2: a second document begins"),
+        ("a: [1\nb: 2\n", "t line 2 is not YAML"),
+        ("a: 1\n\tb: 2\n", "t line 2 is not YAML"),
+        ("a: \x00\n", "t is not YAML"),
+        ("a: \ud800\n", "t holds half a surrogate pair"),
+        ("[" * 100_000, "t line 1: values nest deeper than 12 levels"),
+        ("{a: " * 20_000, "t line 1: values nest deeper than 12 levels"),
+        ("- " * 50_000, "t line 1: values nest deeper than 12 levels"),
+    ],
+)
+def test_what_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(text, "t")
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_bomb_is_refused_at_its_first_alias() -> None:
+    bomb = "a: &a [x, x]\n" + "".join(f"{chr(98 + at)}: &{chr(98 + at)} [*{chr(97 + at)}]\n" for at in range(9))
+    with pytest.raises(InputError, match="line 2: the alias"):
+        parse(bomb, "bomb")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "must hold a mapping of fields, not nothing"),
+        (b"- a\n", "must hold a mapping of fields, not a list"),
+        (b"demo\n", "must hold a mapping of fields, not the single value 'demo'"),
+        (b"a: 1\nb: \xff\n", "line 2 is not UTF-8: byte 0xff"),
+        (b"#" * (MOST_BYTES + 1), "is larger than 256 KiB"),
+    ],
+)
+def test_files_that_hold_no_experiment(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "with space.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        read_document(path)
+
+
+def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_document(tmp_path)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_document(tmp_path / "absent.yaml")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "bom.yaml"
+    path.write_bytes(b"\xef\xbb\xbfa: 1\n")
+    assert read_document(path).tree == {"a": 1}

