@@ -24,6 +24,6 @@ def publish(store: Store, group: Group, report: Report, folder: Path) -> Path:
     )
     for name, png in report.pngs.items():
         (plots / name).write_bytes(png)
-    store.call(store.client.log_artifacts, group.run_id, str(folder))
+    store.call(store.client.log_artifacts, group.run_id, str(folder), "report")
     store.tag(group.run_id, {MLFLOW_RUN_NOTE: report.markdown})
     return page

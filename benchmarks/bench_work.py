@@ -1,0 +1,62 @@
+"""Samples a second of the emotion experiment against the reference recipe: padded to 512, 32-bit, eager."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.platform import emotion_fields, train
+from benchmarks.results import measured, write
+
+SAMPLES, BATCH, ROUNDS = 480, 24, 2
+"""Samples that both sides train on: the reference takes minutes for them on two cores."""
+
+RECIPE = {"padding": "max_length", "max_length": "512", "precision": "fp32"}
+OURS: dict[str, dict[str, str]] = {"ours, none": {"compiler": "none"}, "ours, inductor": {"compiler": "inductor"}}
+
+
+def run(folder: Path, fields: Mapping[str, str], seed: int) -> Mapping[str, Any]:
+    """Train one side on the same rows and return its result."""
+    same = {
+        "max_steps": str(SAMPLES // BATCH),
+        "batch_size": str(BATCH),
+        "base_batch_size": str(BATCH),
+        "base_learning_rate": "1e-4",
+        "seed": str(seed),
+        "eval_strategy": "end",
+        "save_model": "false",
+        "logging_steps": "5",
+    }
+    return train(folder, {**emotion_fields(SAMPLES, 200), **same, **fields}).result()
+
+
+def main() -> None:
+    """Alternate the sides and write the ratios and the losses."""
+    sides = {"recipe": RECIPE, **OURS}
+    found: dict[str, list[Mapping[str, Any]]] = {side: [] for side in sides}
+    with tempfile.TemporaryDirectory() as name:
+        for seed in range(ROUNDS):
+            for side, fields in sides.items():
+                found[side].append(run(Path(name), fields, seed))
+                print(f"  {side}, seed {seed}", file=sys.stderr, flush=True)
+    rates = {side: [r["throughput/steady_samples_per_second"] for r in runs] for side, runs in found.items()}
+    losses = {side: [r["eval_loss"] for r in runs] for side, runs in found.items()}
+    rows = [measured(f"{side}: steady samples", values, "samples/s") for side, values in rates.items()]
+    rows += [measured(f"{side}: evaluation loss after {SAMPLES} samples", v, "nats") for side, v in losses.items()]
+    for side in OURS:
+        ratios = [ours / theirs for ours, theirs in zip(rates[side], rates["recipe"], strict=True)]
+        rows.append(measured(f"{side} over recipe", ratios, "x", "at least 80 x", statistics.median(ratios) >= 80))
+        apart = [ours - theirs for ours, theirs in zip(losses[side], losses["recipe"], strict=True)]
+        within = abs(statistics.median(apart)) <= 0.05
+        rows.append(measured(f"{side}: loss above the recipe's", apart, "nats", "within 0.05 nats", within))
+    write(
+        "work", rows, [f"MiniLM on emotion, batch {BATCH}, the same {SAMPLES} rows and {ROUNDS} seeds on every side."]
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Run the platform's own command line in a folder of its own, and read what its jobs said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracking.describe import ROOT
+from training.events import Event, parse_line
+from training.services.local import LocalService
+
+EMOTION = ROOT.parent / "shared" / "data"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One run of the command line."""
+
+    wall_seconds: float
+    started_at: float
+    """Seconds since the epoch at which the command was given."""
+    events: list[Event]
+    """What its job said."""
+
+    def result(self) -> Mapping[str, Any]:
+        """Return the metrics of the job's result."""
+        found: Mapping[str, Any] = next(e for e in self.events if e.kind == "result").fields["metrics"]
+        return found
+
+    def first(self, kind: str) -> Event:
+        """Return the first event of a kind."""
+        return next(e for e in self.events if e.kind == kind)
+
+
+def emotion_fields(rows: int, validation_rows: int = 400) -> dict[str, str]:
+    """Return the fields of the emotion experiment on the shared files; exits where they are absent."""
+    train, validation = EMOTION / "emotion-train.jsonl.gz", EMOTION / "emotion-validation.jsonl.gz"
+    if not train.exists():
+        sys.exit(f"error: {train} is absent, and this benchmark needs it.")
+    return {
+        "experiment": "emotion",
+        "data.train": str(train),
+        "data.validation": str(validation),
+        "data.train_rows": str(rows),
+        "data.validation_rows": str(validation_rows),
+    }
+
+
+def train(folder: Path, fields: Mapping[str, str]) -> Trained:
+    """Run `python -m experiments train` with state and tracking database under `folder`, and wait for it."""
+    environment = os.environ | {
+        "TRAINFARE_HOME": str(folder / "home"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
+        "HF_HUB_OFFLINE": "1",
+    }
+    service = LocalService(folder / "home")
+    before = {job["TrainingJobName"] for job in service.jobs()}
+    arguments = [word for name, value in fields.items() for word in (f"--{name}", value)]
+    started_at, started = time.time(), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "train", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    wall_seconds = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"error: the platform's training failed:\n{done.stdout}\n{done.stderr}")
+    [name] = {job["TrainingJobName"] for job in service.jobs()} - before
+    log = Path(service.log_location(name)).read_text()
+    return Trained(wall_seconds, started_at, [event for line in log.splitlines() if (event := parse_line(line))])
