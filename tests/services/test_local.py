@@ -122,6 +122,27 @@ class TestFaults:
         assert lines == [str(won.index(True))]
         assert [path.name for path in place.job_folder().parent.iterdir()] == ["job"]
 
+    def test_a_creator_killed_at_any_moment_leaves_a_whole_job_or_none(self, place: LocalPlace) -> None:
+        kept = 0
+        for number in range(20):
+            name = f"job-{number}"
+            request = place.request("print('ran')", name=name)
+            creator = os.fork()
+            if creator == 0:
+                try:
+                    place.service.create(request)
+                finally:
+                    os._exit(0)
+            # Creating takes some 50 ms: from too early to too late.
+            time.sleep(number * 0.004)
+            os.kill(creator, signal.SIGKILL)
+            os.waitpid(creator, 0)
+            kept += place.job_folder(name).exists()
+            description, lines = ended(submit(place.service, request))
+            assert (description["TrainingJobStatus"], lines) == ("Completed", ["ran"])
+        assert 0 < kept < 20
+        assert len(place.service.jobs()) == 20
+
     def test_a_half_made_job_is_none(self, place: LocalPlace) -> None:
         half_made = place.job_folder(".job-abc")
         half_made.mkdir(parents=True)
@@ -178,6 +199,29 @@ class TestSlots:
         (one,), (two,) = (ended(job)[1] for job in jobs)
         assert one != two
         assert [line.split("] ")[1] for line in (one, two)] == ["1 1", "1 1"]
+
+    def test_two_jobs_of_one_gpu_share_none(self, place: LocalPlace) -> None:
+        script = """
+            import os, pathlib, sys, time
+            pathlib.Path(sys.argv[2]).touch()
+            while not pathlib.Path(sys.argv[4]).exists(): time.sleep(0.01)
+            print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"])
+        """
+        paths = [str(place.root / name) for name in "ab"]
+        # Naming the GPUs is all it takes to share them out; what they are is CUDA's business.
+        environment = {"CUDA_VISIBLE_DEVICES": "0, GPU-1/x"}
+        jobs = []
+        for name, here, other in (("first", *paths), ("second", *reversed(paths))):
+            fields = {"name": name, "hyperparameters": {"a-here": here, "b-other": other}, "environment": environment}
+            request = place.request(script, **fields)
+            del request["Environment"]["TRAINFARE_CORES"]
+            jobs.append(submit(place.service, request))
+        assert sorted(ended(job)[1][0] for job in jobs) == ["0 1", "GPU-1/x 1"]
+
+    def test_more_devices_than_there_are(self, place: LocalPlace) -> None:
+        request = place.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
+        description, _ = ended(submit(place.service, request))
+        assert description["FailureReason"] == "ClientError: The job wants 3 devices; this machine has 2."
 
     def test_jobs_wait_in_order_and_are_not_billed_for_it(self, place: LocalPlace) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}

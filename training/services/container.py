@@ -57,7 +57,11 @@ def lay_out(base: Path, request: Mapping[str, Any]) -> None:
         for channel in request.get("InputDataConfig", []):
             _link_channel(channel, base / "input" / "data")
     except OSError as error:
-        raise DataError(f"{error.strerror}: '{error.filename}'") from error
+        raise DataError(_said(error)) from error
+
+
+def _said(error: OSError) -> str:
+    return f"{error.strerror}: '{error.filename}'" if error.filename else str(error)
 
 
 def _write_configuration(folder: Path, request: Mapping[str, Any]) -> None:
@@ -74,7 +78,8 @@ def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
     source = local_path(str(hyperparameters["sagemaker_submit_directory"]))
     program = str(hyperparameters["sagemaker_program"])
     if source.is_dir():
-        shutil.copytree(source, code, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, code, dirs_exist_ok=True, ignore=ignored, ignore_dangling_symlinks=True)
     elif source.is_file():
         _extract(source, code)
     else:
@@ -158,5 +163,5 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
         unfinished.replace(artifact)
         shutil.rmtree(model)
     except OSError as error:
-        raise DataError(f"{error.strerror}: '{error.filename}'") from error
+        raise DataError(_said(error)) from error
     return artifact

@@ -55,7 +55,7 @@ class LocalService:
         """Start the job. Raises JobExists when the name is taken, InputError for what this machine cannot run."""
         refusals.check(request)
         folder = self._path(request["TrainingJobName"])
-        if folder.exists():
+        if JobFolder(folder).request_file.exists():
             raise JobExists(f"Job {folder.name} exists already in {folder.parent}.")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)

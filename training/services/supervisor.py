@@ -77,7 +77,7 @@ def _supervise(folder: JobFolder, log: record.Record) -> None:
     try:
         supervise(folder, folder.request(), log)
     except (container.DataError, InputError) as error:
-        log.fail(f"ClientError: {error}.")
+        log.fail(f"ClientError: {str(error).rstrip('.')}.")
     except Exception as error:
         traceback.print_exc()
         log.fail(f"InternalServerError: {type(error).__name__}: {error}")
