@@ -1,0 +1,166 @@
+"""The channels of a job: plain Parquet rows and the facts beside them."""
+
+import copy
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from problems import BadData
+
+DATA = "data.parquet"
+FACTS = "channel.json"
+
+Row = Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What holds for all rows of a channel."""
+
+    task: str
+    """Task that the rows were made for."""
+    label_names: Tuple[str, ...]
+    """Name of each class, by number."""
+    max_length: int
+    """Tokens; no row is longer."""
+    rows: int
+    """Rows that the data file must hold."""
+    pad_token_id: int
+    """Token that fills up."""
+    pad_token_type_id: int
+    """Type of the tokens that fill up."""
+    padding_side: str
+    """left | right."""
+
+
+class Rows:
+    """Tokenised rows as flat arrays: no Python object a token, so that large channels fit and start fast."""
+
+    def __init__(self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], labels: np.ndarray) -> None:
+        self.tokens, self.types, self.labels = tokens, types, labels
+        self._starts, self._ends = np.concatenate([[0], ends[:-1]]).astype(np.int64), ends
+        self.lengths: np.ndarray = self._ends - self._starts
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def by_length(self) -> "Rows":
+        """Return the same rows, the shortest first."""
+        view = copy.copy(self)
+        order = np.argsort(self.lengths, kind="stable")
+        view._starts, view._ends = self._starts[order], self._ends[order]
+        view.labels, view.lengths = self.labels[order], self.lengths[order]
+        return view
+
+    def __getitem__(self, at: int) -> Row:
+        cut = slice(self._starts[at], self._ends[at])
+        row: Row = {"input_ids": self.tokens[cut], "label": self.labels[at]}
+        if self.types is not None:
+            row["token_type_ids"] = self.types[cut]
+        return row
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One channel, read and checked."""
+
+    facts: Facts
+    """What holds for all rows."""
+    rows: Rows
+    """The rows."""
+
+
+def read_channel(folder: Path) -> Channel:
+    """Return the channel in a folder. Raises `BadData` with the file and what is wrong with it."""
+    facts = _read_facts(folder / FACTS)
+    file = folder / DATA
+    table = _read_table(file)
+    tokens, ends = _lists(table, "input_ids", file)
+    types = _lists(table, "token_type_ids", file)[0] if "token_type_ids" in table.column_names else None
+    rows = Rows(tokens, ends, types, _labels(table, file))
+    _check(rows, facts, file)
+    return Channel(facts, rows)
+
+
+def check_tokens(rows: Rows, vocabulary_size: int, folder: Path) -> None:
+    """Raise `BadData` when a row holds a token that the model does not have."""
+    if rows.tokens.max() >= vocabulary_size:
+        raise BadData(
+            f"{folder / DATA}: input_ids holds token {rows.tokens.max()}, but the model has {vocabulary_size} tokens: "
+            "the rows were tokenised for another model"
+        )
+
+
+def _read_facts(file: Path) -> Facts:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        found["label_names"] = tuple(found["label_names"])
+        return Facts(**{name: found[name] for name in Facts.__dataclass_fields__})
+    except OSError as error:
+        raise BadData(f"{file} cannot be read: {error.strerror}") from error
+    except KeyError as error:
+        raise BadData(f"{file} has no {error}") from error
+    except (ValueError, TypeError) as error:
+        raise BadData(f"{file} is damaged: {error}") from error
+
+
+def _read_table(file: Path) -> Any:
+    try:
+        # Not read_table: it imports pyarrow's data sets, and with them pandas where that is installed.
+        return pq.ParquetFile(str(file)).read().combine_chunks()
+    except FileNotFoundError:
+        raise BadData(f"{file} is missing") from None
+    except (OSError, pa.ArrowException) as error:
+        raise BadData(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+
+
+def _column(table: Any, name: str, file: Path) -> Any:
+    if name not in table.column_names:
+        raise BadData(f"{file} has no column {name}: it has {', '.join(table.column_names) or 'none'}")
+    if table.num_rows == 0:
+        raise BadData(f"{file} has no rows")
+    column = table.column(name).chunk(0)
+    if column.null_count:
+        raise BadData(f"{file}: column {name} has {column.null_count} empty values")
+    return column
+
+
+def _lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the values of a column of lists, end to end, and where each list ends."""
+    column = _column(table, name, file)
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
+    values = column.flatten()
+    if not pa.types.is_integer(values.type) or values.null_count:
+        raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
+    offsets = column.offsets.to_numpy()
+    return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
+
+
+def _labels(table: Any, file: Path) -> np.ndarray:
+    column = _column(table, "label", file)
+    if not pa.types.is_integer(column.type):
+        raise BadData(f"{file}: column label holds {column.type}, not whole numbers")
+    return np.asarray(column.to_numpy())
+
+
+def _check(rows: Rows, facts: Facts, file: Path) -> None:
+    classes = len(facts.label_names)
+    outside = np.flatnonzero((rows.labels < 0) | (rows.labels >= classes))
+    if len(rows) != facts.rows:
+        raise BadData(f"{file} has {len(rows)} rows, but {FACTS} says {facts.rows}")
+    if len(outside):
+        at = outside[0]
+        raise BadData(f"{file}: row {at} has label {rows.labels[at]}; there are {classes} classes, from 0")
+    if rows.types is not None and len(rows.types) != len(rows.tokens):
+        raise BadData(f"{file}: input_ids and token_type_ids differ in length")
+    if rows.lengths.min() < 1 or rows.lengths.max() > facts.max_length:
+        at = int(np.flatnonzero((rows.lengths < 1) | (rows.lengths > facts.max_length))[0])
+        raise BadData(f"{file}: row {at} has {rows.lengths[at]} tokens; 1 to {facts.max_length} are allowed")
+    if rows.tokens.min() < 0:
+        raise BadData(f"{file}: input_ids holds {rows.tokens.min()}; tokens are counted from 0")

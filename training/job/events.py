@@ -1,0 +1,63 @@
+"""What the job says: one line an event on the standard output, and the same in `events.jsonl`.
+
+`training/events.py` documents the events and reads them.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional
+
+EVENT_PREFIX = "trainfare-event "
+FILE_NAME = "events.jsonl"
+
+
+class Events:
+    """Numbers and writes events. Of several processes only the first speaks."""
+
+    def __init__(
+        self,
+        folder: Optional[Path] = None,
+        speaks: bool = True,
+        descriptor: int = 1,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._file = _open(folder) if folder and speaks else None
+        self._speaks, self._descriptor, self._clock = speaks, descriptor, clock
+        self._sequence = 0
+        self._inside_a_line = False
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        """Write one event; values that JSON does not know (NumPy's numbers, paths) are written as text or number."""
+        if not self._speaks:
+            return
+        event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
+        self._sequence += 1
+        text = json.dumps(event, default=_plain, ensure_ascii=False) + "\n"
+        # What `print` still holds back came first.
+        sys.stdout.flush()
+        self._write_line(EVENT_PREFIX + text)
+        if self._file is not None:
+            os.write(self._file, text.encode("utf-8"))
+
+    def _write_line(self, line: str) -> None:
+        """Write in one call, so that lines of several processes cannot tear each other.
+
+        A stop signal may raise out of a write; the next event then begins on a new line.
+        """
+        rest = (("\n" if self._inside_a_line else "") + line).encode("utf-8")
+        self._inside_a_line = True
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+        self._inside_a_line = False
+
+
+def _open(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    return os.open(str(folder / FILE_NAME), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,69 @@
+"""Why the job failed, told so that a program can tell the kinds apart. Imports nothing heavy: it must always work."""
+
+import re
+import traceback
+from pathlib import Path
+from typing import Optional
+
+from events import Events
+from problems import BadData, Stopped
+
+FILE_NAME = "failure"
+FILE_CHARACTERS = 1024
+"""SageMaker shows this much of the file as FailureReason."""
+TRACEBACK_CHARACTERS = 8000
+
+OUT_OF_MEMORY_TEXT = re.compile(
+    r"out of memory|can't allocate memory|std::bad_alloc|\bbad_alloc\b|RESOURCE_EXHAUSTED", re.I
+)
+OUT_OF_MEMORY_TYPES = {"MemoryError", "OutOfMemoryError"}
+
+EXIT_FAILED = 1
+EXIT_STOPPED = 143
+"""128 + SIGTERM."""
+
+
+def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
+    """Tell of the error in an event and in the folder's `failure` file; return the exit code.
+
+    Of several processes the one that failed first writes the file. The others are then stopped by their launcher, and
+    the first process, which alone speaks, tells what the file says instead.
+    """
+    file = output / FILE_NAME if output is not None else None
+    kind, message = failure_class(error), _message(error)
+    if kind == "Stopped" and file is not None and file.exists():
+        kind, _, message = file.read_text("utf-8").partition(": ")
+    text = traceback.format_exc()[-TRACEBACK_CHARACTERS:]
+    events.emit("failure", failure_class=kind, message=message, traceback=text)
+    if kind == "Stopped":
+        return EXIT_STOPPED
+    traceback.print_exc()
+    if file is not None:
+        _write_first(file, f"{kind}: {message}"[:FILE_CHARACTERS])
+    return EXIT_FAILED
+
+
+def failure_class(error: BaseException) -> str:
+    """Return OutOfMemory, BadData, Stopped or Error."""
+    names = {cause.__name__ for cause in type(error).__mro__}
+    if isinstance(error, (Stopped, KeyboardInterrupt)):
+        return "Stopped"
+    if isinstance(error, BadData):
+        return "BadData"
+    if OUT_OF_MEMORY_TYPES & names or (isinstance(error, RuntimeError) and OUT_OF_MEMORY_TEXT.search(str(error))):
+        return "OutOfMemory"
+    return "Error"
+
+
+def _message(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _write_first(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        pass

@@ -1,0 +1,97 @@
+"""Hugging Face's Trainer, taught what this job measures and keeps."""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, Optional
+
+from transformers import Trainer
+from transformers.trainer_callback import PrinterCallback
+
+import checkpoints
+from checkpoints import Progress
+from compilers import NoCompiler
+from hardware import process_age_seconds
+from meter import Meter
+from padding import NO_WORK, WORK, Collator
+from processes import sum_over_processes
+from sampler import TrainSampler
+
+
+class JobTrainer(Trainer):  # type: ignore[misc]
+    """Trainer with our order of rows, which counts work, times its pauses and writes whole checkpoints."""
+
+    def __init__(
+        self,
+        *,
+        meter: Meter,
+        compiler: NoCompiler,
+        sampler: TrainSampler,
+        eval_collator: Collator,
+        before: Progress,
+        save_total_limit: Optional[int],
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.meter, self.compiler = meter, compiler
+        self.samples_seen = before.samples
+        self._sampler, self._eval_collator = sampler, eval_collator
+        self._before, self._save_total_limit = before, save_total_limit
+        # Otherwise newer versions hand the model a count of labels, which classifiers ignore, and trust that the model
+        # has divided its loss by it: with gradient accumulation the gradients came out too large.
+        self.model_accepts_loss_kwargs = False
+        self.remove_callback(PrinterCallback)
+
+    def elapsed_seconds(self) -> float:
+        """Return the seconds that the job's processes have run, over all starts."""
+        return self._before.seconds + process_age_seconds()
+
+    def training_step(self, model: Any, inputs: Dict[str, Any], *rest: Any, **named: Any) -> Any:
+        """Count the batch's work and take the step."""
+        self.meter.add_work(inputs.pop(WORK, NO_WORK))
+        return super().training_step(model, inputs, *rest, **named)
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """Return 0: Trainer would count all parameters anew at every step for a number that nobody reads."""
+        return 0
+
+    def evaluate(self, *rest: Any, **named: Any) -> Dict[str, float]:
+        """Evaluate outside the compiler, timed as a pause."""
+        with self.meter.phase("eval"), self.compiler.eager():
+            return dict(super().evaluate(*rest, **named))
+
+    def log(self, logs: Dict[str, float], *rest: Any, **named: Any) -> None:
+        """Bring the count of samples up to date, then log."""
+        self._count_samples()
+        super().log(logs, *rest, **named)
+
+    def get_eval_dataloader(self, *rest: Any, **named: Any) -> Any:
+        """Return a loader whose batches are padded for evaluation."""
+        with self._collating_with(self._eval_collator):
+            return super().get_eval_dataloader(*rest, **named)
+
+    def _get_train_sampler(self, *_: Any) -> TrainSampler:
+        return self._sampler
+
+    def _save_checkpoint(self, *rest: Any, **named: Any) -> None:
+        with self.meter.phase("checkpoint"):
+            super()._save_checkpoint(*rest, **named)
+            self._count_samples()
+            if self.is_world_process_zero():
+                self._complete_checkpoint(Path(self.args.output_dir))
+
+    def _complete_checkpoint(self, folder: Path) -> None:
+        progress = Progress(self.state.global_step, self.samples_seen, self.elapsed_seconds())
+        checkpoints.complete(folder / f"{checkpoints.PREFIX}{progress.step}", progress)
+        checkpoints.remove_older(folder, self._save_total_limit)
+
+    def _count_samples(self) -> None:
+        (samples,) = sum_over_processes([self.meter.work.samples], self.args.device)
+        self.samples_seen = self._before.samples + int(samples)
+
+    @contextmanager
+    def _collating_with(self, collator: Collator) -> Iterator[None]:
+        training, self.data_collator = self.data_collator, collator
+        try:
+            yield
+        finally:
+            self.data_collator = training

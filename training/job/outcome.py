@@ -1,0 +1,46 @@
+"""The numbers of a finished training under their MLflow names. What could not be measured is absent. Pure."""
+
+from typing import Any, Dict, Mapping, Optional
+
+from meter import Steady
+from padding import Work
+
+FLOPS_PER_PARAMETER_AND_TOKEN = 6
+"""2 forward and 4 backward, attention left out: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
+
+
+def throughput_metrics(
+    steady: Optional[Steady], steady_work: Work, parameters: int, peak_flops_per_second: Optional[float]
+) -> Dict[str, float]:
+    """Return `throughput/*`. `steady_work` and the peak are of all devices, `parameters` leaves out embeddings."""
+    if steady is None:
+        return {}
+    p25, p50, p75 = steady.step_seconds
+    tokens_per_second = steady_work.tokens / steady.seconds
+    metrics: Dict[str, float] = {
+        "throughput/steady_samples_per_second": steady_work.samples / steady.seconds,
+        "throughput/steady_tokens_per_second": tokens_per_second,
+        "throughput/steady_steps": steady.steps,
+        "throughput/steady_step_seconds_p25": p25,
+        "throughput/steady_step_seconds_p50": p50,
+        "throughput/steady_step_seconds_p75": p75,
+    }
+    if peak_flops_per_second is not None:
+        flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
+        metrics["throughput/mfu"] = flops_per_second / peak_flops_per_second
+    return metrics
+
+
+def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
+    """Return `time/*_seconds`."""
+    return {f"time/{phase}_seconds": seconds for phase, seconds in phase_seconds.items()}
+
+
+def padding_metrics(work: Work) -> Dict[str, float]:
+    """Return which part of what was computed was no padding."""
+    return {"padding/efficiency": work.tokens / work.positions} if work.positions else {}
+
+
+def trainer_metrics(logged: Mapping[str, Any]) -> Dict[str, float]:
+    """Return the numbers that Trainer logged, under its own names."""
+    return {name: float(value) for name, value in logged.items() if isinstance(value, (int, float))}

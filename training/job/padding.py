@@ -1,0 +1,100 @@
+"""Rows to batches: how long each batch is, and what fills it up."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+from channels import Facts, Row
+
+IGNORED_LABEL = -100
+"""Label that PyTorch's cross entropy leaves out of the loss."""
+
+WORK = "work"
+"""Key under which a training batch carries its `Work`."""
+
+
+class Work(NamedTuple):
+    """How much of a batch is work. Counted here, on the processor, so that no device has to be waited for."""
+
+    samples: int
+    """Rows of the data, without copies that fill up."""
+    tokens: int
+    """Tokens of those rows, without padding."""
+    positions: int
+    """Rows times length of the batch, all padding included."""
+
+    def plus(self, other: "Work") -> "Work":
+        """Return the sum."""
+        return Work(*(mine + others for mine, others in zip(self, other)))
+
+
+NO_WORK = Work(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How long a batch becomes."""
+
+    kind: str
+    """longest | buckets | max_length."""
+    max_length: int
+    """Tokens; no row is longer."""
+    bucket_lengths: Tuple[int, ...] = ()
+    """Tokens, ascending."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether only few shapes occur, so that an incomplete batch is worth filling up."""
+        return self.kind != "longest"
+
+    def lengths(self, longest: np.ndarray) -> np.ndarray:
+        """Return the length in tokens of batches whose longest rows have these lengths."""
+        if self.kind == "longest":
+            return longest
+        if self.kind == "max_length":
+            return np.full_like(longest, self.max_length)
+        buckets = np.array([length for length in self.bucket_lengths if length < self.max_length] + [self.max_length])
+        return np.asarray(buckets[np.searchsorted(buckets, longest)])
+
+
+class Collator:
+    """Pads rows to a batch of tensors.
+
+    With `batch_size` it makes training batches: they carry their `Work`, and where shapes are static an incomplete
+    batch is filled up with copies of its first row, labelled so that the loss leaves them out.
+    """
+
+    def __init__(self, padding: Padding, facts: Facts, batch_size: Optional[int] = None) -> None:
+        self._padding, self._facts, self._batch_size = padding, facts, batch_size
+
+    def __call__(self, rows: Sequence[Row]) -> Dict[str, Any]:
+        lengths = np.array([len(row["input_ids"]) for row in rows])
+        length = int(self._padding.lengths(lengths.max(keepdims=True))[0])
+        fill = self._fill(len(rows))
+        filled = [*rows, *[rows[0]] * fill]
+        ids = self._padded(filled, "input_ids", length, self._facts.pad_token_id)
+        mask = np.zeros_like(ids)
+        for line, row in zip(mask, filled):
+            line[self._place(len(row["input_ids"]), length)] = 1
+        labels = np.array([row["label"] for row in rows] + [IGNORED_LABEL] * fill)
+        arrays = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+        if "token_type_ids" in rows[0]:
+            arrays["token_type_ids"] = self._padded(filled, "token_type_ids", length, self._facts.pad_token_type_id)
+        batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        if self._batch_size:
+            batch[WORK] = Work(len(rows), int(lengths.sum()), len(filled) * length)
+        return batch
+
+    def _fill(self, rows: int) -> int:
+        return self._batch_size - rows if self._batch_size and self._padding.is_static else 0
+
+    def _padded(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
+        padded = np.full((len(rows), length), filler, dtype=np.int64)
+        for line, row in zip(padded, rows):
+            line[self._place(len(row[name]), length)] = row[name]
+        return padded
+
+    def _place(self, tokens: int, length: int) -> slice:
+        return slice(length - tokens, length) if self._facts.padding_side == "left" else slice(0, tokens)

@@ -1,0 +1,125 @@
+"""What one job was told and what it found: settled before anything is trained."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+import checkpoints
+import hardware
+import processes
+from arguments import Arguments, parse
+from channels import Channel, read_channel
+from checkpoints import NO_PROGRESS, Progress
+from compilers import COMPILERS, NoCompiler
+from events import Events
+from folders import Folders, folders
+from padding import Padding
+from problems import ArgumentError, BadData
+from target import Target
+from trainer_arguments import global_batch_size
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that stands before the model is loaded."""
+
+    arguments: Arguments
+    """As given."""
+    places: Folders
+    """Where the files are."""
+    compiler: NoCompiler
+    """Checked, not yet applied."""
+    device_kind: str
+    """cpu | cuda | xla."""
+    precision: str
+    """fp32 | bf16 | fp16; never auto."""
+    processes: int
+    """One a device."""
+    train: Channel
+    """Training rows."""
+    validation: Channel
+    """Validation rows."""
+    resumed: Optional[Tuple[Path, Progress]]
+    """Checkpoint to go on from, and how far it had come."""
+
+    @property
+    def model_location(self) -> str:
+        """The folder of the channel `model`, else the name on the Hub."""
+        return str(self.places.pretrained or self.arguments.model)
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of one optimizer step, over all devices."""
+        return global_batch_size(self.arguments, self.processes)
+
+    @property
+    def padding(self) -> Padding:
+        """Of the training batches."""
+        arguments = self.arguments
+        return Padding(arguments.padding, self.train.facts.max_length, arguments.bucket_lengths)
+
+    @property
+    def eval_padding(self) -> Padding:
+        """Of the evaluation's batches: eager code has no use for buckets, XLA has."""
+        kind = "longest" if self.padding.kind == "buckets" and self.device_kind != "xla" else self.padding.kind
+        return Padding(kind, self.validation.facts.max_length, self.arguments.bucket_lengths)
+
+    @property
+    def progress_before(self) -> Progress:
+        """How far earlier starts had come."""
+        return self.resumed[1] if self.resumed else NO_PROGRESS
+
+    @property
+    def target(self) -> Optional[Target]:
+        """What the training is meant to reach."""
+        arguments = self.arguments
+        if arguments.target_metric is None or arguments.target_value is None:
+            return None
+        return Target(arguments.target_metric, arguments.target_value, arguments.target_direction)
+
+    def effective(self) -> Dict[str, Any]:
+        """Return the hyperparameters that count: those given, with what was left to the job filled in."""
+        return {**asdict(self.arguments), "precision": self.precision, "model": self.model_location}
+
+
+def settle(words: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:
+    """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` for what cannot be."""
+    arguments = parse(words)
+    places = folders(environment)
+    compiler = COMPILERS[arguments.compiler]()
+    compiler.check()
+    device_kind = compiler.device_kind or hardware.device_kind()
+    train, validation = read_channel(places.train), read_channel(places.validation)
+    _check_together(arguments, places, train, validation)
+    return Settings(
+        arguments=arguments,
+        places=places,
+        compiler=compiler,
+        device_kind=device_kind,
+        precision=hardware.precision(arguments.precision, device_kind),
+        processes=processes.count(),
+        train=train,
+        validation=validation,
+        resumed=_resumed(places, events),
+    )
+
+
+def _resumed(places: Folders, events: Events) -> Optional[Tuple[Path, Progress]]:
+    if places.checkpoints is None:
+        return None
+    return checkpoints.newest(places.checkpoints, lambda message: events.emit("note", message=message))
+
+
+def _check_together(arguments: Arguments, places: Folders, train: Channel, validation: Channel) -> None:
+    if places.pretrained is None and not arguments.model:
+        raise ArgumentError("model is not given: name a model on the Hub, or give the job a channel 'model'")
+    if arguments.save_strategy != "none" and places.checkpoints is None:
+        raise ArgumentError(
+            f"save_strategy is {arguments.save_strategy!r}, but there is no folder for checkpoints: "
+            "set SM_CHECKPOINT_DIR, or give the job a checkpoint URI"
+        )
+    for place, channel in ((places.train, train), (places.validation, validation)):
+        if channel.facts.task != arguments.task:
+            raise BadData(f"{place} was made for task {channel.facts.task!r}, but the job is to learn {arguments.task}")
+    if train.facts.label_names != validation.facts.label_names:
+        raise BadData(f"{places.train} and {places.validation} name different classes")

@@ -1,0 +1,58 @@
+"""Scores of a classification from its confusion matrix, with NumPy alone. Pure."""
+
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+
+
+def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """Return counts, classes x classes: rows are what is, columns what was predicted."""
+    return np.bincount(actual * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+
+
+def class_scores(matrix: np.ndarray) -> Dict[str, np.ndarray]:
+    """Return precision, recall, f1 and support of each class; a ratio without a denominator counts as 0."""
+    right = np.diagonal(matrix).astype(float)
+    support, predicted = matrix.sum(axis=1), matrix.sum(axis=0)
+    return {
+        "precision": _ratio(right, predicted),
+        "recall": _ratio(right, support),
+        "f1": _ratio(2 * right, support + predicted),
+        "support": support,
+    }
+
+
+def summary(matrix: np.ndarray) -> Dict[str, float]:
+    """Return accuracy, and the means over the classes that occur or were predicted (as scikit-learn's macro does)."""
+    scores = class_scores(matrix)
+    present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
+    macro = {f"{name}_macro": float(scores[name][present].mean()) for name in ("precision", "recall", "f1")}
+    weighted = float(np.average(scores["f1"], weights=scores["support"]))
+    return {"accuracy": float(np.trace(matrix) / matrix.sum()), **macro, "f1_weighted": weighted}
+
+
+def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
+    """Return one row a class."""
+    scores = class_scores(matrix)
+    return [
+        {
+            "label": label,
+            "precision": float(scores["precision"][at]),
+            "recall": float(scores["recall"][at]),
+            "f1": float(scores["f1"][at]),
+            "support": int(scores["support"][at]),
+        }
+        for at, label in enumerate(label_names)
+    ]
+
+
+def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
+    """Return one row for each pair of classes that occurred: with many classes most pairs never do."""
+    return [
+        {"actual": label_names[actual], "predicted": label_names[predicted], "count": int(matrix[actual, predicted])}
+        for actual, predicted in zip(*(numbers.tolist() for numbers in np.nonzero(matrix)))
+    ]
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)

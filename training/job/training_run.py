@@ -1,0 +1,194 @@
+"""One training, from its settings to its result."""
+
+import platform
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, Mapping, Sequence, Tuple
+
+import numpy
+import pyarrow
+import torch
+import transformers
+
+import hardware
+import outcome
+import processes
+from channels import check_tokens
+from clocks import clock_for
+from compile_phase import compile_shapes
+from events import Events
+from job_trainer import JobTrainer
+from meter import Meter
+from padding import Collator, Work
+from reporter import Reporter
+from sampler import TrainSampler
+from settings import Settings, settle
+from shapes import planned_shapes, representatives
+from stopping import StopRequest
+from tasks import TASKS
+from tokenizer_files import save_tokenizer
+from trainer_arguments import trainer_arguments
+
+
+def run(words: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
+    """Train as the arguments say; the last event is the result."""
+    if environment.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    settings = settle(words, environment, events)
+    model = _load_model(settings)
+    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer, sampler = _trainer(settings, model, meter, settings.places.checkpoints or Path(scratch))
+        reporter = _reporter(settings, trainer, sampler, events, stop)
+        events.emit("start", **_start(settings, model))
+        trainer.train(resume_from_checkpoint=str(settings.resumed[0]) if settings.resumed else None)
+    stop.may_finish_step = False
+    stop.raise_if_asked()
+    if reporter.evaluated_at_step != trainer.state.global_step:
+        trainer.evaluate()
+    if settings.arguments.save_model:
+        _save(settings, trainer)
+    _tell_result(settings, trainer, reporter, events)
+
+
+def _phase_teller(events: Events) -> Any:
+    return lambda name, seconds: events.emit("phase", phase=name, seconds=seconds)
+
+
+def _load_model(settings: Settings) -> Any:
+    # A new layer's first weights come from the seed.
+    transformers.set_seed(settings.arguments.seed)
+    task = TASKS[settings.arguments.task]
+    model = task.load_model(
+        settings.model_location, settings.arguments.model_revision, settings.train.facts.label_names
+    )
+    for place, channel in (
+        (settings.places.train, settings.train),
+        (settings.places.validation, settings.validation),
+    ):
+        check_tokens(channel.rows, model.config.vocab_size, place)
+    return model
+
+
+def _trainer(settings: Settings, model: Any, meter: Meter, folder: Path) -> Tuple[JobTrainer, TrainSampler]:
+    arguments = settings.arguments
+    sampler = _sampler(settings)
+    trainer = JobTrainer(
+        meter=meter,
+        compiler=settings.compiler,
+        sampler=sampler,
+        eval_collator=Collator(settings.eval_padding, settings.validation.facts),
+        before=settings.progress_before,
+        save_total_limit=arguments.save_total_limit,
+        model=model,
+        args=trainer_arguments(arguments, folder, settings.precision, settings.device_kind, settings.processes),
+        data_collator=Collator(settings.padding, settings.train.facts, arguments.per_device_batch_size),
+        train_dataset=settings.train.rows,
+        # Rows of like length share a batch; the scores do not depend on the order.
+        eval_dataset=settings.validation.rows.by_length(),
+        compute_metrics=TASKS[arguments.task].Scorer(settings.train.facts.label_names),
+    )
+    # One process drives one device: without this Trainer would spread a single process over all GPUs it sees.
+    trainer.args._n_gpu = min(trainer.args.n_gpu, 1)
+    return trainer, sampler
+
+
+def _sampler(settings: Settings) -> TrainSampler:
+    # Versions without accelerate leave it to the sampler to give each process its share.
+    shards = 1 if hasattr(transformers.Trainer, "create_accelerator_and_postprocess") else settings.processes
+    return TrainSampler(
+        settings.train.rows.lengths,
+        settings.arguments.per_device_batch_size,
+        settings.processes,
+        settings.arguments.seed,
+        grouped=settings.padding.kind != "max_length",
+        shards=shards,
+        shard=processes.rank() if shards > 1 else 0,
+    )
+
+
+def _reporter(
+    settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events, stop: StopRequest
+) -> Reporter:
+    def before_first_step() -> None:
+        trainer.meter.add_phase("load", hardware.process_age_seconds())
+        if settings.compiler.compiles_here:
+            _compile(settings, trainer, sampler, events)
+
+    saves = settings.arguments.save_strategy != "none"
+    reporter = Reporter(trainer, sampler, events, stop, settings.target, before_first_step, saves)
+    trainer.add_callback(reporter)
+    return reporter
+
+
+def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
+    """Compile all that will run. The processor runs symbolic lengths as fast as fixed ones, and compiles them once."""
+    batch_size = settings.arguments.per_device_batch_size
+    orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
+    most_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
+    shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, most_batches, settings.padding)
+    lengths = {shape.length for shape in shapes}
+    dynamic = not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
+    # The largest first: when memory does not suffice, that shows at once.
+    chosen = representatives(shapes) if dynamic else shapes[::-1]
+    events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
+    with trainer.meter.phase("compile"):
+        compile_shapes(trainer, chosen, settings.train.rows.types is not None)
+    settings.compiler.warmed_up()
+
+
+def _save(settings: Settings, trainer: JobTrainer) -> None:
+    with trainer.meter.phase("save"):
+        trainer.save_model(str(settings.places.model))
+        if trainer.is_world_process_zero():
+            save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.places.model)
+
+
+def _start(settings: Settings, model: Any) -> Dict[str, Any]:
+    """Return the fields of the `start` event."""
+    versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
+    return {
+        "versions": {"python": platform.python_version(), **versions},
+        "device": hardware.describe(settings.device_kind, settings.processes),
+        "threads": torch.get_num_threads(),
+        "hyperparameters": settings.effective(),
+        "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
+        "model": {"architecture": type(model).__name__, "parameters": model.num_parameters()},
+        "resumed_from_step": settings.progress_before.step if settings.resumed else None,
+    }
+
+
+def _tell_result(settings: Settings, trainer: JobTrainer, reporter: Reporter, events: Events) -> None:
+    """Tell the `result` event; all processes come here, for their work is summed."""
+    meter, device = trainer.meter, trainer.args.device
+    steady = meter.steady()
+    steady_work = _summed(steady.work if steady else Work(0, 0, 0), device)
+    name = hardware.describe(settings.device_kind, settings.processes)["name"]
+    peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
+    metrics = {
+        **outcome.trainer_metrics({**reporter.summary, **reporter.last_evaluation}),
+        **outcome.throughput_metrics(
+            steady,
+            steady_work,
+            trainer.model.num_parameters(exclude_embeddings=True),
+            peak and peak * settings.processes,
+        ),
+        **outcome.time_metrics(meter.phase_seconds),
+        **outcome.padding_metrics(_summed(meter.work, device)),
+        **hardware.memory_metrics(settings.device_kind),
+        **settings.compiler.metrics(),
+        **(reporter.target.metrics() if reporter.target else {}),
+        "optim/global_batch_size": settings.global_batch_size,
+    }
+    events.emit(
+        "result",
+        metrics=metrics,
+        tables=trainer.compute_metrics.tables(),
+        cache_state=settings.compiler.cache_state(),
+        global_batch_size=settings.global_batch_size,
+        steps=trainer.state.global_step,
+    )
+
+
+def _summed(work: Work, device: Any) -> Work:
+    return Work(*(int(total) for total in processes.sum_over_processes(work, device)))
