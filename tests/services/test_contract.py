@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-import time
 import urllib.parse
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,56 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, running, statuses
 from tests.services.places import LocalPlace, Place
 from training.errors import JobExists, JobNotFound
 from training.jobspec import MetricDefinition
 from training.launcher import Job, failure_of, submit
-from training.services.protocol import Description
 
 PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace}
-
-DEADLINE_SECONDS = 60
-
-SAYS_EVENTS = """
-    import json, sys, time
-    for seq in range(20):
-        event = {"event": "metric", "seq": seq, "time": time.time(), "step": seq}
-        print("trainfare-event " + json.dumps(event), flush=True)
-        time.sleep(0.02)
-"""
-
-RUNS_ON = """
-    import time
-    print("running", flush=True)
-    time.sleep(300)
-"""
 
 
 @pytest.fixture(params=sorted(PLACES))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return PLACES[request.param](tmp_path)
-
-
-def ended(job: Job) -> tuple[Description, list[str]]:
-    """Follow the job to its end, which must come within the deadline."""
-    deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
-    for update in job.follow():
-        lines += update.lines
-        description = update.description or description
-        assert time.monotonic() < deadline, (description, lines)
-    return description, lines
-
-
-def running(job: Job, line: str = "running") -> None:
-    """Wait until the job has printed `line`."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while line not in job.service.logs(job.name).lines:
-        assert time.monotonic() < deadline, job.describe()
-        time.sleep(0.02)
-
-
-def statuses(description: Description) -> list[str]:
-    return [each["Status"] for each in description["SecondaryStatusTransitions"] if each["Status"] != "Pending"]
 
 
 class TestEndings:

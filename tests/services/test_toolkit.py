@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.services.following import ended
 from tests.services.places import LocalPlace
-from tests.services.test_contract import ended
 from tests.services.toolkit_env import toolkit_command
 from training.launcher import submit
 from training.services import container
@@ -57,11 +57,6 @@ ADDED = {
     "OMP_NUM_THREADS": "the job's share of the machine",
 }
 """Variables that the local service sets and the toolkit does not, and why."""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> LocalPlace:
-    return LocalPlace(tmp_path)
 
 
 def under_the_toolkit(request: Request, base: Path) -> tuple[dict[str, str], subprocess.CompletedProcess[bytes]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.following import ended, running
 from tests.services.places import LocalPlace
-from tests.services.test_contract import ended, running
 from training.launcher import failure_of, submit
 
 CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
