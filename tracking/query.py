@@ -1,7 +1,7 @@
 """The tracking server, read: a group's jobs and a job's curves as tables.
 
 Column names follow one rule: a tag loses its `platform.`, and every other `.` or `/` becomes `_`
-(`hp.batch_size` -> `hp_batch_size`, `time/load_seconds` -> `time_load_seconds`).
+(`hp.per_device_batch_size` -> `hp_per_device_batch_size`, `time/load_seconds` -> `time_load_seconds`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TEXT_COLUMNS = [
 NUMBER_COLUMNS = [
     "start_time_ms",
     "training_start_time",
-    "hp_batch_size",
+    "hp_per_device_batch_size",
     "hp_learning_rate",
     "samples",
     "loss",
