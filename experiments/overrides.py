@@ -68,7 +68,8 @@ def read_override(name: str, text: str) -> Any:
     """Return the value of `name=text`: text for a field of text, else a YAML value; `32,64` is a list too."""
     kinds = known_fields().get(name)
     if kinds is None:
-        raise InputError(unknown_field(name, f"override {name}={text[:60]}"))
+        said = f"{name}={text}"[:80]
+        raise InputError(unknown_field(name, f"override {said if said.isprintable() else repr(said)}"))
     if types.NoneType in kinds and text in {"", "~", "null"}:
         return None
     if str in kinds:

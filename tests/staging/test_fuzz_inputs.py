@@ -1,0 +1,92 @@
+"""Damaged experiment and data files: a result or one sentence, and nothing half-made."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.fuzz_inputs import (
+    check_data,
+    data_seeds,
+    experiment_seeds,
+    fuzz,
+    leftovers,
+    mutate,
+    outcome_of,
+    request_for,
+)
+from experiments.spec import load
+from training.staging.stage import stage
+
+EXPERIMENTS = experiment_seeds()
+DATA = data_seeds()
+
+many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@many
+@given(st.sampled_from(sorted(EXPERIMENTS)), st.integers(0, 2**32))
+def test_damaged_experiments(tmp_path: Path, name: str, seed: int) -> None:
+    path = tmp_path / name
+    path.write_bytes(mutate(EXPERIMENTS[name], list(EXPERIMENTS.values()), random.Random(seed)))
+    outcome_of(lambda: load(str(path), {}))
+
+
+@many
+@given(st.sampled_from(sorted(DATA)), st.integers(0, 2**32))
+def test_damaged_data(tmp_path: Path, name: str, seed: int) -> None:
+    path = tmp_path / name
+    path.write_bytes(mutate(DATA[name], list(DATA.values()), random.Random(seed)))
+    outcome_of(lambda: check_data(path, tmp_path))
+
+
+@many
+@given(st.binary(max_size=400), st.sampled_from([".yaml", ".jsonl", ".csv", ".tsv", ".parquet", ".csv.gz"]))
+def test_any_bytes_at_all(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"any{suffix}"
+    path.write_bytes(content)
+    outcome_of(lambda: load(str(path), {}) if suffix == ".yaml" else check_data(path, tmp_path))
+
+
+@many
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_override_at_all(name: str, value: str) -> None:
+    outcome_of(lambda: load("demo", {name: value}))
+
+
+@many
+@given(
+    st.sampled_from(["batch_size", "data", "target", "compare.arms", "bucket_lengths", "model"]), st.text(max_size=40)
+)
+def test_any_value_of_a_field(name: str, value: str) -> None:
+    outcome_of(lambda: load("demo", {name: value}))
+
+
+@settings(many, max_examples=25)
+@given(st.sampled_from(sorted(DATA)), st.integers(0, 2**32))
+def test_staging_damaged_data_leaves_nothing_half_made(tmp_path: Path, name: str, seed: int) -> None:
+    path = tmp_path / name
+    path.write_bytes(mutate(DATA[name], list(DATA.values()), random.Random(seed)))
+    outcome_of(lambda: stage(request_for(path), tmp_path))
+    assert leftovers(tmp_path) == []
+
+
+def test_whole_files_are_accepted(tmp_path: Path) -> None:
+    for name, content in DATA.items():
+        (tmp_path / name).write_bytes(content)
+        assert outcome_of(lambda path=tmp_path / name: check_data(path, tmp_path)) == "accepted"  # type: ignore[misc]
+
+
+def test_the_long_run_counts_every_file(tmp_path: Path) -> None:
+    outcomes, faults = fuzz(200, 7, tmp_path)
+    assert faults == []
+    assert sum(outcomes.values()) == 200
+
+
+def test_the_long_run_sees_a_fault() -> None:
+    with pytest.raises(KeyError):
+        outcome_of(lambda: {}["a programming error"])

