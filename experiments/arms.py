@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from experiments.document import Document
 from experiments.fields import Experiment
 from experiments.overrides import Tree, known_fields, unknown_field, with_values
-from experiments.rules import Here, check_machine
+from experiments.rules import Here, check_machine, this_machine
 from experiments.sentences import first_sentence
 from training.errors import InputError, nearest
 from training.staging.examples import shown
@@ -32,12 +32,18 @@ class Arm:
 
 
 def arms(experiment: Experiment, here: Here | None = None) -> tuple[Arm, ...]:
-    """Return the arms in their order; with `here`, refuse those that this machine cannot run."""
+    """Return the arms in their order; refuse those that this machine (or another one, `here`) cannot run."""
+    found = arms_anywhere(experiment)
+    machine = here or this_machine()
+    for arm in found:
+        check_machine(arm.experiment, machine)
+    return found
+
+
+def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
+    """Return the arms in their order, whatever machine they need."""
     variants = [_variant(experiment, at, fields) for at, fields in enumerate(experiment.compare.arms)]
     _refuse_twins(variants)
-    for variant in variants if here else ():
-        assert here is not None
-        check_machine(variant, here)
     labels = _labels(variants)
     baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
     if baseline not in labels:

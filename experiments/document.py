@@ -112,9 +112,9 @@ class _Builder:
 
     def value(self, event: Any, path: Path_) -> Any:
         if isinstance(event, yaml.AliasEvent):
-            raise self.refuse(event, f"the alias *{event.anchor} is not allowed; write the value out")
+            raise self.refuse(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
         if event.tag is not None and event.tag != "!":
-            raise self.refuse(event, f"the tag {event.tag} is not allowed; write the plain value")
+            raise self.refuse(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
         if isinstance(event, yaml.ScalarEvent):
             return scalar(event.value) if event.implicit[0] else event.value
         if len(path) >= MOST_DEPTH:

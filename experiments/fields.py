@@ -139,7 +139,7 @@ class Experiment(Frozen):
     """Checkpoints kept."""
     save_model: bool = True
     """Keep the trained model as the job's artifact."""
-    steady_after_steps: Annotated[int, Field(ge=0, le=1_000_000)] = 3
+    steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3
     """Steps left out of the steady throughput as warm-up."""
     target: Target | None = None
     """Quality to reach; None measures the whole training only."""

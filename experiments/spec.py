@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.arms import Arm, arms
+from experiments.arms import Arm, arms, arms_anywhere
 from experiments.document import Document, read_document
 from experiments.fields import Experiment
 from experiments.overrides import Tree, with_overrides
@@ -35,7 +35,7 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
         raise InputError(first_sentence(error, document, overrides)) from error
-    arms(experiment)  # an arm that cannot be is refused even where only `train` is asked for
+    arms_anywhere(experiment)  # an arm that cannot be is refused even where only `train` is asked for
     check_machine(experiment, this_machine())
     return experiment
 

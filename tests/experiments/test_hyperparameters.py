@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import experiments
 from experiments.hyperparameters import hyperparameters, staging_request
-from experiments.spec import load
+from experiments.spec import experiment_names, load
 
 
 def test_the_demos_arguments() -> None:
@@ -72,3 +80,22 @@ def test_staging_is_the_same_for_arms_that_read_the_same() -> None:
     assert none == inductor
     assert none.fewest_train_rows == 32
     assert none.bucket_lengths == (32, 64)
+
+
+JOB_FOLDER = Path(experiments.__file__).parent.parent / "training" / "job"
+
+READ_BY_JOB = """
+import json, sys
+from arguments import parse
+arguments = parse(sys.argv[1:])
+print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.learning_rate, arguments.seed]))
+"""
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_the_job_reads_what_it_is_told(name: str) -> None:
+    told = hyperparameters(load(name, {}), (32, 64))
+    words = [word for key, value in told.items() for word in (f"--{key}", str(value))]
+    command = [sys.executable, "-c", READ_BY_JOB, *words]
+    done = subprocess.run(command, cwd=JOB_FOLDER, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[32, 64], told["save_model"], told["learning_rate"], told["seed"]]
