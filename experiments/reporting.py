@@ -35,11 +35,14 @@ def report_group(store: Store, group: Group, title: str) -> None:
     print()
     print_comparison(made.comparison)
     print(f"\nReport: {page}")
-    print(f"Runs:   {_ui(store.uri)}")
+    print(f"MLflow: {_ui(store.uri, group)}")
 
 
-def _ui(uri: str) -> str:
+def _ui(uri: str, group: Group) -> str:
+    # Without the workflow type the UI opens on its pages for traces.
+    place = f"/#/experiments/{group.experiment_id}/runs?workflowType=machine_learning"
     if uri.startswith("http"):
-        return uri
+        return uri.rstrip("/") + place
     default = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
-    return "`make ui`, then http://127.0.0.1:5000" if uri == default else f"`mlflow ui --backend-store-uri {uri}`"
+    command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {uri}"
+    return f"`{command}`, then http://127.0.0.1:5000{place}"

@@ -60,7 +60,7 @@ def _run(
     from tracking.session import run_jobs
 
     key = group_key(verb, name, chosen, repeats, staged)
-    group = open_group(store, experiment_name=name, verb=verb, key=key)
+    group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
     jobs = plan(group.id, name, chosen, repeats, staged, home())
     service = SERVICES[chosen[0].experiment.service]()
     _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")

@@ -33,13 +33,14 @@ class Group:
     """True when an earlier launcher opened it and did not end it."""
 
 
-def open_group(store: Store, *, experiment_name: str, verb: str, key: str) -> Group:
+def open_group(store: Store, *, experiment_name: str, verb: str, key: str, description: str = "") -> Group:
     """Return the open group of `key`, or a new one.
 
     The parent run is the one that `mlflow run` opened (MLFLOW_RUN_ID), else the open group's own, else a new one in the
     MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
     """
     experiment_id = _experiment_id(store, experiment_name)
+    _introduce(store, experiment_id, description)
     open_runs = _open_runs(store, experiment_id, key)
     group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
     tags = {
@@ -95,6 +96,14 @@ def _experiment_id(store: Store, name: str) -> str:
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
     found: Experiment | None = store.call(store.client.get_experiment_by_name, name)
     return str(found.experiment_id) if found else str(store.call(store.client.create_experiment, name))
+
+
+def _introduce(store: Store, experiment_id: str, description: str) -> None:
+    """Describe the MLflow experiment, and have its UI open on training runs rather than on traces."""
+    experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
+    for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
+        if value and name not in experiment.tags:
+            store.call(store.client.set_experiment_tag, experiment_id, name, value)
 
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:

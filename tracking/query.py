@@ -53,6 +53,7 @@ NUMBER_COLUMNS = [
     "samples",
     "loss",
     "train_loss",
+    "train_runtime",
     "eval_loss",
     "throughput_steady_samples_per_second",
     "throughput_end_to_end_samples_per_second",

@@ -20,6 +20,7 @@ def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list
     charts = (
         intervals(comparison),
         bars(comparison, PAID, "billable", "Billable time", "billable instance seconds per job"),
+        bars(comparison, "train_runtime", "training", "Training time", "seconds in the training loop per job"),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
         phases(comparison),
         loss_curves(comparison, curves, *by_samples),
