@@ -24,7 +24,7 @@ def test_an_override_reaches_every_arm_but_yields_to_what_an_arm_sets() -> None:
     text = "[{compiler: none, batch_size: 64}, {compiler: inductor}]"
     first, second = arms(load("demo", with_arms(text, batch_size="16")))
     assert (first.experiment.batch_size, second.experiment.batch_size) == (64, 16)
-    assert first.experiment.learning_rate == pytest.approx(2e-4)
+    assert first.experiment.learning_rate == pytest.approx(6e-4)
     assert [first.label, second.label] == ["none, batch 64", "inductor, batch 16"]
 
 
@@ -40,7 +40,7 @@ def test_labels_tell_other_fields_too() -> None:
     text = "[{base_learning_rate: 1e-4}, {base_learning_rate: 3e-5}, {bucket_lengths: [16, 64], machine.cores: 1}]"
     labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
     assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, machine.cores default"
-    assert labels[2] == "base learning rate 0.0001, bucket lengths 16-64, machine.cores 1"
+    assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, machine.cores 1"
 
 
 def test_an_arm_adds_to_a_nested_mapping_and_replaces_none() -> None:

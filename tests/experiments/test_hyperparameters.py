@@ -26,7 +26,7 @@ def test_the_demos_arguments() -> None:
         "per_device_batch_size": 32,
         "per_device_eval_batch_size": 32,
         "gradient_accumulation_steps": 1,
-        "learning_rate": 1e-4,
+        "learning_rate": 3e-4,
         "adam_beta1": 0.9,
         "adam_beta2": 0.999,
         "adam_epsilon": 1e-8,
@@ -34,7 +34,7 @@ def test_the_demos_arguments() -> None:
         "max_grad_norm": 1.0,
         "lr_scheduler": "linear",
         "warmup_samples": 160,
-        "epochs": 2.0,
+        "epochs": 1.0,
         "seed": 42,
         "logging_steps": 5,
         "eval_strategy": "epoch",
@@ -70,7 +70,7 @@ def test_optional_arguments_appear_when_set() -> None:
 def test_sqrt_adam_reaches_the_job() -> None:
     # k = 4: learning rate x 2, 1 - beta x 4, epsilon / 2.
     found = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())
-    assert found["learning_rate"] == 2e-4
+    assert found["learning_rate"] == 6e-4
     assert round(float(found["adam_beta1"]), 12) == 0.6
     assert found["adam_epsilon"] == 5e-9
 
