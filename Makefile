@@ -14,7 +14,7 @@ export MLFLOW_DISABLE_TELEMETRY ?= true
 setup: $(RUNTIME)
 
 compare: $(RUNTIME)
-	$(BIN)/mlflow run . -e compare --experiment-name $(EXPERIMENT) --env-manager local -P experiment=$(EXPERIMENT)
+	PATH="$(CURDIR)/$(BIN):$$PATH" mlflow run . -e compare --experiment-name $(EXPERIMENT) --env-manager local -P experiment=$(EXPERIMENT)
 
 ui: $(RUNTIME)
 	$(BIN)/mlflow ui --backend-store-uri sqlite:///mlflow.db

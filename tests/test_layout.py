@@ -17,8 +17,7 @@ HEAVY = {"torch", "transformers", "mlflow", "boto3", "datasets", "pandas", "matp
 
 
 def modules(package: str) -> Iterator[Path]:
-    for path in sorted((ROOT / package).rglob("*.py")):
-        yield path
+    yield from sorted((ROOT / package).rglob("*.py"))
 
 
 def imported(path: Path, *, top_level_only: bool = False) -> set[str]:

@@ -15,6 +15,7 @@ from mlflow.entities import Experiment, Run
 from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
+from tracking.query import quoted
 from tracking.store import Store
 from training.errors import InputError
 
@@ -67,8 +68,8 @@ def close_group(store: Store, group: Group, status: str) -> None:
 
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
     """Return the group of that id, or the latest one of an experiment. Raises `InputError` where there is none."""
-    wanted = f"tags.\"platform.group\" = '{_quotable(group_id)}'" if group_id else None
-    wanted = wanted or f"tags.\"platform.experiment\" = '{_quotable(experiment_name)}'"
+    wanted = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
+    wanted = wanted or f'tags."platform.experiment" = {quoted(experiment_name)}'
     experiments = [e.experiment_id for e in store.call(store.client.search_experiments)]
     query = f"{wanted} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
     order = ["attributes.start_time DESC"]
@@ -141,12 +142,6 @@ def _hand_over(store: Store, run: Run, heir_run_id: str) -> None:
     store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
     if not Status.is_terminated(Status.from_string(run.info.status)):
         store.call(store.client.set_terminated, run.info.run_id, "KILLED")
-
-
-def _quotable(value: str) -> str:
-    if "'" in value:
-        raise InputError(f"the name {value} must not hold a single quote: the tracking server cannot search for it.")
-    return value
 
 
 def _new_id(experiment_name: str) -> str:

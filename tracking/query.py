@@ -81,7 +81,7 @@ def jobs(
 
     Searches all active experiments unless told which. Raises `TrackingError` when the server does not answer.
     """
-    where = f"tags.`platform.group` = {_quoted(group)} and tags.`platform.kind` = 'job'"
+    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
     try:
         ids = list(experiment_ids) if experiment_ids is not None else list(_experiment_ids(client))
         rows = [_row(run) for run in _runs(client, ids, where, page_runs)] if ids else []
@@ -122,13 +122,13 @@ def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
     """Return `value` as a string of MLflow's filter language, which has no escapes."""
     if "'" not in value:
         return f"'{value}'"
     if '"' not in value:
         return f'"{value}"'
-    raise InputError(f"group {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
+    raise InputError(f"the name {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
 
 
 def _experiment_ids(client: MlflowClient) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, TrackingServer
 from tests.tracking.helpers import planned
 from tracking.group import close_group, open_group
 from tracking.session import run_jobs
@@ -161,6 +161,35 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.repeat\" = '0'")
     assert [run.info.status for run in runs] == ["FAILED"]
     assert runs[0].data.tags["platform.failure_class"] == "Killed"
+
+
+@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.slow)])
+def test_an_outage_of_the_tracking_server_loses_nothing(
+    tracking_server: TrackingServer, tmp_path: Path, seconds: int
+) -> None:
+    """The server is halted in the middle of a job; the job goes on, and everything arrives afterwards, in order."""
+    launcher = start_launcher(tmp_path, tracking_server.uri)
+    assert launcher.stdout
+    for line in launcher.stdout:
+        if "started on" in line:
+            break
+    tracking_server.send(signal.SIGSTOP)
+    time.sleep(seconds)
+    done = [job for job in LocalService(tmp_path / "home").jobs() if job["TrainingJobStatus"] == "Completed"]
+    assert len(done) == 1, "the job ended by itself during the outage"
+    tracking_server.send(signal.SIGCONT)
+    said, _ = launcher.communicate(timeout=120)
+    assert "nothing is lost" in said
+    assert "done 3" in said
+    client = MlflowClient(tracking_server.database_uri)
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
+    assert len(runs) == 3
+    for run in runs:
+        assert run.info.status == "FINISHED"
+        for key in ("loss", "epoch", "samples"):
+            history = client.get_metric_history(run.info.run_id, key)
+            assert [m.step for m in history] == list(range(1, 61))
+            assert [m.timestamp for m in history] == sorted(m.timestamp for m in history)
 
 
 def _kill_script(folder: Path) -> None:

@@ -20,6 +20,8 @@ from sampler import TrainSampler
 class JobTrainer(Trainer):  # type: ignore[misc]
     """Trainer with our order of rows, which counts work, times its pauses and writes whole checkpoints."""
 
+    data_collator: Any
+
     def __init__(
         self,
         *,

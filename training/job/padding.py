@@ -43,20 +43,25 @@ class Padding:
     """Tokens; no row is longer."""
     bucket_lengths: Tuple[int, ...] = ()
     """Tokens, ascending."""
+    leaves_room: bool = False
+    """Pad at least one row where `max_length` allows it: models skip the attention mask of a batch without padding,
+    which to a compiler is another program."""
 
     @property
     def is_static(self) -> bool:
         """Whether only few shapes occur, so that an incomplete batch is worth filling up."""
         return self.kind != "longest"
 
-    def lengths(self, longest: np.ndarray) -> np.ndarray:
-        """Return the length in tokens of batches whose longest rows have these lengths."""
-        if self.kind == "longest":
-            return longest
+    def lengths(self, longest: np.ndarray, shortest: np.ndarray) -> np.ndarray:
+        """Return the length in tokens of batches whose longest and shortest rows have these lengths."""
         if self.kind == "max_length":
             return np.full_like(longest, self.max_length)
+        needed = np.minimum(longest + 1, self.max_length) if self.leaves_room else longest
+        needed = np.where(longest == shortest, needed, longest)
+        if self.kind == "longest":
+            return needed
         buckets = np.array([length for length in self.bucket_lengths if length < self.max_length] + [self.max_length])
-        return np.asarray(buckets[np.searchsorted(buckets, longest)])
+        return np.asarray(buckets[np.searchsorted(buckets, needed)])
 
 
 class Collator:
@@ -71,7 +76,7 @@ class Collator:
 
     def __call__(self, rows: Sequence[Row]) -> Dict[str, Any]:
         lengths = np.array([len(row["input_ids"]) for row in rows])
-        length = int(self._padding.lengths(lengths.max(keepdims=True))[0])
+        length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
         fill = self._fill(len(rows))
         filled = [*rows, *[rows[0]] * fill]
         ids = self._padded(filled, "input_ids", length, self._facts.pad_token_id)

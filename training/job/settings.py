@@ -56,7 +56,8 @@ class Settings:
     def padding(self) -> Padding:
         """Of the training batches."""
         arguments = self.arguments
-        return Padding(arguments.padding, self.train.facts.max_length, arguments.bucket_lengths)
+        compiles = self.compiler.compiles_here
+        return Padding(arguments.padding, self.train.facts.max_length, arguments.bucket_lengths, leaves_room=compiles)
 
     @property
     def eval_padding(self) -> Padding:
@@ -79,7 +80,7 @@ class Settings:
 
     def effective(self) -> Dict[str, Any]:
         """Return the hyperparameters that count: those given, with what was left to the job filled in."""
-        return {**asdict(self.arguments), "precision": self.precision, "model": self.model_location}
+        return {**asdict(self.arguments), "precision": self.precision}
 
 
 def settle(words: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:

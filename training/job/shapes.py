@@ -35,7 +35,7 @@ def planned_shapes(
         longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
         rows = np.minimum(len(order) - starts, batch_size)
         batch_rows = np.full_like(rows, batch_size) if padding.is_static else rows
-        padded = padding.lengths(longest)
+        padded = padding.lengths(longest, shortest)
         found = np.unique(np.stack([batch_rows, padded, shortest < padded], axis=1), axis=0)
         shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in found}
     return sorted(shapes)

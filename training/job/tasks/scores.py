@@ -7,7 +7,8 @@ import numpy as np
 
 def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
     """Return counts, classes x classes: rows are what is, columns what was predicted."""
-    return np.bincount(actual * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+    counts = np.bincount(actual * classes + predicted, minlength=classes * classes)
+    return counts.reshape(classes, classes)
 
 
 def class_scores(matrix: np.ndarray) -> Dict[str, np.ndarray]:
@@ -55,4 +56,4 @@ def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
+    return np.asarray(np.divide(above, below, out=np.zeros(len(above)), where=below > 0))

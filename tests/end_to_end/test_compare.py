@@ -1,0 +1,106 @@
+"""`compare` with real trainings under both compilers, killed and taken up again; the emotion data set."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import CommandLine
+
+
+@pytest.mark.slow
+def test_compare_under_both_compilers(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """The launcher is killed while the second arm compiles; the same command ends the comparison."""
+    fields = {**reviews, "compare.repeats": 2, "save_model": "false"}
+    launcher = command_line.start("compare", fields)
+    assert launcher.stdout
+    for line in launcher.stdout:
+        if "inductor #0: started" in line:
+            break
+    launcher.send_signal(signal.SIGKILL)
+    launcher.communicate()
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Taking up" in done.stdout
+    [group] = command_line.runs("group")
+    assert group.info.status == "FINISHED"
+    runs = command_line.runs()
+    assert [run.data.tags["platform.arm"] for run in runs] == ["none", "inductor"] * 2
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert [run.data.tags["platform.cache_state"] for run in runs] == ["off", "cold", "off", "warm"]
+    compiled = [run.data.metrics for run in runs if run.data.tags["platform.arm"] == "inductor"]
+    assert all(metrics["compile/recompiles"] == 0 for metrics in compiled)
+    assert compiled[0]["time/compile_seconds"] > compiled[1]["time/compile_seconds"] > 0
+    assert all(run.data.metrics["samples"] == 64 for run in runs)
+    summary = json.loads((_report(command_line, group.data.tags["platform.group"]) / "summary.json").read_text())
+    assert {arm["label"] for arm in summary["arms"]} == {"none", "inductor"}
+
+
+def _report(command_line: CommandLine, group_id: str) -> Path:
+    folder = command_line.folder / "home" / "reports" / group_id
+    assert (folder / "report.html").stat().st_size > 10_000
+    assert (folder / "plots" / "throughput.png").stat().st_size > 1_000
+    return folder
+
+
+@pytest.mark.slow
+def test_emotion_reaches_its_accuracy_under_both_compilers(command_line: CommandLine, shared: Path) -> None:
+    """2,000 examples, one epoch: at least 0.65, where the largest class holds 0.35."""
+    fields = {
+        "experiment": "emotion",
+        "data.train": shared / "data" / "emotion-train.jsonl.gz",
+        "data.validation": shared / "data" / "emotion-validation.jsonl.gz",
+        "data.train_rows": 2000,
+        "epochs": 1,
+        "compare.repeats": 1,
+        "save_model": "false",
+    }
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = command_line.runs()
+    assert {run.data.tags["platform.arm"] for run in runs} == {"none", "inductor"}
+    assert all(run.data.metrics["eval_accuracy"] >= 0.65 for run in runs)
+    assert all(run.data.metrics["samples"] == 2000 for run in runs)
+
+
+@pytest.fixture
+def git_url(tmp_path: Path) -> Iterator[str]:
+    """The URL of a git server that serves this repository's HEAD."""
+    subprocess.run(["git", "clone", "--quiet", "--bare", str(ROOT), str(tmp_path / "trainfare.git")], check=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    place = ["--export-all", f"--base-path={tmp_path}", "--listen=127.0.0.1", f"--port={port}"]
+    server = subprocess.Popen(["git", "daemon", "--reuseaddr", *place], start_new_session=True)
+    yield f"git://127.0.0.1:{port}/trainfare.git"
+    os.killpg(server.pid, signal.SIGTERM)
+    server.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_mlflow_run_from_a_git_url_in_an_environment_of_its_own(
+    command_line: CommandLine, git_url: str, tmp_path: Path
+) -> None:
+    """`--env-manager virtualenv` installs requirements.lock and trains; MLflow keeps its environments in HOME."""
+    parameters = {"experiment": "demo", "data.train_rows": 64, "data.validation_rows": 32, "batch_size": 8}
+    words = [word for name, value in parameters.items() for word in ("-P", f"{name}={value}")]
+    done = subprocess.run(
+        ["mlflow", "run", git_url, "-e", "train", "--env-manager", "virtualenv", "--experiment-name", "git", *words],
+        cwd=tmp_path,
+        env=command_line.environment | {"MLFLOW_ENV_ROOT": str(tmp_path / "environments")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    [run] = command_line.runs()
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["samples"] == 64

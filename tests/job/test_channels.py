@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from channels import check_tokens, read_channel
+from problems import BadData
+
+IDS = [[5, 6, 7], [8], [9, 10]]
+Writer = Callable[..., None]
+
+
+def test_rows_come_back(tmp_path: Path, channel_writer: Writer) -> None:
+    channel_writer(tmp_path, IDS, [0, 1, 0], types=[[0, 0, 1], [0], [0, 1]])
+    rows = read_channel(tmp_path).rows
+    assert [rows[at]["input_ids"].tolist() for at in range(3)] == IDS
+    assert rows[2]["token_type_ids"].tolist() == [0, 1]
+    assert [int(rows[at]["label"]) for at in range(3)] == [0, 1, 0]
+    assert rows.lengths.tolist() == [3, 1, 2]
+
+
+def test_by_length(tmp_path: Path, channel_writer: Writer) -> None:
+    channel_writer(tmp_path, IDS, [0, 1, 0])
+    rows = read_channel(tmp_path).rows.by_length()
+    assert [(rows[at]["input_ids"].tolist(), int(rows[at]["label"])) for at in range(3)] == [
+        ([8], 1), ([9, 10], 0), ([5, 6, 7], 0),
+    ]  # fmt: skip
+    assert rows.lengths.tolist() == [1, 2, 3]
+
+
+def test_many_row_groups(tmp_path: Path, channel_writer: Writer) -> None:
+    channel_writer(tmp_path, IDS * 100, [0, 1, 0] * 100)
+    pq.write_table(pq.read_table(tmp_path / "data.parquet"), tmp_path / "data.parquet", row_group_size=7)
+    rows = read_channel(tmp_path).rows
+    assert [rows[at]["input_ids"].tolist() for at in range(300)] == IDS * 100
+
+
+def write_table(folder: Path, **columns: Any) -> None:
+    pq.write_table(pa.table(columns), folder / "data.parquet")
+
+
+def write_facts(folder: Path, **changes: Any) -> None:
+    facts = json.loads((folder / "channel.json").read_text()) | changes
+    known = {name: value for name, value in facts.items() if value is not ...}
+    (folder / "channel.json").write_text(json.dumps(known))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: (f / "data.parquet").unlink(), "data.parquet is missing"),
+        (lambda f: (f / "channel.json").unlink(), "channel.json cannot be read: No such file"),
+        (lambda f: (f / "channel.json").write_text("{"), "channel.json is damaged"),
+        (lambda f: (f / "channel.json").write_text("[]"), "channel.json is damaged"),
+        (lambda f: write_facts(f, max_length=...), "channel.json has no 'max_length'"),
+        (lambda f: (f / "data.parquet").write_bytes(b"PAR1 torn"), "cannot be read as Parquet"),
+        (lambda f: (f / "data.parquet").write_bytes(b""), "cannot be read as Parquet"),
+        (lambda f: write_table(f, label=[0]), "has no column input_ids: it has label"),
+        (lambda f: write_table(f, input_ids=[[1]]), "has no column label"),
+        (lambda f: write_table(f, input_ids=["a"], label=[0]), "column input_ids holds string, not lists"),
+        (lambda f: write_table(f, input_ids=[["a"]], label=[0]), "not lists of whole numbers"),
+        (lambda f: write_table(f, input_ids=[[1, None]], label=[0]), "not lists of whole numbers"),
+        (lambda f: write_table(f, input_ids=[[1], None], label=[0, 1]), "column input_ids has 1 empty values"),
+        (lambda f: write_table(f, input_ids=[[1]], label=["0"]), "column label holds string, not whole numbers"),
+        (lambda f: write_table(f, input_ids=pa.array([], pa.list_(pa.int32())), label=[]), "has no rows"),
+        (lambda f: write_facts(f, rows=4), "has 3 rows, but channel.json says 4"),
+        (lambda f: write_facts(f, label_names=["only"]), "row 1 has label 1; there are 1 classes, from 0"),
+        (lambda f: write_facts(f, max_length=2), "row 0 has 3 tokens; 1 to 2 are allowed"),
+        (lambda f: write_table(f, input_ids=[[1], [], [2]], label=[0, 0, 0]), "row 1 has 0 tokens"),
+        (lambda f: write_table(f, input_ids=[[1], [-4], [2]], label=[0, 0, 0]), "input_ids holds -4"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    tmp_path: Path, channel_writer: Writer, spoil: Callable[[Path], Any], message: str
+) -> None:
+    channel_writer(tmp_path, IDS, [0, 1, 0])
+    spoil(tmp_path)
+    with pytest.raises(BadData) as caught:
+        read_channel(tmp_path)
+    assert message in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_tokens_of_another_model(tmp_path: Path, channel_writer: Writer) -> None:
+    channel_writer(tmp_path, IDS, [0, 1, 0])
+    rows = read_channel(tmp_path).rows
+    check_tokens(rows, 11, tmp_path)
+    with pytest.raises(BadData, match="holds token 10, but the model has 10 tokens"):
+        check_tokens(rows, 10, tmp_path)
+
+
+def test_a_slice_of_a_larger_table_reads_right(tmp_path: Path, channel_writer: Writer) -> None:
+    """Offsets of an Arrow list need not begin at 0."""
+    channel_writer(tmp_path, [[1], [2, 3], [4]], [0, 1, 0])
+    table = pq.read_table(tmp_path / "data.parquet").slice(1)
+    pq.write_table(table, tmp_path / "data.parquet")
+    write_facts(tmp_path, rows=2)
+    rows = read_channel(tmp_path).rows
+    assert [rows[at]["input_ids"].tolist() for at in range(2)] == [[2, 3], [4]]
+    assert np.array_equal(rows.labels, [1, 0])

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from channels import Facts
+from padding import IGNORED_LABEL, WORK, Collator, Padding, Work
+
+FACTS = Facts("classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right")
+
+
+def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = {"input_ids": np.arange(1, length + 1, dtype=np.int32), "label": np.int64(label)}
+    return found | ({"token_type_ids": np.ones(length, dtype=np.int8)} if typed else {})
+
+
+@pytest.mark.parametrize(
+    ("padding", "longest", "shortest", "length"),
+    [
+        (Padding("longest", 12), 7, 3, 7),
+        (Padding("max_length", 12), 7, 3, 12),
+        (Padding("buckets", 12, (4, 8)), 4, 2, 4),
+        (Padding("buckets", 12, (4, 8)), 5, 2, 8),
+        (Padding("buckets", 12, (4, 8)), 9, 2, 12),
+        (Padding("buckets", 12, (4, 16)), 9, 2, 12),
+        # Room is needed only where no row has any.
+        (Padding("longest", 12, leaves_room=True), 7, 7, 8),
+        (Padding("longest", 12, leaves_room=True), 7, 6, 7),
+        (Padding("longest", 12, leaves_room=True), 12, 12, 12),
+        (Padding("buckets", 12, (4, 8), leaves_room=True), 4, 4, 8),
+        (Padding("buckets", 12, (4, 8), leaves_room=True), 5, 5, 8),
+        (Padding("buckets", 12, (4, 8), leaves_room=True), 12, 12, 12),
+    ],
+)
+def test_length(padding: Padding, longest: int, shortest: int, length: int) -> None:
+    assert padding.lengths(np.array([longest]), np.array([shortest])).tolist() == [length]
+
+
+def test_a_batch_by_hand() -> None:
+    batch = Collator(Padding("longest", 12), FACTS, batch_size=2)([row(3, 0, typed=True), row(2, 1, typed=True)])
+    assert batch["input_ids"].tolist() == [[1, 2, 3], [1, 2, 9]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert batch["token_type_ids"].tolist() == [[1, 1, 1], [1, 1, 5]]
+    assert batch["labels"].tolist() == [0, 1]
+    assert batch[WORK] == Work(samples=2, tokens=5, positions=6)
+
+
+def test_padding_on_the_left() -> None:
+    facts = Facts("classification", ("a", "b"), 12, 3, 9, 5, padding_side="left")
+    batch = Collator(Padding("longest", 12), facts)([row(3), row(2)])
+    assert batch["input_ids"].tolist() == [[1, 2, 3], [9, 1, 2]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
+
+
+def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
+    batch = Collator(Padding("buckets", 12, (4,)), FACTS, batch_size=4)([row(3, 0), row(2, 1)])
+    assert batch["input_ids"].tolist() == [[1, 2, 3, 9], [1, 2, 9, 9], [1, 2, 3, 9], [1, 2, 3, 9]]
+    assert batch["labels"].tolist() == [0, 1, IGNORED_LABEL, IGNORED_LABEL]
+    assert batch[WORK] == Work(samples=2, tokens=5, positions=16)
+
+
+@pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
+def test_it_is_not_filled_where_shapes_vary_or_for_evaluation(padding: Padding, size: int | None) -> None:
+    batch = Collator(padding, FACTS, batch_size=size)([row(3), row(2)])
+    assert len(batch["labels"]) == 2
+    assert (WORK in batch) == (size is not None)
+
+
+def test_filling_changes_neither_loss_nor_gradient(tiny_model: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_model, dtype=torch.float32).eval()
+    rows = [row(3, 0), row(7, 1), row(5, 1)]
+    found = []
+    for padding in (Padding("longest", 12), Padding("max_length", 12)):
+        batch = Collator(padding, FACTS, batch_size=8)(rows)
+        batch.pop(WORK)
+        model.zero_grad()
+        loss = model(**batch).loss
+        loss.backward()
+        found.append((loss.detach(), model.classifier.weight.grad.clone()))
+    torch.testing.assert_close(found[0], found[1])

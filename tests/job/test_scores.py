@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tasks import scores
+
+# Actual 0: two right, one taken for 1. Actual 1: one right, one taken for 0. Class 2 occurs once, never predicted.
+MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+
+
+def test_confusion_matrix() -> None:
+    actual, predicted = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 0, 0, 1, 0])
+    assert scores.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
+
+
+def test_summary_by_hand() -> None:
+    found = scores.summary(MATRIX)
+    assert found["accuracy"] == pytest.approx(3 / 6)
+    # f1: 2*2/(3+4), 2*1/(2+2), 0; the fourth class neither occurs nor was predicted and is left out.
+    assert found["f1_macro"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
+    assert found["precision_macro"] == pytest.approx((2 / 4 + 1 / 2 + 0) / 3)
+    assert found["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+    assert found["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
+
+
+def test_per_class_rows() -> None:
+    rows = scores.per_class_rows(MATRIX, ["a", "b", "c", "d"])
+    two_thirds, four_sevenths = pytest.approx(2 / 3), pytest.approx(4 / 7)
+    assert rows[0] == {"label": "a", "precision": 0.5, "recall": two_thirds, "f1": four_sevenths, "support": 3}
+    assert rows[3] == {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
+
+
+def test_confusion_rows_leave_out_what_never_occurred() -> None:
+    assert scores.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
+        {"actual": "a", "predicted": "a", "count": 2},
+        {"actual": "a", "predicted": "b", "count": 1},
+        {"actual": "b", "predicted": "a", "count": 1},
+        {"actual": "b", "predicted": "b", "count": 1},
+        {"actual": "c", "predicted": "a", "count": 1},
+    ]

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels import Facts
+from padding import WORK, Collator, Padding
+from shapes import Shape, planned_shapes, representatives
+
+FACTS = Facts("classification", ("a",), 20, 1, 0, 0, "right")
+PADDINGS = st.sampled_from(
+    [
+        Padding("longest", 20),
+        Padding("longest", 20, leaves_room=True),
+        Padding("buckets", 20, (5, 11)),
+        Padding("buckets", 20, (5, 11), leaves_room=True),
+        Padding("max_length", 20),
+    ]
+)
+
+
+def test_by_hand() -> None:
+    lengths = np.array([3, 5, 5, 5, 9, 9, 2])
+    orders = [np.arange(7), np.arange(7)[::-1]]
+    padding = Padding("buckets", 20, (5, 10))
+    # First epoch: (3 5) (5 5) (9 9) (2 and its copy); second: (2 9) (9 5) (5 5) (3 and its copy).
+    assert planned_shapes(orders, lengths, 2, 100, padding) == [
+        Shape(2, 5, False),
+        Shape(2, 5, True),
+        Shape(2, 10, True),
+    ]
+    assert planned_shapes(orders, lengths, 2, 2, padding) == [Shape(2, 5, False), Shape(2, 5, True)]
+    assert Shape(1, 2, False) in planned_shapes(orders, lengths, 2, 100, Padding("longest", 20))
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=40), st.integers(1, 6), st.integers(1, 12), PADDINGS)
+def test_the_plan_is_what_the_collator_makes(
+    lengths: list[int], batch_size: int, most_batches: int, padding: Padding
+) -> None:
+    rows = [{"input_ids": np.ones(length, dtype=np.int32), "label": 0} for length in lengths]
+    collator = Collator(padding, FACTS, batch_size)
+    cut = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
+    made = set()
+    for batch in [*cut, *cut][:most_batches]:
+        mask = collator(batch)["attention_mask"]
+        made.add(Shape(*mask.shape, bool((mask == 0).any())))
+    order = np.arange(len(rows))
+    assert set(planned_shapes([order, order], np.array(lengths), batch_size, most_batches, padding)) == made
+
+
+def test_work_positions_are_the_shape() -> None:
+    batch = Collator(Padding("max_length", 20), FACTS, 4)([{"input_ids": np.ones(3), "label": 0}])
+    assert batch[WORK].positions == 80
+
+
+def test_representatives_are_the_extremes_of_each_kind() -> None:
+    shapes = [Shape(8, 3, True), Shape(8, 5, True), Shape(8, 9, True), Shape(8, 9, False), Shape(2, 4, True)]
+    assert representatives(shapes) == [Shape(8, 9, True), Shape(8, 9, False), Shape(8, 3, True), Shape(2, 4, True)]

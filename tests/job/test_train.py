@@ -1,0 +1,258 @@
+"""The job in a process of its own, on a random model of two layers: what it says, keeps, and does when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training.events import EVENT_KINDS, FAILURE_CLASSES, parse_line
+
+NewJob = Callable[[str], Any]
+
+
+def test_a_whole_training(job: Any) -> None:
+    ended = job.run(
+        padding="buckets", bucket_lengths="6,12", epochs=2, eval_strategy="epoch", target_metric="eval_loss",
+        target_value=100, warmup_samples=20, logging_steps=3,
+    )  # fmt: skip
+    result = ended.result
+    # 50 rows in batches of 8 are 7 steps an epoch, the last with 2 rows.
+    assert (result["steps"], result["global_batch_size"], result["cache_state"]) == (14, 8, "off")
+    told = [event for event in map(parse_line, ended.output.splitlines()) if event]
+    assert [event.seq for event in told] == list(range(len(told)))
+    assert {event.kind for event in told} == EVENT_KINDS - {"failure", "note"}
+    assert [json.loads(json.dumps(dict(e.fields))) for e in told if e.kind == "result"] == [
+        {name: value for name, value in result.items() if name not in ("event", "seq", "time")}
+    ]
+
+    start = ended.events("start")[0]
+    assert start["samples"] == {"train": 50, "validation": 13}
+    assert start["hyperparameters"]["precision"] == "fp32"
+    assert start["model"]["architecture"] == "BertForSequenceClassification"
+    assert start["resumed_from_step"] is None
+
+    losses = [event for event in ended.events("metric") if "loss" in event["values"]]
+    # The first and the last step are logged whatever logging_steps says; of each epoch's 7 batches the last has 2 rows.
+    assert [(e["step"], e["samples"]) for e in losses] == [(1, 8), (3, 24), (6, 48), (9, 66), (12, 90), (14, 100)]
+    assert all(e["values"]["step_seconds"] > 0 and e["values"]["grad_norm"] > 0 for e in losses)
+    assert losses[0]["values"]["learning_rate"] == pytest.approx(0.0)
+    evaluations = [event for event in ended.events("metric") if "eval_loss" in event["values"]]
+    assert [(e["step"], e["samples"]) for e in evaluations] == [(7, 50), (14, 100)]
+
+    metrics = result["metrics"]
+    assert metrics["throughput/steady_steps"] == 11
+    steady_samples = 100 - 24
+    assert metrics["throughput/steady_samples_per_second"] == pytest.approx(
+        steady_samples / metrics["time/train_steady_seconds"]
+    )
+    assert metrics["throughput/steady_step_seconds_p25"] <= metrics["throughput/steady_step_seconds_p75"]
+    assert metrics["target/samples"] == 50
+    assert metrics["optim/global_batch_size"] == 8
+    assert 0 < metrics["padding/efficiency"] < 1
+    assert metrics["eval_loss"] == evaluations[-1]["values"]["eval_loss"]
+    assert {"time/load_seconds", "time/warmup_seconds", "time/eval_seconds", "time/save_seconds"} <= set(metrics)
+    assert {"train_runtime", "train_loss", "eval_accuracy", "eval_f1_macro", "memory/peak_resident_gib"} <= set(metrics)
+    assert "compile/recompiles" not in metrics
+    assert "throughput/mfu" not in metrics
+
+    assert sum(row["support"] for row in result["tables"]["per_class.json"]) == 13
+    assert {row["label"] for row in result["tables"]["per_class.json"]} == {"calm", "wild é"}
+    saved = {path.name for path in (job.folder / "model").iterdir()}
+    assert {"config.json", "model.safetensors", "vocab.txt"} <= saved
+    assert json.loads((job.folder / "model/config.json").read_text())["id2label"] == {"0": "calm", "1": "wild é"}
+
+
+def test_the_metric_expressions_of_others_match(job: Any) -> None:
+    output = job.run(max_steps=3).output
+    for name in ("loss", "learning_rate", "epoch", "train_runtime", "train_samples_per_second", "train_loss"):
+        found = re.findall(f"'{name}': ([0-9.]*)", output)
+        assert found, name
+        assert all(float(number) >= 0 for number in found)
+
+
+def test_the_same_seed_gives_the_same_bits(new_job: NewJob) -> None:
+    weights = []
+    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+        ended = new_job(name).run(seed=seed, max_steps=9)
+        weights.append((ended.losses, (ended.folder / "model/model.safetensors").read_bytes()))
+    assert weights[0] == weights[1]
+    assert weights[0] != weights[2]
+
+
+def test_it_learns(job: Any) -> None:
+    metrics = job.run(epochs=12, learning_rate=0.01, lr_scheduler="constant").result["metrics"]
+    assert metrics["eval_accuracy"] > 0.9
+
+
+def test_accumulated_batches_make_the_same_step(new_job: NewJob) -> None:
+    """Without dropout, 2 x 4 samples are 8 samples; max_length keeps the order of rows the same for both."""
+    arguments = {"padding": "max_length", "max_steps": 6, "learning_rate": 0.01}
+    runs = []
+    for name, size, accumulated in (("whole", 8, 1), ("halves", 4, 2)):
+        job = new_job(name)
+        job.environment["SM_CHANNEL_MODEL"] = str(without_dropout(job, name))
+        runs.append(job.run(**arguments, per_device_batch_size=size, gradient_accumulation_steps=accumulated))
+    assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-4)
+    norms = [[e["values"]["grad_norm"] for e in run.events("metric") if "loss" in e["values"]] for run in runs]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3)
+
+
+def without_dropout(job: Any, name: str) -> Path:
+    folder = job.folder.parent / f"{name} model"
+    shutil.copytree(job.environment["SM_CHANNEL_MODEL"], folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "failure_class", "message"),
+    [
+        (lambda job: (job.folder / "train/data.parquet").unlink(), {}, "BadData", "data.parquet is missing"),
+        (lambda job: None, {"lerning_rate": 1}, "Error", "Did you mean '--learning_rate'?"),
+        (lambda job: job.environment.pop("SM_CHANNEL_TRAIN"), {}, "Error", "SM_CHANNEL_TRAIN is not set"),
+        (lambda job: job.environment.pop("SM_CHANNEL_MODEL"), {}, "Error", "model is not given"),
+        (lambda job: job.environment.update(SM_CHANNEL_MODEL="/none"), {}, "Error", "model '/none' cannot be loaded"),
+        (lambda job: None, {"save_strategy": "epoch"}, "Error", "there is no folder for checkpoints"),
+        (lambda job: job.environment.update(PATH="/none"), {"compiler": "inductor"}, "Error", "needs a C++ compiler"),
+    ],
+)
+def test_what_cannot_run_says_why(job: Any, spoil: Any, arguments: Any, failure_class: str, message: str) -> None:
+    spoil(job)
+    ended = job.run(**arguments)
+    assert ended.code == 1
+    (event,) = ended.events("failure")
+    assert event["failure_class"] == failure_class
+    assert message in event["message"]
+    assert (job.folder / "output/failure").read_text() == f"{failure_class}: {event['message']}"[:1024]
+
+
+def test_tokens_of_another_model_are_bad_data(job: Any, channel_writer: Any) -> None:
+    channel_writer(job.folder / "validation", [[3, 50]], [0])
+    (event,) = job.run().events("failure")
+    assert event["failure_class"] == "BadData"
+    assert "token 50, but the model has 50 tokens" in event["message"]
+
+
+def test_real_memory_running_out_is_told(job: Any, channel_writer: Any) -> None:
+    count = 4000
+    channel_writer(job.folder / "train", [[5] * 12] * count, [0] * count)
+    limit = 6 * 2**30
+    command = [sys.executable, "-c", f"import resource, sys, runpy; resource.setrlimit({resource.RLIMIT_AS}, ({limit}, {limit})); sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"]  # noqa: E501  # fmt: skip
+    wide = job.folder / "wide model"
+    write_wide_model(wide)
+    job.environment["SM_CHANNEL_MODEL"] = str(wide)
+    ended = job.run(command, per_device_batch_size=count)
+    assert ended.code == 1
+    (event,) = ended.events("failure")
+    assert event["failure_class"] == "OutOfMemory", event
+
+
+def write_wide_model(folder: Path) -> None:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16384,
+        max_position_embeddings=16,
+    )  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(folder)
+
+
+def wait_for(job: Any, text: str, process: subprocess.Popen[str]) -> None:
+    """Wait until the job has said something."""
+    file = job.folder / "output/data/events.jsonl"
+    deadline = time.monotonic() + 60
+    while not (file.exists() and text in file.read_text()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the job never said it"
+        time.sleep(0.05)
+
+
+def test_a_stop_ends_it_at_once(job: Any) -> None:
+    process = job.start(epochs=10_000, precision="fp32")
+    wait_for(job, '"metric"', process)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 143
+    last = parse_line(output.splitlines()[-1])
+    assert last is not None
+    assert (last.kind, last.fields["failure_class"]) == ("failure", "Stopped")
+    assert not (job.folder / "output/failure").exists()
+    assert not (job.folder / "model").exists()
+
+
+def test_a_stop_while_it_still_loads(job: Any) -> None:
+    process = job.start(epochs=10_000)
+    time.sleep(0.7)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    # Before Python has even begun to run the script, the signal's own effect is the end.
+    assert process.returncode in (143, -signal.SIGTERM)
+
+
+def test_a_stopped_job_saves_its_step_and_goes_on_where_it_was(job: Any, new_job: NewJob) -> None:
+    arguments = {"per_device_batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
+    whole = new_job("whole").run(**arguments)
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    saving = {**arguments, "save_strategy": "steps", "save_steps": 1000}
+    process = job.start(**saving)
+    wait_for(job, '"step": 2,', process)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 143, output
+    (checkpoint,) = (job.folder / "checkpoints").iterdir()
+    step = int(checkpoint.name.rpartition("-")[2])
+    torn = job.folder / "checkpoints" / "checkpoint-999"
+    shutil.copytree(checkpoint, torn)
+    (torn / "model.safetensors").write_bytes(b"")
+
+    resumed = job.run(**saving)
+    assert any("checkpoint-999 is not whole" in note["message"] for note in resumed.events("note"))
+    assert resumed.events("start")[-1]["resumed_from_step"] == step
+    later = [e for e in resumed.events("metric") if "loss" in e["values"]]
+    assert [e["step"] for e in later] == list(range(1, 76))
+    assert [e["samples"] for e in later] == [e["samples"] for e in whole.events("metric") if "loss" in e["values"]]
+    # The resumed steps are bit for bit those of the training that nobody stopped.
+    assert resumed.losses == whole.losses
+    assert resumed.result["metrics"]["eval_loss"] == whole.result["metrics"]["eval_loss"]
+
+
+def test_only_the_newest_checkpoints_stay(job: Any) -> None:
+    job.environment["SAGEMAKER_BASE_DIR"] = str(job.folder)
+    (job.folder / "checkpoints").mkdir()
+    ended = job.run(save_strategy="steps", save_steps=2, save_total_limit=2, max_steps=7)
+    names = sorted(path.name for path in (job.folder / "checkpoints").iterdir())
+    assert len(names) == 2
+    assert names[0] == "checkpoint-6"
+    assert ended.result["metrics"]["time/checkpoint_seconds"] > 0
+
+
+def test_the_failure_classes_are_those_that_are_read() -> None:
+    assert {"OutOfMemory", "BadData", "Stopped", "Error"} <= FAILURE_CLASSES
+
+
+def test_two_processes_share_the_rows(job: Any) -> None:
+    ended = job.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=0"], padding="buckets",
+        bucket_lengths="6,12", per_device_batch_size=4,
+    )  # fmt: skip
+    result = ended.result
+    # 13 batches of 4 share out as 7 for each process; the last is made up from the first.
+    assert (result["steps"], result["global_batch_size"]) == (7, 8)
+    samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
+    assert samples[:6] == [8, 16, 24, 32, 40, 48]
+    assert result["metrics"]["throughput/steady_steps"] == 4
+    assert [event.seq for event in map(parse_line, ended.output.splitlines()) if event][:3] == [0, 1, 2]
+    assert len(ended.events("result")) == 1
