@@ -1,0 +1,30 @@
+"""100,000 damaged experiment and data files: each gives a result or one sentence, and nothing half-made is left."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.fuzz_inputs import fuzz, leftovers
+from benchmarks.results import Row, write
+
+FILES, SEED = 100_000, 20261121
+
+
+def main() -> int:
+    """Fuzz, write the counts, and fail on any that should not be."""
+    with tempfile.TemporaryDirectory() as name:
+        counts, faults = fuzz(FILES, SEED, Path(name))
+        left = leftovers(Path(name) / "home")
+    faulty = len(faults)
+    rows = [Row(name=outcome, value=count, unit="files") for outcome, count in sorted(counts.items())]
+    rows.append(Row(name="tracebacks", value=faulty, unit="files", target="none", met=faulty == 0))
+    rows.append(Row(name="half-made stagings", value=len(left), unit="folders", target="none", met=not left))
+    write("fuzz", rows, [f"Seed {SEED}; bit flips, cuts, splices and inserted tokens in experiment and data files."])
+    print(*faults[:5], sep="\n", file=sys.stderr)
+    return 1 if faults or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
