@@ -14,6 +14,7 @@ from experiments.arms import Arm
 from experiments.fields import Experiment
 from experiments.hyperparameters import hyperparameters
 from tracking.plan import DataSource, PlannedJob
+from training.home import compile_cache
 from training.jobspec import JobSpec, MetricDefinition
 from training.staging.staged import Staged
 
@@ -108,7 +109,8 @@ def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
     told: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
-        "TRAINFARE_COMPILE_CACHE": str(home / "compile-cache") if experiment.compile_cache == "keep" else "fresh",
+        "TORCHINDUCTOR_CACHE_DIR": compile_cache(home),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
         **{variable: os.environ.get(variable) for variable in PASSED_ON},
     }
     return {variable: str(value) for variable, value in told.items() if value is not None}

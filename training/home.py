@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,3 +23,16 @@ def home() -> Path:
     if uri.startswith("sqlite:///"):
         return Path(unquote(uri.removeprefix("sqlite:///"))).absolute().parent / ".trainfare"
     return Path.home() / ".trainfare"
+
+
+def compile_cache(home: Path) -> Path:
+    """Return the folder where inductor keeps what it compiled, the same for the same `home`.
+
+    torch 2.13 splits the C++ compiler's command at blanks and quotes, so where `home` holds any, the cache stands in
+    the folder for temporary files instead.
+    """
+    folder = home / "compile-cache"
+    if re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):
+        return folder
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"trainfare-compile-cache-{os.getuid()}-{name}"

@@ -1,0 +1,43 @@
+"""Where state stands, for each way of naming the tracking store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from training.home import compile_cache, home
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (None, "{cwd}/.trainfare"),
+        ("sqlite:///mlflow.db", "{cwd}/.trainfare"),
+        ("sqlite:////data/my%20store/mlflow.db", "/data/my store/.trainfare"),
+        ("http://tracking:5000", "{user}/.trainfare"),
+        ("postgresql://tracking/mlflow", "{user}/.trainfare"),
+    ],
+)
+def test_state_stands_beside_the_database(
+    uri: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRAINFARE_HOME", raising=False)
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert str(home()) == expected.format(cwd=tmp_path, user=Path.home())
+
+
+def test_a_named_place_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "mine"))
+    assert home() == tmp_path / "mine"
+
+
+def test_the_compile_cache_has_a_path_that_a_compiler_command_can_hold(tmp_path: Path) -> None:
+    assert compile_cache(Path("/data/home")) == Path("/data/home/compile-cache")
+    awkward = [tmp_path / name for name in ("a b", "it's", 'say "x"', "ü", "$x")]
+    moved = [compile_cache(folder) for folder in awkward]
+    assert len(set(moved)) == len(awkward)
+    assert all(set(str(folder)).isdisjoint(" '\"$ü") for folder in moved)
+    assert compile_cache(awkward[0]) == moved[0]
