@@ -1,0 +1,63 @@
+"""The compile phase: nothing is compiled after it, and it changes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one training compiled, the next finds: as on a machine that runs several."""
+    return tmp_path_factory.mktemp("inductor")
+
+
+def run(job: Any, cache: Path, **arguments: Any) -> Any:
+    job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
+    # Dropout draws other numbers inside a compiled program.
+    model = job.folder.parent / f"{job.folder.name} model"
+    shutil.copytree(job.environment["SM_CHANNEL_MODEL"], model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(
+        json.dumps(config | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+    )
+    job.environment["SM_CHANNEL_MODEL"] = str(model)
+    return job.run(learning_rate=0.01, **arguments)
+
+
+@pytest.mark.slow
+def test_cold_then_warm_then_equal_losses(new_job: Callable[[str], Any], cache: Path) -> None:
+    cold = run(new_job("cold"), cache, compiler="inductor", eval_strategy="steps", eval_steps=5, **BUCKETS)
+    warm = run(new_job("warm"), cache, compiler="inductor", **BUCKETS)
+    eager = run(new_job("eager"), cache, compiler="none", **BUCKETS)
+    assert [ended.result["cache_state"] for ended in (cold, warm, eager)] == ["cold", "warm", "off"]
+    for ended in (cold, warm):
+        metrics = ended.result["metrics"]
+        assert metrics["compile/recompiles"] == 0
+        assert metrics["compile/graph_breaks"] == 0
+        assert metrics["compile/graphs"] >= 1
+        assert ended.losses == pytest.approx(eager.losses, rel=1e-3)
+        assert metrics["eval_loss"] == pytest.approx(eager.result["metrics"]["eval_loss"], rel=1e-3)
+        assert metrics["time/compile_seconds"] > metrics["time/warmup_seconds"]
+    assert "time/compile_seconds" not in eager.result["metrics"]
+
+
+@pytest.mark.slow
+def test_lengths_that_vary_compile_once(new_job: Callable[[str], Any], cache: Path) -> None:
+    ended = run(new_job("vary"), cache, compiler="inductor", padding="longest", epochs=2)
+    assert ended.result["metrics"]["compile/recompiles"] == 0
+
+
+@pytest.mark.slow
+def test_one_fixed_shape_compiles_once(new_job: Callable[[str], Any], cache: Path) -> None:
+    ended = run(new_job("fixed"), cache, compiler="inductor", padding="max_length", epochs=2)
+    metrics = ended.result["metrics"]
+    # Half of the rows' lengths reach max_length, but never all of a batch.
+    assert (metrics["compile/graphs"], metrics["compile/recompiles"]) == (1, 0)
