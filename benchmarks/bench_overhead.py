@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.platform import EMOTION, emotion_fields, train
+from benchmarks.command import EMOTION, emotion_fields, train
 from benchmarks.results import measured, write
 
 ROWS, STEPS, ROUNDS = 1600, 50, 5

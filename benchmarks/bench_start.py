@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.platform import Trained, emotion_fields, train
+from benchmarks.command import Trained, emotion_fields, train
 from benchmarks.results import measured, write
 
 ROUNDS = 5

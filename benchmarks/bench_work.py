@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.platform import emotion_fields, train
+from benchmarks.command import emotion_fields, train
 from benchmarks.results import measured, write
 
 SAMPLES, BATCH, ROUNDS = 480, 24, 2

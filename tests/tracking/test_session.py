@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.tracking.helpers import planned
 from tracking.group import close_group, open_group
 from tracking.session import run_jobs
 from tracking.store import open_store
+from training.launcher import Job
 from training.services.local import LocalService
 
 
@@ -80,6 +82,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.tracking.helpers import planned
 from tracking.group import close_group, open_group
+from tracking.interrupt import Left
 from tracking.session import run_jobs
 from tracking.store import open_store
 from training.services.local import LocalService
@@ -88,7 +91,11 @@ store, service = open_store({uri!r}), LocalService(folder / "home")
 group = open_group(store, experiment_name="demo", verb="train", key="k1")
 print("group", group.id, flush=True)
 jobs = [planned(folder, f"{{group.id}}-{{n}}", repeat=n, steps=60, pause=0.1) for n in range(3)]
-outcomes = run_jobs(store, service, group, jobs, say=lambda text: print(text, flush=True))
+try:
+    outcomes = run_jobs(store, service, group, jobs, say=lambda text: print(text, flush=True))
+except Left:
+    print("left", flush=True)
+    sys.exit(130)
 close_group(store, group, "FINISHED" if len(outcomes) == 3 else "KILLED")
 print("done", len(outcomes), flush=True)
 """
@@ -146,6 +153,52 @@ def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) 
     [run] = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
     assert run.info.status == "KILLED"
     assert run.data.tags["platform.failure_class"] == "Stopped"
+
+
+@pytest.mark.parametrize(("answer", "status", "said"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "left")])
+def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, said: str) -> None:
+    """A pseudo-terminal, Ctrl-C as a key, and each answer: stop the job, or leave it running."""
+    code = LAUNCHER.format(root=str(ROOT), folder=str(tmp_path), uri=tracking_uri)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    read_until(terminal, "started on")
+    os.write(terminal, b"\x03")
+    read_until(terminal, "(Enter)?")
+    os.write(terminal, f"{answer}\n".encode())
+    shown = read_until(terminal, said)
+    assert ("Stopping" in shown) == (answer == "s")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    client = MlflowClient(tracking_uri)
+    [run] = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
+    assert run.info.status == status
+    if answer == "l":
+        job = Job(LocalService(tmp_path / "home"), run.data.tags["platform.job_name"])
+        assert job.wait()["TrainingJobStatus"] == "Completed"
+
+
+def read_until(terminal: int, words: str) -> str:
+    shown = ""
+    while words not in shown:
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
+
+
+def test_parallel_jobs_share_the_time(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs of one core each overlap when told to, and take turns when not."""
+    monkeypatch.chdir(tmp_path)
+    store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
+    overlaps = []
+    for parallel in (1, 2):
+        group = open_group(store, experiment_name="demo", verb="compare", key=f"p{parallel}")
+        jobs = [planned(tmp_path, f"p{parallel}-{n}", repeat=n, steps=20, pause=0.05) for n in range(2)]
+        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=quiet)
+        assert [outcome.failure for outcome in outcomes] == [None, None]
+        first, second = (service.describe(job.spec.name) for job in jobs)
+        overlaps.append(second["TrainingStartTime"] < first["TrainingEndTime"])
+    assert overlaps == [False, True]
 
 
 def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
