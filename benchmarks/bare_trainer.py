@@ -54,6 +54,7 @@ def main(train: str, validation: str, count: str, steps: str, tracker: str, outp
         per_device_train_batch_size=32,
         per_device_eval_batch_size=32,
         learning_rate=1e-4,
+        use_cpu=not torch.cuda.is_available(),
         bf16=torch.cpu._is_avx512_bf16_supported(),
         logging_steps=10,
         save_strategy="no",
