@@ -66,7 +66,8 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self, args: Any, state: Any, control: Any, metrics: Optional[Dict[str, float]] = None, **_: Any
     ) -> None:
         """Remember what the evaluation of this step found."""
-        self.evaluated_at_step, self.last_evaluation = state.global_step, dict(metrics or {})
+        self.evaluated_at_step = state.global_step
+        self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
         """Print Trainer's line and tell the event."""
