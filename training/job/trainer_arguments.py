@@ -10,7 +10,7 @@ from transformers import TrainingArguments
 
 from arguments import Arguments
 
-RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda"}
+RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
 """Our name, which is the newest, to the one before."""
 
 
@@ -53,6 +53,8 @@ def trainer_arguments(
         "dataloader_pin_memory": device_kind == "cuda",
         "remove_unused_columns": False,
         "disable_tqdm": True,
+        # Older versions otherwise describe every step of their own in the log.
+        "log_level": "warning",
         "report_to": [],
     }
     return TrainingArguments(**_as_known(wanted))
