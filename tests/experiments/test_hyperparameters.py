@@ -94,7 +94,7 @@ print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.lear
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_the_job_reads_what_it_is_told(name: str) -> None:
-    told = hyperparameters(load(name, {}), (32, 64))
+    told = hyperparameters(load(name, {"padding": "buckets"}), (32, 64))
     words = [word for key, value in told.items() for word in (f"--{key}", str(value))]
     command = [sys.executable, "-c", READ_BY_JOB, *words]
     done = subprocess.run(command, cwd=JOB_FOLDER, capture_output=True, text=True, check=True)
