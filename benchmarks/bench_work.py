@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.command import emotion_fields, train
 from benchmarks.results import measured, write
 
-SAMPLES, BATCH, ROUNDS = 480, 24, 2
+SAMPLES, BATCH, ROUNDS = 240, 24, 2
 """Samples that both sides train on: the reference takes minutes for them on two cores."""
 
 RECIPE = {"padding": "max_length", "max_length": "512", "precision": "fp32"}
