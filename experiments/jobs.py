@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -21,7 +22,8 @@ def main(arguments: Sequence[str]) -> int:
     service = LocalService(home())
     match list(arguments) or ["list"]:
         case ["list"]:
-            Console().print(_table(service.jobs()))
+            # A name that is cut cannot be given to `stop`: whole names, also where nobody looks at a terminal.
+            Console(width=None if sys.stdout.isatty() else 200).print(_table(service.jobs()))
         case ["stop", name]:
             service.stop(name)
             print(f"{name}: {service.describe(name)['TrainingJobStatus']}")
@@ -43,11 +45,17 @@ def _print_log(service: Service, name: str) -> None:
 
 
 def _table(descriptions: Sequence[Description]) -> Table:
-    table = Table("job", "status", "started", "billable s", "log or reason", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    longest = max((len(description["TrainingJobName"]) for description in descriptions), default=0)
+    table.add_column("job", no_wrap=True, min_width=longest)
+    table.add_column("status", no_wrap=True)
+    table.add_column("started", no_wrap=True)
+    table.add_column("billable s", no_wrap=True, justify="right")
+    table.add_column("reason", overflow="ellipsis", no_wrap=True)
     for description in descriptions:
         table.add_row(
             description["TrainingJobName"],
-            f"{description['TrainingJobStatus']}/{description['SecondaryStatus']}",
+            description["SecondaryStatus"],
             f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
             _billable(description),
             description.get("FailureReason", "").splitlines()[0] if description.get("FailureReason") else "",

@@ -91,6 +91,9 @@ def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, obje
     [run] = command_line.runs()
     assert run.info.status == "FAILED"
     assert run.data.tags["platform.failure_class"] == "TimeLimit"
+    listed = command_line("jobs").stdout
+    assert run.data.tags["platform.job_name"] in listed
+    assert "MaxRuntimeExceeded" in listed
 
 
 def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
