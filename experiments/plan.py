@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -33,9 +32,6 @@ METRIC_DEFINITIONS = tuple(
     )
 )
 """What the service itself reads from Trainer's log, under the names of the reference workloads."""
-
-PASSED_ON = ("HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "CXX", "CC")
-"""Variables of the launcher that a job on this machine needs to find models and the compiler; none is a secret."""
 
 
 def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Staged]) -> str:
@@ -111,7 +107,6 @@ def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         "TORCHINDUCTOR_CACHE_DIR": compile_cache(home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
-        **{variable: os.environ.get(variable) for variable in PASSED_ON},
     }
     return {variable: str(value) for variable, value in told.items() if value is not None}
 

@@ -16,7 +16,9 @@ from training.staging.examples import shown
 
 def first_sentence(error: ValidationError, document: Document, overridden: Collection[str]) -> str:
     """Return the sentence for the first of an error's complaints; `overridden` are the dotted names set elsewhere."""
-    complaint: Any = error.errors(include_url=False)[0]
+    # A key that is spelt wrong also leaves the right one missing: the wrong spelling is what to tell.
+    complaints: list[Any] = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+    complaint = complaints[0]
     path = tuple(part for part in complaint["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
     if complaint["type"] == "value_error":
