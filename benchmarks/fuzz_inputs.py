@@ -27,6 +27,7 @@ from training.staging.request import Data, StagingRequest
 from training.staging.sources import find_source
 from training.staging.stage import stage
 from training.staging.staged import read_manifest
+from training.staging.tasks.classification import wanted_columns
 
 ROWS = 24
 MOST_MUTATIONS = 4
@@ -138,7 +139,7 @@ def request_for(path: Path) -> StagingRequest:
 def check_data(path: Path, home: Path) -> None:
     """Read and check a data file as staging does, without tokenising it."""
     request = request_for(path)
-    prepare(find_source(request.data, home).open(), request)
+    prepare(find_source(request.data, wanted_columns(request.data.columns), home).open(), request)
 
 
 def leftovers(home: Path) -> list[Path]:

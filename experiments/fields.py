@@ -76,6 +76,8 @@ class Experiment(Frozen):
     """Hub name, folder, or `package:` and the name of a packaged model."""
     model_revision: Name | None = None
     """Branch, tag or commit of a Hub model; None is `main`."""
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """Start from the model's weights, or from random ones in its architecture."""
     data: Data
     """The labelled texts."""
     max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
@@ -120,6 +122,14 @@ class Experiment(Frozen):
     """Pad to the longest of the batch, to the next bucket length, or to `max_length`."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths, ascending, tokens; None chooses them from the data."""
+    length_grouping: bool = True
+    """Put rows of like length in one batch, unless all are padded to `max_length` anyway."""
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
+    """How the model computes attention; `auto` is the fastest that it has (flash_attention_2 needs its package)."""
+    optimizer: Literal["auto", "adamw"] = "auto"
+    """AdamW in a single kernel where torch has one (`auto`), or one kernel for each of its operations (`adamw`)."""
+    dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
+    """Processes of each device that make batches; None is 2 on a GPU and none on a processor, which trains itself."""
     compiler: Compiler = "none"
     """Compiler setting."""
     compile_cache: Literal["keep", "fresh"] = "keep"

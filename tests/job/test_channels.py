@@ -10,11 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from channels import check_tokens, read_channel
+from channels import Channel, check_tokens
+from channels import read_channel as read_any
 from problems import BadData
+from tasks import classification
 
 IDS = [[5, 6, 7], [8], [9, 10]]
 Writer = Callable[..., None]
+
+
+def read_channel(folder: Path) -> Channel:
+    channel = read_any(folder, "classification", classification.COLUMNS)
+    classification.check(channel)
+    return channel
 
 
 def test_rows_come_back(tmp_path: Path, channel_writer: Writer) -> None:
@@ -105,4 +113,4 @@ def test_a_slice_of_a_larger_table_reads_right(tmp_path: Path, channel_writer: W
     write_facts(tmp_path, rows=2)
     rows = read_channel(tmp_path).rows
     assert [rows[at]["input_ids"].tolist() for at in range(2)] == [[2, 3], [4]]
-    assert np.array_equal(rows.labels, [1, 0])
+    assert np.array_equal(rows.columns["label"], [1, 0])

@@ -9,6 +9,7 @@ import torch
 
 from channels import Facts
 from padding import IGNORED_LABEL, WORK, Collator, Padding, Work
+from tasks import classification
 
 FACTS = Facts("classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right")
 
@@ -41,7 +42,9 @@ def test_length(padding: Padding, longest: int, shortest: int, length: int) -> N
 
 
 def test_a_batch_by_hand() -> None:
-    batch = Collator(Padding("longest", 12), FACTS, batch_size=2)([row(3, 0, typed=True), row(2, 1, typed=True)])
+    batch = Collator(Padding("longest", 12), FACTS, classification.targets, batch_size=2)(
+        [row(3, 0, typed=True), row(2, 1, typed=True)]
+    )
     assert batch["input_ids"].tolist() == [[1, 2, 3], [1, 2, 9]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
     assert batch["token_type_ids"].tolist() == [[1, 1, 1], [1, 1, 5]]
@@ -51,13 +54,13 @@ def test_a_batch_by_hand() -> None:
 
 def test_padding_on_the_left() -> None:
     facts = Facts("classification", ("a", "b"), 12, 3, 9, 5, padding_side="left")
-    batch = Collator(Padding("longest", 12), facts)([row(3), row(2)])
+    batch = Collator(Padding("longest", 12), facts, classification.targets)([row(3), row(2)])
     assert batch["input_ids"].tolist() == [[1, 2, 3], [9, 1, 2]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
 
 
 def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), FACTS, batch_size=4)([row(3, 0), row(2, 1)])
+    batch = Collator(Padding("buckets", 12, (4,)), FACTS, classification.targets, batch_size=4)([row(3, 0), row(2, 1)])
     assert batch["input_ids"].tolist() == [[1, 2, 3, 9], [1, 2, 9, 9], [1, 2, 3, 9], [1, 2, 3, 9]]
     assert batch["labels"].tolist() == [0, 1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=2, tokens=5, positions=16)
@@ -65,7 +68,7 @@ def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
 
 @pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
 def test_it_is_not_filled_where_shapes_vary_or_for_evaluation(padding: Padding, size: int | None) -> None:
-    batch = Collator(padding, FACTS, batch_size=size)([row(3), row(2)])
+    batch = Collator(padding, FACTS, classification.targets, batch_size=size)([row(3), row(2)])
     assert len(batch["labels"]) == 2
     assert (WORK in batch) == (size is not None)
 
@@ -77,7 +80,7 @@ def test_filling_changes_neither_loss_nor_gradient(tiny_model: Path) -> None:
     rows = [row(3, 0), row(7, 1), row(5, 1)]
     found = []
     for padding in (Padding("longest", 12), Padding("max_length", 12)):
-        batch = Collator(padding, FACTS, batch_size=8)(rows)
+        batch = Collator(padding, FACTS, classification.targets, batch_size=8)(rows)
         batch.pop(WORK)
         model.zero_grad()
         loss = model(**batch).loss

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from channels import Facts
 from padding import WORK, Collator, Padding
 from shapes import Shape, planned_shapes, representatives
+from tasks import classification
 
 FACTS = Facts("classification", ("a",), 20, 1, 0, 0, "right")
 PADDINGS = st.sampled_from(
@@ -39,7 +40,7 @@ def test_the_plan_is_what_the_collator_makes(
     lengths: list[int], batch_size: int, most_batches: int, padding: Padding
 ) -> None:
     rows = [{"input_ids": np.ones(length, dtype=np.int32), "label": 0} for length in lengths]
-    collator = Collator(padding, FACTS, batch_size)
+    collator = Collator(padding, FACTS, classification.targets, batch_size)
     cut = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
     made = set()
     for batch in [*cut, *cut][:most_batches]:
@@ -50,7 +51,9 @@ def test_the_plan_is_what_the_collator_makes(
 
 
 def test_work_positions_are_the_shape() -> None:
-    batch = Collator(Padding("max_length", 20), FACTS, 4)([{"input_ids": np.ones(3), "label": 0}])
+    batch = Collator(Padding("max_length", 20), FACTS, classification.targets, 4)(
+        [{"input_ids": np.ones(3), "label": 0}]
+    )
     assert batch[WORK].positions == 80
 
 

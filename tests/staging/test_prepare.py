@@ -18,11 +18,12 @@ from training.staging.prepare import Prepared, prepare
 from training.staging.request import Columns, Data, StagingRequest
 from training.staging.sources import find_source
 from training.staging.split import stratified
+from training.staging.tasks.classification import wanted_columns
 
 
 def prepared(data: Data, **more: Any) -> Prepared:
     request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
-    return prepare(find_source(data, Path("unused")).open(), request)
+    return prepare(find_source(data, wanted_columns(data.columns), Path("unused")).open(), request)
 
 
 def refused(folder: Path, found: list[Any], **data: Any) -> str:

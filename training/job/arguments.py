@@ -13,7 +13,10 @@ from tasks import TASKS
 CHOICES: Dict[str, Sequence[str]] = {
     "task": tuple(TASKS),
     "compiler": tuple(COMPILERS),
+    "weights": ("pretrained", "random"),
     "precision": ("auto", "fp32", "bf16", "fp16"),
+    "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
+    "optimizer": ("auto", "adamw"),
     "padding": ("longest", "buckets", "max_length"),
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),
@@ -42,6 +45,7 @@ RULES: Dict[str, Rule] = {
     "epochs": ABOVE_0,
     "max_steps": ("at least 1, or -1 for all epochs", lambda value: value >= 1 or value == -1),
     "seed": ("between 0 and 4294967295", lambda value: 0 <= value < 2**32),
+    "dataloader_workers": AT_LEAST_0,
     "logging_steps": AT_LEAST_1,
     "eval_steps": AT_LEAST_1,
     "save_steps": AT_LEAST_1,
@@ -60,6 +64,8 @@ class Arguments:
     """Branch, tag or commit on the Hub."""
     task: str = "classification"
     """What is learnt: a key of `tasks.TASKS`."""
+    weights: str = "pretrained"
+    """random builds the model's architecture and trains it from scratch."""
     compiler: str = "none"
     """A key of `compilers.COMPILERS`."""
     precision: str = "auto"
@@ -68,6 +74,14 @@ class Arguments:
     """longest: of the batch; buckets: the smallest of `bucket_lengths` that fits; max_length."""
     bucket_lengths: Tuple[int, ...] = ()
     """Tokens, ascending; `max_length` is added when the last is shorter."""
+    length_grouping: bool = True
+    """Put rows of like length in one batch, unless all are padded to `max_length` anyway."""
+    attention: str = "auto"
+    """How the model computes attention; auto leaves it to transformers, which takes the fastest it has."""
+    optimizer: str = "auto"
+    """AdamW: auto takes the one in a single kernel where torch has it."""
+    dataloader_workers: Optional[int] = None
+    """Processes that make batches; None takes 2 on a GPU and none on a processor."""
     max_length: int = 512
     """Tokens."""
     per_device_batch_size: int = 8

@@ -4,7 +4,7 @@ import copy
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ class Facts:
     task: str
     """Task that the rows were made for."""
     label_names: Tuple[str, ...]
-    """Name of each class, by number."""
+    """Name of each class, by number; empty where the task has no classes."""
     max_length: int
     """Tokens; no row is longer."""
     rows: int
@@ -41,25 +41,33 @@ class Facts:
 class Rows:
     """Tokenised rows as flat arrays: no Python object a token, so that large channels fit and start fast."""
 
-    def __init__(self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], labels: np.ndarray) -> None:
-        self.tokens, self.types, self.labels = tokens, types, labels
+    def __init__(
+        self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, np.ndarray]
+    ) -> None:
+        self.tokens, self.types = tokens, types
+        self.columns = dict(columns)
+        """What the task needs beside the tokens: one whole number a row, by column."""
         self._starts, self._ends = np.concatenate([[0], ends[:-1]]).astype(np.int64), ends
         self.lengths: np.ndarray = self._ends - self._starts
+        """Tokens of each row."""
+        self.numbers: np.ndarray = np.arange(len(ends))
+        """Where each row stands in the channel, from 0."""
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.lengths)
 
     def by_length(self) -> "Rows":
         """Return the same rows, the shortest first."""
         view = copy.copy(self)
         order = np.argsort(self.lengths, kind="stable")
         view._starts, view._ends = self._starts[order], self._ends[order]
-        view.labels, view.lengths = self.labels[order], self.lengths[order]
+        view.lengths, view.numbers = self.lengths[order], self.numbers[order]
+        view.columns = {name: values[order] for name, values in self.columns.items()}
         return view
 
     def __getitem__(self, at: int) -> Row:
         cut = slice(self._starts[at], self._ends[at])
-        row: Row = {"input_ids": self.tokens[cut], "label": self.labels[at]}
+        row: Row = {"input_ids": self.tokens[cut], **{name: values[at] for name, values in self.columns.items()}}
         if self.types is not None:
             row["token_type_ids"] = self.types[cut]
         return row
@@ -69,22 +77,33 @@ class Rows:
 class Channel:
     """One channel, read and checked."""
 
+    folder: Path
+    """Where it lies; a task may keep further files there."""
     facts: Facts
     """What holds for all rows."""
     rows: Rows
     """The rows."""
 
+    def by_length(self) -> "Channel":
+        """Return the same channel, its shortest rows first."""
+        return Channel(self.folder, self.facts, self.rows.by_length())
 
-def read_channel(folder: Path) -> Channel:
-    """Return the channel in a folder. Raises `BadData` with the file and what is wrong with it."""
+
+def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
+    """Return the channel in a folder, with the whole-number columns that the task needs.
+
+    Raises `BadData` with the file and what is wrong with it.
+    """
     facts = _read_facts(folder / FACTS)
+    if facts.task != task:
+        raise BadData(f"{folder} was made for task {facts.task!r}, but the job is to learn {task}")
     file = folder / DATA
     table = _read_table(file)
     tokens, ends = _lists(table, "input_ids", file)
     types = _lists(table, "token_type_ids", file)[0] if "token_type_ids" in table.column_names else None
-    rows = Rows(tokens, ends, types, _labels(table, file))
+    rows = Rows(tokens, ends, types, {name: _numbers(table, name, file) for name in columns})
     _check(rows, facts, file)
-    return Channel(facts, rows)
+    return Channel(folder, facts, rows)
 
 
 def check_tokens(rows: Rows, vocabulary_size: int, folder: Path) -> None:
@@ -142,21 +161,16 @@ def _lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
     return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
-def _labels(table: Any, file: Path) -> np.ndarray:
-    column = _column(table, "label", file)
+def _numbers(table: Any, name: str, file: Path) -> np.ndarray:
+    column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
-        raise BadData(f"{file}: column label holds {column.type}, not whole numbers")
+        raise BadData(f"{file}: column {name} holds {column.type}, not whole numbers")
     return np.asarray(column.to_numpy())
 
 
 def _check(rows: Rows, facts: Facts, file: Path) -> None:
-    classes = len(facts.label_names)
-    outside = np.flatnonzero((rows.labels < 0) | (rows.labels >= classes))
     if len(rows) != facts.rows:
         raise BadData(f"{file} has {len(rows)} rows, but {FACTS} says {facts.rows}")
-    if len(outside):
-        at = outside[0]
-        raise BadData(f"{file}: row {at} has label {rows.labels[at]}; there are {classes} classes, from 0")
     if rows.types is not None and len(rows.types) != len(rows.tokens):
         raise BadData(f"{file}: input_ids and token_type_ids differ in length")
     if rows.lengths.min() < 1 or rows.lengths.max() > facts.max_length:

@@ -2,38 +2,47 @@
 
 import random
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 import numpy as np
 import torch
 
+from channels import Row
 from shapes import Shape
 
+Collate = Callable[[Sequence[Row]], Dict[str, Any]]
 
-def compile_shapes(trainer: Any, shapes: Sequence[Shape], has_types: bool) -> None:
+
+def compile_shapes(
+    trainer: Any,
+    shapes: Sequence[Shape],
+    collator_of: Callable[[int], Collate],
+    columns: Sequence[str],
+    has_types: bool,
+) -> None:
     """Run each shape forward and backward on the trainer's own path.
 
-    Gradients and random states are as before afterwards: the training that follows does not change.
+    `collator_of` gives the collator that pads to a length; `columns` are those of the task's rows. Gradients and random
+    states are as before afterwards: the training that follows does not change.
     """
     model = trainer.model_wrapped
     # Set by the training loop for every step; the first has not come yet.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     with _random_states_kept():
         for shape in shapes:
-            trainer.training_step(model, synthetic_batch(shape, has_types, trainer.args.device))
+            batch = collator_of(shape.length)(synthetic_rows(shape, columns, has_types))
+            trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
     model.zero_grad()
 
 
-def synthetic_batch(shape: Shape, has_types: bool, device: Any) -> Dict[str, torch.Tensor]:
-    """Return a batch of the shape; its content is of no importance, but for the mask."""
-    ids = torch.zeros((shape.rows, shape.length), dtype=torch.int64)
-    mask = torch.ones_like(ids)
-    if shape.is_masked:
-        mask[-1, -1] = 0
-    batch = {"input_ids": ids, "attention_mask": mask, "labels": torch.zeros(shape.rows, dtype=torch.int64)}
-    if has_types:
-        batch["token_type_ids"] = torch.zeros_like(ids)
-    return {name: tensor.to(device) for name, tensor in batch.items()}
+def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:
+    """Return rows that make a batch of the shape; their content is of no importance, but for one that is shorter."""
+    rows = []
+    for at in range(shape.rows):
+        tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
+        row: Row = {"input_ids": tokens, **dict.fromkeys(columns, 0)}
+        rows.append({**row, "token_type_ids": tokens} if has_types else row)
+    return rows
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from transformers import Trainer
 from transformers.trainer_callback import PrinterCallback
@@ -29,12 +29,15 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         compiler: NoCompiler,
         sampler: TrainSampler,
         eval_collator: Collator,
+        scorer: Any,
+        derived: Callable[[Dict[str, float]], Dict[str, float]],
         before: Progress,
         save_total_limit: Optional[int],
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        self.meter, self.compiler = meter, compiler
+        super().__init__(compute_metrics=None if options["args"].prediction_loss_only else scorer, **options)
+        self.meter, self.compiler, self.scorer = meter, compiler, scorer
+        self._derived = derived
         self.samples_seen = before.samples
         self._sampler, self._eval_collator = sampler, eval_collator
         self._before, self._save_total_limit = before, save_total_limit
@@ -60,6 +63,12 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Evaluate outside the compiler, timed as a pause."""
         with self.meter.phase("eval"), self.compiler.eager():
             return dict(super().evaluate(*rest, **named))
+
+    def evaluation_loop(self, *rest: Any, **named: Any) -> Any:
+        """Evaluate, and add the metrics that follow from others."""
+        output = super().evaluation_loop(*rest, **named)
+        output.metrics.update(self._derived(output.metrics))
+        return output
 
     def log(self, logs: Dict[str, float], *rest: Any, **named: Any) -> None:
         """Bring the count of samples up to date, then log."""

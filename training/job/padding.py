@@ -1,7 +1,7 @@
 """Rows to batches: how long each batch is, and what fills it up."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -64,6 +64,31 @@ class Padding:
         return np.asarray(buckets[np.searchsorted(buckets, needed)])
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Padded rows, as a task sees them when it labels them."""
+
+    rows: Sequence[Row]
+    """The rows, without copies that fill up."""
+    fill: int
+    """Copies of the first row that follow: the loss must leave them out."""
+    starts: Sequence[int]
+    """Where the tokens of each row begin: 0, but for padding on the left."""
+    input_ids: np.ndarray
+    """Rows, with those that fill up, x tokens."""
+    attention_mask: np.ndarray
+    """1 for a token, 0 for padding; of the same shape."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of each row, padding included."""
+        return int(self.input_ids.shape[1])
+
+
+Targets = Callable[[Batch], Dict[str, np.ndarray]]
+"""Gives the label arrays of a batch under the names that the model takes: a task's `targets`."""
+
+
 class Collator:
     """Pads rows to a batch of tensors.
 
@@ -71,8 +96,8 @@ class Collator:
     batch is filled up with copies of its first row, labelled so that the loss leaves them out.
     """
 
-    def __init__(self, padding: Padding, facts: Facts, batch_size: Optional[int] = None) -> None:
-        self._padding, self._facts, self._batch_size = padding, facts, batch_size
+    def __init__(self, padding: Padding, facts: Facts, targets: Targets, batch_size: Optional[int] = None) -> None:
+        self._padding, self._facts, self._targets, self._batch_size = padding, facts, targets, batch_size
 
     def __call__(self, rows: Sequence[Row]) -> Dict[str, Any]:
         lengths = np.array([len(row["input_ids"]) for row in rows])
@@ -81,10 +106,11 @@ class Collator:
         filled = [*rows, *[rows[0]] * fill]
         ids = self._padded(filled, "input_ids", length, self._facts.pad_token_id)
         mask = np.zeros_like(ids)
-        for line, row in zip(mask, filled):
-            line[self._place(len(row["input_ids"]), length)] = 1
-        labels = np.array([row["label"] for row in rows] + [IGNORED_LABEL] * fill)
-        arrays = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+        places = [self._place(len(row["input_ids"]), length) for row in filled]
+        for line, place in zip(mask, places):
+            line[place] = 1
+        labelled = self._targets(Batch(rows, fill, [place.start for place in places], ids, mask))
+        arrays = {"input_ids": ids, "attention_mask": mask, **labelled}
         if "token_type_ids" in rows[0]:
             arrays["token_type_ids"] = self._padded(filled, "token_type_ids", length, self._facts.pad_token_type_id)
         batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}

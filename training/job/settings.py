@@ -14,8 +14,10 @@ from compilers import COMPILERS, NoCompiler
 from events import Events
 from folders import Folders, folders
 from padding import Padding
+from pretrained import Pretrained
 from problems import ArgumentError, BadData
 from target import Target
+from tasks import TASKS
 from trainer_arguments import global_batch_size
 
 
@@ -46,6 +48,17 @@ class Settings:
     def model_location(self) -> str:
         """The folder of the channel `model`, else the name on the Hub."""
         return str(self.places.pretrained or self.arguments.model)
+
+    @property
+    def pretrained(self) -> Pretrained:
+        """What the training starts from."""
+        arguments = self.arguments
+        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, arguments.attention)
+
+    @property
+    def task(self) -> Any:
+        """The module of what is learnt."""
+        return TASKS[self.arguments.task]
 
     @property
     def global_batch_size(self) -> int:
@@ -90,7 +103,7 @@ def settle(words: Sequence[str], environment: Mapping[str, str], events: Events)
     compiler = COMPILERS[arguments.compiler]()
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
-    train, validation = read_channel(places.train), read_channel(places.validation)
+    train, validation = (_channel(folder, arguments.task) for folder in (places.train, places.validation))
     _check_together(arguments, places, train, validation)
     return Settings(
         arguments=arguments,
@@ -103,6 +116,12 @@ def settle(words: Sequence[str], environment: Mapping[str, str], events: Events)
         validation=validation,
         resumed=_resumed(places, events),
     )
+
+
+def _channel(folder: Path, task: str) -> Channel:
+    channel = read_channel(folder, task, TASKS[task].COLUMNS)
+    TASKS[task].check(channel)
+    return channel
 
 
 def _resumed(places: Folders, events: Events) -> Optional[Tuple[Path, Progress]]:
@@ -119,8 +138,5 @@ def _check_together(arguments: Arguments, places: Folders, train: Channel, valid
             f"save_strategy is {arguments.save_strategy!r}, but there is no folder for checkpoints: "
             "set SM_CHECKPOINT_DIR, or give the job a checkpoint URI"
         )
-    for place, channel in ((places.train, train), (places.validation, validation)):
-        if channel.facts.task != arguments.task:
-            raise BadData(f"{place} was made for task {channel.facts.task!r}, but the job is to learn {arguments.task}")
     if train.facts.label_names != validation.facts.label_names:
         raise BadData(f"{places.train} and {places.validation} name different classes")

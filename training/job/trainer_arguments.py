@@ -3,21 +3,22 @@
 import inspect
 import math
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional
 
 import torch
 from transformers import TrainingArguments
 
 from arguments import Arguments
+from tasks import TASKS
 
 RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
 """Our name, which is the newest, to the one before."""
 
 
 def trainer_arguments(
-    arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int
+    arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int, label_names: List[str]
 ) -> TrainingArguments:
-    """Return Trainer's arguments. `folder` takes the checkpoints."""
+    """Return Trainer's arguments. `folder` takes the checkpoints; `label_names` is what the model calls its labels."""
     evaluates_at_end = arguments.eval_strategy == "end"
     wanted: Dict[str, Any] = {
         "output_dir": str(folder),
@@ -45,7 +46,10 @@ def trainer_arguments(
         "save_steps": arguments.save_steps or 500,
         "fp16": precision == "fp16",
         "bf16": precision == "bf16",
-        "optim": _optimizer(device_kind),
+        "optim": _optimizer(arguments.optimizer, device_kind),
+        "label_names": label_names,
+        "prediction_loss_only": not TASKS[arguments.task].PREDICTS,
+        "dataloader_num_workers": workers(arguments.dataloader_workers, device_kind),
         "use_cpu": device_kind == "cpu",
         "ddp_backend": "gloo" if device_kind == "cpu" and processes > 1 else None,
         "ddp_find_unused_parameters": False,
@@ -76,8 +80,17 @@ def _scheduler(arguments: Arguments) -> str:
     return arguments.lr_scheduler
 
 
-def _optimizer(device_kind: str) -> str:
+def workers(asked: Optional[int], device_kind: str) -> int:
+    """Return the processes that make batches: none where the processor trains, which needs its cores itself."""
+    if asked is not None:
+        return asked
+    return 2 if device_kind == "cuda" else 0
+
+
+def _optimizer(asked: str, device_kind: str) -> str:
     """Return AdamW in one kernel where torch has it: for GPUs from 2.0 on, for processors from 2.4 on."""
+    if asked == "adamw":
+        return "adamw_torch"
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     fused_since = {"cuda": (2, 0), "cpu": (2, 4)}.get(device_kind)
     return "adamw_torch_fused" if fused_since and version >= fused_since else "adamw_torch"

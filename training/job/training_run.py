@@ -3,7 +3,7 @@
 import platform
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 import numpy
 import pyarrow
@@ -19,13 +19,12 @@ from compile_phase import compile_shapes
 from events import Events
 from job_trainer import JobTrainer
 from meter import Meter
-from padding import Collator, Work
+from padding import Collator, Padding, Work
 from reporter import Reporter
 from sampler import TrainSampler
 from settings import Settings, settle
 from shapes import planned_shapes, representatives
 from stopping import StopRequest
-from tasks import TASKS
 from tokenizer_files import save_tokenizer
 from trainer_arguments import trainer_arguments
 
@@ -58,10 +57,7 @@ def _phase_teller(events: Events) -> Any:
 def _load_model(settings: Settings) -> Any:
     # A new layer's first weights come from the seed.
     transformers.set_seed(settings.arguments.seed)
-    task = TASKS[settings.arguments.task]
-    model = task.load_model(
-        settings.model_location, settings.arguments.model_revision, settings.train.facts.label_names
-    )
+    model = settings.task.load_model(settings.pretrained, settings.train.facts)
     for place, channel in (
         (settings.places.train, settings.train),
         (settings.places.validation, settings.validation),
@@ -71,22 +67,26 @@ def _load_model(settings: Settings) -> Any:
 
 
 def _trainer(settings: Settings, model: Any, meter: Meter, folder: Path) -> Tuple[JobTrainer, TrainSampler]:
-    arguments = settings.arguments
+    arguments, task = settings.arguments, settings.task
     sampler = _sampler(settings)
+    # Rows of like length share a batch; the scores do not depend on the order.
+    validation = settings.validation.by_length()
     trainer = JobTrainer(
         meter=meter,
         compiler=settings.compiler,
         sampler=sampler,
-        eval_collator=Collator(settings.eval_padding, settings.validation.facts),
+        eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
+        scorer=task.Scorer(validation),
+        derived=task.derived,
         before=settings.progress_before,
         save_total_limit=arguments.save_total_limit,
         model=model,
-        args=trainer_arguments(arguments, folder, settings.precision, settings.device_kind, settings.processes),
-        data_collator=Collator(settings.padding, settings.train.facts, arguments.per_device_batch_size),
+        args=trainer_arguments(
+            arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
+        ),
+        data_collator=Collator(settings.padding, settings.train.facts, task.targets, arguments.per_device_batch_size),
         train_dataset=settings.train.rows,
-        # Rows of like length share a batch; the scores do not depend on the order.
-        eval_dataset=settings.validation.rows.by_length(),
-        compute_metrics=TASKS[arguments.task].Scorer(settings.train.facts.label_names),
+        eval_dataset=validation.rows,
     )
     # One process drives one device: without this Trainer would spread a single process over all GPUs it sees.
     trainer.args._n_gpu = min(trainer.args.n_gpu, 1)
@@ -101,7 +101,7 @@ def _sampler(settings: Settings) -> TrainSampler:
         settings.arguments.per_device_batch_size,
         settings.processes,
         settings.arguments.seed,
-        grouped=settings.padding.kind != "max_length",
+        grouped=settings.arguments.length_grouping and settings.padding.kind != "max_length",
         shards=shards,
         shard=processes.rank() if shards > 1 else 0,
     )
@@ -133,8 +133,15 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     chosen = representatives(shapes) if dynamic else shapes[::-1]
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
     with trainer.meter.phase("compile"):
-        compile_shapes(trainer, chosen, settings.train.rows.types is not None)
+        compile_shapes(
+            trainer, chosen, _collator_of(settings), settings.task.COLUMNS, settings.train.rows.types is not None
+        )
     settings.compiler.warmed_up()
+
+
+def _collator_of(settings: Settings) -> Callable[[int], Collator]:
+    facts, targets = settings.train.facts, settings.task.targets
+    return lambda length: Collator(Padding("max_length", length), facts, targets)
 
 
 def _save(settings: Settings, trainer: JobTrainer) -> None:
@@ -183,7 +190,7 @@ def _tell_result(settings: Settings, trainer: JobTrainer, reporter: Reporter, ev
     events.emit(
         "result",
         metrics=metrics,
-        tables=trainer.compute_metrics.tables(),
+        tables=trainer.scorer.tables(),
         cache_state=settings.compiler.cache_state(),
         global_batch_size=settings.global_batch_size,
         steps=trainer.state.global_step,

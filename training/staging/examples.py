@@ -51,11 +51,6 @@ class Examples:
         )
 
 
-def wanted_columns(columns: Columns) -> list[str]:
-    """Return the columns to read: text, label, and the second text where there is one."""
-    return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
-
-
 def collect(rows: Iterable[Row], *, source: str, unit: str, columns: Columns, limit: int | None) -> Examples:
     """Check the first `limit` rows, or all, and return them."""
     examples = Examples(source=source, unit=unit, pairs=[] if columns.text_pair else None)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from training.staging.docstrings import docstring_file
-from training.staging.examples import wanted_columns
 from training.staging.files import digest_file
 from training.staging.hub import hub_rows, label_names, load_split, resolve_revision
 from training.staging.readers import Row, read_rows, reader_name, unit_of
-from training.staging.request import Columns, Data, HubData
+from training.staging.request import Data, HubData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,18 +50,21 @@ class Source:
     """Opens it for one reading."""
 
 
-def find_source(data: Data, cache: Path) -> Source:
-    """Return the data's source; missing files are refused here. `cache` keeps what is generated."""
+def find_source(data: Data, columns: Sequence[str], cache: Path) -> Source:
+    """Return the data's source, whose rows hold the wanted columns; missing files are refused here.
+
+    `cache` keeps what is generated.
+    """
     if data.hub is not None:
-        return _hub_source(data.hub, data.columns)
+        return _hub_source(data.hub, columns, data.columns.label)
     if data.builtin is not None:
-        return _file_source([docstring_file(cache)], data.columns, "docstrings of installed packages")
+        return _file_source([docstring_file(cache)], columns, "docstrings of installed packages")
     assert data.train is not None, "Data has exactly one source"
     paths = [Path(name).expanduser() for name in (data.train, data.validation) if name is not None]
-    return _file_source(paths, data.columns, ", ".join(str(path) for path in paths))
+    return _file_source(paths, columns, ", ".join(str(path) for path in paths))
 
 
-def _file_source(paths: list[Path], columns: Columns, description: str) -> Source:
+def _file_source(paths: list[Path], columns: Sequence[str], description: str) -> Source:
     # The reader is part of what the bytes mean: the same file as .csv and .tsv holds different rows.
     parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
 
@@ -73,17 +75,17 @@ def _file_source(paths: list[Path], columns: Columns, description: str) -> Sourc
     return Source(description=description, digest=_sha256("\n".join(parts)), open=open_files)
 
 
-def _file_table(path: Path, columns: Columns) -> Table:
-    return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, wanted_columns(columns)))
+def _file_table(path: Path, columns: Sequence[str]) -> Table:
+    return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, columns))
 
 
-def _hub_source(hub: HubData, columns: Columns) -> Source:
+def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     revision = resolve_revision(hub)
     description = f"Hub {hub.name}" + (f" ({hub.config})" if hub.config else "") + f" at {revision}"
 
     def open_hub() -> Tables:
         train = load_split(hub, hub.splits.train, revision)
-        names = label_names(train, columns.label)
+        names = label_names(train, label)
         validation = None
         if hub.splits.validation is not None:
             validation = _hub_table(load_split(hub, hub.splits.validation, revision), hub.splits.validation)
@@ -91,7 +93,7 @@ def _hub_source(hub: HubData, columns: Columns) -> Source:
 
     def _hub_table(dataset: object, split: str) -> Table:
         name = f"{hub.name} split {split}"
-        return Table(name=name, unit="row", rows=hub_rows(dataset, name, wanted_columns(columns)))
+        return Table(name=name, unit="row", rows=hub_rows(dataset, name, columns))
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
     return Source(description=description, digest=_sha256(repr(identity)), open=open_hub)

@@ -14,17 +14,20 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache as cached_call
 from pathlib import Path
 
 from training.errors import InputError
 from training.staging.buckets import choose, completed
+from training.staging.content import Content, write_channel
 from training.staging.models import ModelSource, check_max_length, locate
-from training.staging.prepare import Prepared, check_rows, prepare
+from training.staging.prepare import check_rows
 from training.staging.request import StagingRequest
 from training.staging.sources import Source, find_source
 from training.staging.staged import Manifest, Staged, length_statistics, read_manifest, write_manifest
+from training.staging.tasks import TASKS
 
-STAGING_VERSION = 1
+STAGING_VERSION = 2
 """Raised whenever the same request would be staged otherwise."""
 
 UNFINISHED_PREFIX = ".unfinished-"
@@ -39,15 +42,14 @@ def stage(request: StagingRequest, home: Path) -> Staged:
     """
     model = locate(request.model, request.model_revision)
     check_max_length(model, request.max_length)
-    source = find_source(request.data, home / "docstrings")
+    source = find_source(request.data, TASKS[request.task].wanted_columns(request.data.columns), home / "docstrings")
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     manifest = read_manifest(folder)
     cached = manifest is not None
     if manifest is None:
-        prepared = prepare(source.open(), request)
-        manifest = _write(prepared, request, model, folder)
-    check_rows(sum(manifest.train_class_counts), request, source.description)
+        manifest = _write(source, request, model, folder)
+    check_rows(manifest.train_rows, request, source.description)
     return _staged(key, folder, manifest, request, source, model, cached)
 
 
@@ -66,6 +68,7 @@ def staging_key(request: StagingRequest, source: Source, model: ModelSource) -> 
         "split": [data.validation_share, data.split_seed] if cut else None,
         "tokenizer": model.tokenizer_identity(),
         "max_length": request.max_length,
+        "options": {name: getattr(request, name) for name in TASKS[request.task].OPTIONS},
     }
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -76,34 +79,36 @@ def tables_are_cut(request: StagingRequest) -> bool:
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
 
-def _write(prepared: Prepared, request: StagingRequest, model: ModelSource, folder: Path) -> Manifest:
-    """Tokenise and write both channels under another name, then rename."""
-    from training.staging.tokens import channel_facts, encode, load_tokenizer, write_channel
+def _write(source: Source, request: StagingRequest, model: ModelSource, folder: Path) -> Manifest:
+    """Make both channels and write them under another name, then rename."""
+    from training.staging.tokens import channel_facts, load_tokenizer
 
-    tokenizer = load_tokenizer(model, request.max_length)
-    facts = channel_facts(tokenizer, task=request.task, label_names=prepared.label_names, max_length=request.max_length)
-    train = encode(tokenizer, prepared.train, request.max_length)
-    validation = encode(tokenizer, prepared.validation, request.max_length)
-    lengths = Counter(len(ids) for ids in train.input_ids)
-    manifest = Manifest(
-        task=request.task,
-        max_length=request.max_length,
-        label_names=prepared.label_names,
-        train_class_counts=_class_counts(prepared.train_classes, len(prepared.label_names)),
-        validation_class_counts=_class_counts(prepared.validation_classes, len(prepared.label_names)),
-        length_counts=tuple(sorted(lengths.items())),
-        longest_tokens=max(len(ids) for ids in [*train.input_ids, *validation.input_ids]),
+    # Asked for by the task once the data is known to be good, and again for its facts: loading takes seconds.
+    tokenizer = cached_call(lambda: load_tokenizer(model, request.max_length))
+    content = TASKS[request.task].content(source.open(), request, tokenizer)
+    manifest = _manifest(content, request)
+    facts = channel_facts(
+        tokenizer(), task=request.task, label_names=content.label_names, max_length=request.max_length
     )
     with _renamed_when_whole(folder) as unfinished:
-        write_channel(unfinished / "train", train, prepared.train_classes, facts)
-        write_channel(unfinished / "validation", validation, prepared.validation_classes, facts)
+        write_channel(unfinished / "train", content.train, facts)
+        write_channel(unfinished / "validation", content.validation, facts)
         write_manifest(unfinished, manifest)
     return manifest
 
 
-def _class_counts(classes: list[int], count: int) -> tuple[int, ...]:
-    counted = Counter(classes)
-    return tuple(counted[number] for number in range(count))
+def _manifest(content: Content, request: StagingRequest) -> Manifest:
+    return Manifest(
+        task=request.task,
+        max_length=request.max_length,
+        train_rows=len(content.train.lengths),
+        validation_rows=len(content.validation.lengths),
+        label_names=content.label_names,
+        train_class_counts=content.train_class_counts,
+        validation_class_counts=content.validation_class_counts,
+        length_counts=tuple(sorted(Counter(content.train.lengths).items())),
+        longest_tokens=max([*content.train.lengths, *content.validation.lengths]),
+    )
 
 
 @contextmanager
@@ -154,8 +159,8 @@ def _staged(
     return Staged(
         key=key,
         channels=channels,
-        train_rows=sum(manifest.train_class_counts),
-        validation_rows=sum(manifest.validation_class_counts),
+        train_rows=manifest.train_rows,
+        validation_rows=manifest.validation_rows,
         label_names=manifest.label_names,
         train_class_counts=manifest.train_class_counts,
         validation_class_counts=manifest.validation_class_counts,

@@ -32,6 +32,10 @@ class Manifest:
     task: str
     max_length: int
     """Longest sequence, tokens."""
+    train_rows: int
+    """Rows to train on."""
+    validation_rows: int
+    """Rows to evaluate on."""
     label_names: tuple[str, ...]
     """Names in the order of the class numbers."""
     train_class_counts: tuple[int, ...]

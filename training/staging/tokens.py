@@ -1,17 +1,14 @@
-"""Tokenising, once, and the channel files that a job reads."""
+"""Tokenising, once, and what a job has to know of the tokenizer."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from training.errors import InputError
 from training.staging.examples import Examples
 from training.staging.models import ModelSource
-from training.staging.staged import DATA
 
 ROWS_A_BATCH = 1_000
 # Tokenizers that know no limit report a number of this size or far above it.
@@ -71,21 +68,6 @@ def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
         input_ids += batch["input_ids"]
         types += batch.get("token_type_ids", [])
     return Encoded(input_ids=input_ids, token_type_ids=types if typed else None)
-
-
-def write_channel(folder: Path, encoded: Encoded, labels: Sequence[int], facts: dict[str, Any]) -> None:
-    """Write `data.parquet` and `channel.json`. No library metadata: old versions in a container refuse new ones."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = {"input_ids": pa.array(encoded.input_ids, pa.list_(pa.int32()))}
-    if encoded.token_type_ids is not None:
-        columns["token_type_ids"] = pa.array(encoded.token_type_ids, pa.list_(pa.int8()))
-    columns["label"] = pa.array(labels, pa.int64())
-    folder.mkdir(parents=True)
-    pq.write_table(pa.table(columns), folder / DATA, store_schema=False)
-    text = json.dumps({**facts, "rows": len(labels)}, indent=1, ensure_ascii=False)
-    (folder / "channel.json").write_text(text, "utf-8")
 
 
 def channel_facts(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:

@@ -1,45 +1,63 @@
 """Sequence classification: one label a row."""
 
-from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from problems import ArgumentError
+from channels import DATA, Channel, Facts
+from padding import IGNORED_LABEL, Batch
+from pretrained import Pretrained, load
+from problems import BadData
 from tasks import scores
 
+COLUMNS = ("label",)
+LABELS = ("labels",)
+PREDICTS = True
 
-def load_model(location: str, revision: Optional[str], label_names: Sequence[str]) -> Any:
-    """Return the pretrained model with a head for the labels, its weights in single precision.
 
-    Raises `ArgumentError` when there is no such model.
-    """
+def check(channel: Channel) -> None:
+    """Raise `BadData` when a row is of a class that has no name."""
+    labels, classes = channel.rows.columns["label"], len(channel.facts.label_names)
+    outside = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(outside):
+        at = outside[0]
+        file = channel.folder / DATA
+        raise BadData(f"{file}: row {at} has label {labels[at]}; there are {classes} classes, from 0")
+
+
+def load_model(pretrained: Pretrained, facts: Facts) -> Any:
+    """Return the model with a head for the labels."""
     from transformers import AutoModelForSequenceClassification
 
-    names = dict(enumerate(label_names))
-    source: Dict[str, Any] = {} if Path(location).is_dir() else {"revision": revision or "main"}
-    try:
-        model = AutoModelForSequenceClassification.from_pretrained(
-            location,
-            num_labels=len(names),
-            id2label=names,
-            label2id={name: at for at, name in names.items()},
-            # Said here, or the model finds it out from its first batch, which would be one more program to compile.
-            problem_type="single_label_classification",
-            ignore_mismatched_sizes=True,
-            **source,
-        )
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"model {location!r} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
-    # Newer versions load weights in the precision they were saved in; optimizers need single precision.
-    return model.float()
+    names = dict(enumerate(facts.label_names))
+    return load(
+        AutoModelForSequenceClassification,
+        pretrained,
+        num_labels=len(names),
+        id2label=names,
+        label2id={name: at for at, name in names.items()},
+        # Said here, or the model finds it out from its first batch, which would be one more program to compile.
+        problem_type="single_label_classification",
+        # GPT-like models find a row's last token by it.
+        pad_token_id=facts.pad_token_id,
+    )
+
+
+def targets(batch: Batch) -> Dict[str, np.ndarray]:
+    """Return the class of each row."""
+    return {"labels": np.array([row["label"] for row in batch.rows] + [IGNORED_LABEL] * batch.fill)}
+
+
+def derived(values: Dict[str, float]) -> Dict[str, float]:
+    """Return nothing: the scorer tells all."""
+    return {}
 
 
 class Scorer:
     """Scores predictions for Trainer, and keeps the last confusion matrix for the tables."""
 
-    def __init__(self, label_names: Sequence[str]) -> None:
-        self._label_names = list(label_names)
+    def __init__(self, channel: Channel) -> None:
+        self._label_names = list(channel.facts.label_names)
         self._matrix: Optional[np.ndarray] = None
 
     def __call__(self, prediction: Any) -> Dict[str, float]:

@@ -1,0 +1,14 @@
+"""How the data of each task is made ready: one file a task, each with the same names.
+
+OPTIONS         fields of the staging request, beyond those of every task, that change what is staged
+wanted_columns  columns of the data that the task reads
+content         both channels, from tables, request and tokenizer
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from training.staging.tasks import classification
+
+TASKS: dict[str, ModuleType] = {"classification": classification}

@@ -1,0 +1,46 @@
+"""Labelled texts, or pairs of texts: one row each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from training.staging.content import ChannelContent, Content, token_columns
+from training.staging.examples import Examples
+from training.staging.prepare import prepare
+from training.staging.request import Columns, StagingRequest
+from training.staging.sources import Tables
+from training.staging.tokens import encode
+
+OPTIONS: tuple[str, ...] = ()
+
+
+def wanted_columns(columns: Columns) -> list[str]:
+    """Return text, label, and the second text where there is one."""
+    return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
+
+
+def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
+    """Check, split, number and tokenise the rows; the tokenizer is loaded once the data is known to be good."""
+    prepared = prepare(tables, request)
+    tokenizer = load_tokenizer()
+
+    def channel(examples: Examples, classes: list[int]) -> ChannelContent:
+        import pyarrow as pa
+
+        encoded = encode(tokenizer, examples, request.max_length)
+        columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(classes, pa.int64())}
+        return ChannelContent(columns=columns, lengths=[len(ids) for ids in encoded.input_ids])
+
+    def class_counts(classes: list[int]) -> tuple[int, ...]:
+        counted = Counter(classes)
+        return tuple(counted[number] for number in range(len(prepared.label_names)))
+
+    return Content(
+        train=channel(prepared.train, prepared.train_classes),
+        validation=channel(prepared.validation, prepared.validation_classes),
+        label_names=prepared.label_names,
+        train_class_counts=class_counts(prepared.train_classes),
+        validation_class_counts=class_counts(prepared.validation_classes),
+    )
