@@ -12,6 +12,7 @@ from checkpoints import Progress
 from compilers import NoCompiler
 from hardware import process_age_seconds
 from meter import Meter
+from numpy_states import allow_numpy_states
 from padding import NO_WORK, WORK, Collator
 from processes import sum_over_processes
 from sampler import TrainSampler
@@ -35,6 +36,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         save_total_limit: Optional[int],
         **options: Any,
     ) -> None:
+        allow_numpy_states()
         super().__init__(compute_metrics=None if options["args"].prediction_loss_only else scorer, **options)
         self.meter, self.compiler, self.scorer = meter, compiler, scorer
         self._derived = derived

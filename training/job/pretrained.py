@@ -6,6 +6,7 @@ from typing import Any, Dict, Optional
 
 import transformers
 
+import old_weights
 from problems import ArgumentError, Unsupported
 
 
@@ -34,6 +35,8 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
         if pretrained.weights == "random":
             config = transformers.AutoConfig.from_pretrained(pretrained.location, **source, **head)
             model = auto_class.from_config(config, **_attention(pretrained.attention))
+        elif old_weights.needed(Path(pretrained.location)):
+            model = old_weights.load(auto_class, Path(pretrained.location), **_attention(pretrained.attention), **head)
         else:
             model = auto_class.from_pretrained(pretrained.location, ignore_mismatched_sizes=True, **options, **head)
     except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 from transformers import TrainingArguments
+from transformers.training_args import OptimizerNames
 
 from arguments import Arguments
 from tasks import TASKS
@@ -61,7 +62,11 @@ def trainer_arguments(
         "log_level": "warning",
         "report_to": [],
     }
-    return TrainingArguments(**_as_known(wanted))
+    known = _as_known(wanted)
+    if known.get("xpu_backend"):
+        # Versions before 4.25 refuse gloo, and leave the processes alone when they have met already.
+        torch.distributed.init_process_group(known["xpu_backend"])
+    return TrainingArguments(**known)
 
 
 def global_batch_size(arguments: Arguments, processes: int) -> int:
@@ -88,9 +93,13 @@ def workers(asked: Optional[int], device_kind: str) -> int:
 
 
 def _optimizer(asked: str, device_kind: str) -> str:
-    """Return AdamW in one kernel where torch has it: for GPUs from 2.0 on, for processors from 2.4 on."""
+    """Return AdamW in one kernel where torch has it: for GPUs from 2.0 on, for processors from 2.4 on.
+
+    Trainer knows it by name from 4.25 on.
+    """
     if asked == "adamw":
         return "adamw_torch"
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     fused_since = {"cuda": (2, 0), "cpu": (2, 4)}.get(device_kind)
-    return "adamw_torch_fused" if fused_since and version >= fused_since else "adamw_torch"
+    known = "adamw_torch_fused" in [name.value for name in OptimizerNames]
+    return "adamw_torch_fused" if known and fused_since and version >= fused_since else "adamw_torch"

@@ -1,0 +1,48 @@
+"""The reader of safetensors files that old containers lack, held to the library's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import old_weights
+
+
+def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
+    kinds += [torch.int8, torch.uint8, torch.bool]
+    tensors = {f"layer {at}": (torch.randn(3, at) * 3).to(kind) for at, kind in enumerate(kinds)}
+    tensors |= {"a number": torch.tensor(2.5), "odd": torch.ones(3, dtype=torch.uint8)}
+    save_file(tensors, tmp_path / "model-00001-of-00002.safetensors", metadata={"format": "pt"})
+    save_file({"é": torch.arange(5)}, tmp_path / "model-00002-of-00002.safetensors")
+    found = old_weights.read(tmp_path)
+    wanted = {name: each for file in tmp_path.iterdir() for name, each in load_file(file).items()}
+    assert set(found) == set(wanted)
+    for name, tensor in wanted.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00", b"\xff" * 40, b"\x02" + b"\x00" * 7 + b"{", b"\x02" + b"\x00" * 7 + b"[]"]
+)
+def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a whole safetensors file"):
+        old_weights.read(tmp_path)
+
+
+def test_a_torn_file_is_named(tmp_path: Path) -> None:
+    save_file({"a": torch.randn(100)}, tmp_path / "model.safetensors")
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match=f"ends at byte {len(whole) - 1}"):
+        old_weights.read(tmp_path)
+
+
+def test_todays_versions_need_it_not(tiny_model: Path) -> None:
+    assert not old_weights.needed(tiny_model)

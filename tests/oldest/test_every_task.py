@@ -1,0 +1,102 @@
+"""Every task's job under the oldest versions, on channels and a model that the newest versions wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tasks import TASKS
+
+from tests.job.conftest import Job
+
+pytestmark = pytest.mark.oldest
+
+SETTINGS = {"epochs": 4, "padding": "longest", "eval_strategy": "epoch", "learning_rate": 5e-3, "max_length": 24}
+
+READ_BY_DATASETS = """
+import json, sys
+from datasets import load_dataset
+rows = load_dataset("parquet", data_files=sys.argv[1], split="train", cache_dir=sys.argv[2])
+print(json.dumps(rows.to_list()))
+"""
+
+
+def run(job: Job, python: Sequence[str], task: str, **arguments: Any) -> Any:
+    ended = job.run(python, **{"task": task, **SETTINGS, **arguments})
+    assert ended.code == 0, ended.output[-3000:]
+    # Old versions read another format, and the job must bridge that.
+    assert [path.suffix for path in _weights(job)] == [".safetensors"]
+    return ended
+
+
+def _weights(job: Job) -> list[Path]:
+    return [*Path(job.environment["SM_CHANNEL_MODEL"]).glob("*model*.[sb]*")]
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_it_learns_as_under_the_newest(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+    then, now = (
+        run(job_of(task, name), [python], task) for name, python in (("then", oldest_python), ("now", sys.executable))
+    )
+    versions = [ended.events("start")[0]["versions"] for ended in (then, now)]
+    assert versions[0]["transformers"] < "4.24"
+    assert versions[1]["transformers"] > "5"
+    # Old versions of Trainer round what they log to four digits.
+    assert then.losses == pytest.approx(now.losses, abs=1e-4)
+    assert then.losses[-1] < then.losses[0] - 0.01
+    results = [ended.result["metrics"] for ended in (then, now)]
+    scores = [{name: value for name, value in metrics.items() if _is_score(name)} for metrics in results]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert scores[0]["eval_loss"] > 0
+    assert (then.folder / "model" / "pytorch_model.bin").exists()
+
+
+def _is_score(name: str) -> bool:
+    return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second"))
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_it_goes_on_from_a_checkpoint(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+    job = job_of(task, "job")
+    saving = {"save_strategy": "steps", "save_steps": 2, "padding": "buckets", "bucket_lengths": "12,24"}
+    first = run(job, [oldest_python], task, **saving)
+    uninterrupted = first.losses
+    for folder in (job.folder / "checkpoints").iterdir():
+        if int(folder.name.rpartition("-")[2]) > 4:
+            shutil.rmtree(folder)
+    again = run(job, [oldest_python], task, **saving)
+    assert again.events("start")[-1]["resumed_from_step"] == 4
+    assert again.losses == [*uninterrupted, *uninterrupted[4:]]
+    assert len(uninterrupted) > 6
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_old_datasets_read_the_channels(
+    task: str, job_of: Callable[..., Job], oldest_python: str, tmp_path: Path
+) -> None:
+    job = job_of(task, "job")
+    for channel in ("TRAIN", "VALIDATION"):
+        file = Path(job.environment[f"SM_CHANNEL_{channel}"]) / "data.parquet"
+        command = [oldest_python, "-c", READ_BY_DATASETS, str(file), str(tmp_path / "cache")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout.splitlines()[-1]) == pq.read_table(file).to_pylist()
+
+
+def test_two_processes(job_of: Callable[..., Job], oldest_python: str) -> None:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    then, now = (
+        run(job_of("classification", name), [python, *launcher], "classification", per_device_batch_size=4)
+        for name, python in (("then", oldest_python), ("now", sys.executable))
+    )
+    assert then.events("start")[0]["device"]["count"] == 2
+    assert then.losses == pytest.approx(now.losses, abs=1e-4)
+    assert then.result["metrics"]["optim/global_batch_size"] == 8
+    assert then.result["metrics"]["eval_accuracy"] == now.result["metrics"]["eval_accuracy"]
+    assert [e["samples"] for e in then.events("metric")] == [e["samples"] for e in now.events("metric")]
