@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tasks import TASKS
 
+from tasks import TASKS
 from tests.job.conftest import Job
 
 pytestmark = pytest.mark.oldest
