@@ -16,7 +16,7 @@ from training.errors import InputError, nearest
 
 Tree = dict[str, Any]
 
-ALTERNATIVES = (("epochs", "max_steps"), ("data.train", "data.hub", "data.builtin"))
+ALTERNATIVES = (("epochs", "max_steps"), ("data.train", "data.hub", "data.builtin"), ("data.labels", "data.label_map"))
 """Fields of which an experiment has one: setting one of them takes the others away."""
 GOES_WITH = {"data.train": "data.validation"}
 """Field that is taken away with another one."""

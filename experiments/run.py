@@ -48,6 +48,9 @@ def _staged(chosen: Sequence[Arm]) -> list[Staged]:
         staged.append(stage(staging_request(arm.experiment), home()))
         if not staged[-1].cached:
             _say(f"Staged {staged[-1].train_rows} + {staged[-1].validation_rows} rows of {staged[-1].source}")
+    for each in {each.key: each for each in staged}.values():
+        for note in each.notes():
+            _say(f"Note: {note}")
     return staged
 
 

@@ -23,7 +23,7 @@ def first_sentence(error: ValidationError, document: Document, overridden: Colle
     name = dotted(path)
     if complaint["type"] == "value_error":
         sentence = str(complaint["ctx"]["error"])
-        return f"{sentence} ({_place(path or _field_named_in(sentence), document, overridden)})"
+        return f"{sentence} ({_place(_field_named_in(sentence) or path, document, overridden)})"
     if complaint["type"] == "missing":
         return f"{name} is missing ({_place(path[:-1], document, overridden)})"
     place = _place(path, document, overridden)
@@ -36,7 +36,8 @@ def first_sentence(error: ValidationError, document: Document, overridden: Colle
 def _field_named_in(sentence: str) -> tuple[str, ...]:
     """Return the path of the first field that a rule's sentence names."""
     named = (word.strip("':,.") for word in sentence.split())
-    return tuple(next((word for word in named if word in known_fields()), "").split("."))
+    name = next((word for word in named if word in known_fields()), None)
+    return tuple(name.split(".")) if name else ()
 
 
 def _is_key(part: str) -> bool:

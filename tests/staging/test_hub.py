@@ -89,3 +89,36 @@ def test_no_network_is_one_sentence(tmp_path: Path, offline: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=told, check=True)
     assert done.stdout.startswith("data.hub 'nobody/nothing', split 'train' cannot be loaded: ")
     assert done.stdout.count("\n") == 1
+
+
+def named_split(path: Path, names: list[str]) -> None:
+    import datasets
+
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    rows = {"text": [f"t{at}" for at in range(6)], "label": [at % len(names) for at in range(6)]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(path)
+
+
+def test_a_label_that_only_the_validation_split_has_is_refused(tmp_path: Path) -> None:
+    """`datasets` reads every split with the names of the first; a number beyond them has no name."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    named_split(folder / "train.parquet", ["no", "yes"])
+    named_split(folder / "validation.parquet", ["no", "yes", "perhaps"])
+    with pytest.raises(
+        InputError, match=r"validation row 3: label 2 is not in the data set's own labels \('no', 'yes'"
+    ):
+        stage(request_for(folder, validation="validation"), tmp_path)
+
+
+def test_names_that_are_numbers_stand_for_places(tmp_path: Path) -> None:
+    """`ClassLabel(names=["1", ..., "5"])` keeps 0 to 4."""
+    folder = tmp_path / "stars"
+    folder.mkdir()
+    named_split(folder / "train.parquet", ["1", "2", "3"])
+    hub = HubData(name=str(folder))
+    request = StagingRequest(data=Data(hub=hub), model=MODEL, max_length=16)
+    assert stage(request, tmp_path).train_class_counts == (1, 1, 1)
+    mapped = Data(hub=hub, label_map={"bad": (1,), "good": (2, "3")})
+    assert stage(request.model_copy(update={"data": mapped}), tmp_path).label_names == ("bad", "good")
+    assert stage(request.model_copy(update={"data": mapped}), tmp_path).train_class_counts == (1, 2)

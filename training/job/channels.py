@@ -56,6 +56,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def without_types(self) -> "Rows":
+        """Return the same rows for a model that tells the texts of a pair apart by their separator alone."""
+        view = copy.copy(self)
+        view.types = None
+        return view
+
     def by_length(self) -> "Rows":
         """Return the same rows, the shortest first."""
         view = copy.copy(self)
@@ -83,6 +89,10 @@ class Channel:
     """What holds for all rows."""
     rows: Rows
     """The rows."""
+
+    def without_types(self) -> "Channel":
+        """Return the same channel without its token types."""
+        return Channel(self.folder, self.facts, self.rows.without_types())
 
     def by_length(self) -> "Channel":
         """Return the same channel, its shortest rows first."""

@@ -1,5 +1,6 @@
 """A model with a task's head, from weights or from its configuration alone."""
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -46,6 +47,15 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
         raise Unsupported(f"attention {pretrained.attention}: {str(error).strip().splitlines()[0]}") from error
     # Newer versions load weights in the precision they were saved in; optimizers need single precision.
     return model.float()
+
+
+def takes_types(model: Any, highest: int) -> bool:
+    """Tell whether the model knows token types up to `highest`.
+
+    A tokenizer may make types that its model has no use for: DistilBERT takes none, RoBERTa has the type 0 alone.
+    """
+    known = getattr(model.config, "type_vocab_size", highest + 1)
+    return "token_type_ids" in inspect.signature(model.forward).parameters and highest < known
 
 
 def _attention(attention: str) -> Dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import platform
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
@@ -20,6 +21,7 @@ from events import Events
 from job_trainer import JobTrainer
 from meter import Meter
 from padding import Collator, Padding, Work
+from pretrained import takes_types
 from reporter import Reporter
 from sampler import TrainSampler
 from settings import Settings, settle
@@ -35,6 +37,7 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     settings = settle(words, environment, events)
     model = _load_model(settings)
+    settings = _with_types_that_fit(settings, model)
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
     with tempfile.TemporaryDirectory() as scratch:
         trainer, sampler = _trainer(settings, model, meter, settings.places.checkpoints or Path(scratch))
@@ -64,6 +67,14 @@ def _load_model(settings: Settings) -> Any:
     ):
         check_tokens(channel.rows, model.config.vocab_size, place)
     return model
+
+
+def _with_types_that_fit(settings: Settings, model: Any) -> Settings:
+    types = settings.train.rows.types
+    if types is None or takes_types(model, int(types.max())):
+        return settings
+    train, validation = settings.train.without_types(), settings.validation.without_types()
+    return replace(settings, train=train, validation=validation)
 
 
 def _trainer(settings: Settings, model: Any, meter: Meter, folder: Path) -> Tuple[JobTrainer, TrainSampler]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -51,10 +51,13 @@ class Examples:
         )
 
 
-def collect(rows: Iterable[Row], *, source: str, unit: str, columns: Columns, limit: int | None) -> Examples:
-    """Check the first `limit` rows, or all, and return them."""
+def collect(
+    rows: Iterable[Row], *, source: str, unit: str, columns: Columns, limit: int | None, skip: Collection[str] = ()
+) -> Examples:
+    """Check the first `limit` rows, or all, and return them; rows whose label is in `skip` do not count."""
     examples = Examples(source=source, unit=unit, pairs=[] if columns.text_pair else None)
-    for number, values in islice(rows, limit):
+    kept = (row for row in rows if spelling(row[1][1]) not in skip) if skip else rows
+    for number, values in islice(kept, limit):
         place = f"{source} {unit} {number}"
         examples.numbers.append(number)
         examples.texts.append(_text(place, columns.text, values[0]))
@@ -62,7 +65,7 @@ def collect(rows: Iterable[Row], *, source: str, unit: str, columns: Columns, li
         if examples.pairs is not None:
             examples.pairs.append(_text(place, str(columns.text_pair), values[2]))
     if not examples.texts:
-        raise InputError(f"{source} has no rows")
+        raise InputError(f"{source} has no rows" + (" beside those of data.skip_labels" if skip else ""))
     return examples
 
 
@@ -88,12 +91,19 @@ def _is_clean(text: str) -> bool:
 
 
 def _label(place: str, column: str, value: Any) -> Label:
-    """Return a label without the blanks around it; words and whole numbers from 0 up are labels."""
+    """Return a label without the blanks around it; words and whole numbers are labels."""
     if isinstance(value, str):
         return _text(place, column, value).strip()
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # a column of whole numbers with gaps is kept as floats by most tools
+    if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{place}: label {shown(value)} must be a word or a whole number from 0 up")
     return value
+
+
+def spelling(value: Any) -> str:
+    """Return a label as text, by which 4, 4.0 and ' 4 ' are the same one."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
 def shown(value: Any) -> str:

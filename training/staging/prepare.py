@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from training.errors import InputError
-from training.staging.examples import Examples, collect
-from training.staging.labels import check_classes, check_kinds, encode, names_from
+from training.staging.examples import Examples, collect, spelling
+from training.staging.labels import check_classes, check_kinds, classes_of, encode
 from training.staging.request import Data, StagingRequest
 from training.staging.sources import Table, Tables
 from training.staging.split import stratified
@@ -31,17 +31,16 @@ class Prepared:
 def prepare(tables: Tables, request: StagingRequest) -> Prepared:
     """Read, check, split and number the rows."""
     train, validation = _split(tables, request.data)
-    declared = request.data.labels or tables.label_names
-    names = declared or names_from(train)
-    train_classes = encode(train, names, declared=declared is not None)
-    check_classes(train, train_classes)
+    classes = classes_of(request.data, tables.label_names, train)
+    train_classes = encode(train, classes)
+    check_classes(train, train_classes, classes)
     check_rows(len(train), request, train.source)
     return Prepared(
-        label_names=names,
+        label_names=classes.names,
         train=train,
         train_classes=train_classes,
         validation=validation,
-        validation_classes=encode(validation, names, declared=declared is not None),
+        validation_classes=encode(validation, classes),
     )
 
 
@@ -65,8 +64,10 @@ def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
 
 
 def _collect(table: Table, data: Data, limit: int | None) -> Examples:
-    examples = collect(table.rows, source=table.name, unit=table.unit, columns=data.columns, limit=limit)
-    check_kinds(examples)
+    skip = frozenset(map(spelling, data.skip_labels or ()))
+    examples = collect(table.rows, source=table.name, unit=table.unit, columns=data.columns, limit=limit, skip=skip)
+    if data.label_map is None:  # a map knows every label, whatever its kind
+        check_kinds(examples)
     return examples
 
 

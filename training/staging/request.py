@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Task = Literal["classification"]
 Builtin = Literal["docstrings"]
@@ -14,6 +14,17 @@ MOST_TOKENS = 131_072
 
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Name = Annotated[str, Field(min_length=1, max_length=4_096)]
+
+
+def _word_or_whole_number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError(f"a label must be a word or a whole number, not {'nothing' if value is None else repr(value)}")
+    return value
+
+
+LabelValue = Annotated[str | int, BeforeValidator(_word_or_whole_number)]
+"""A label as the data spells it; 4 and '4' are the same one."""
+LabelValues = Annotated[tuple[LabelValue, ...], Field(strict=False, min_length=1, max_length=10_000)]
 
 
 class Frozen(BaseModel):
@@ -70,6 +81,11 @@ class Data(Frozen):
     """Which columns hold what."""
     labels: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=10_000)] | None = None
     """Names of the labels in the order of their numbers; None takes them from the training rows."""
+    label_map: Annotated[dict[Name, LabelValues], Field(min_length=2, max_length=10_000)] | None = None
+    """Name of each class, in the order of their numbers, and the labels of the data that become it, such as
+    `{negative: [1, 2], neutral: [3], positive: [4, 5]}`; it goes without `labels`, and knows every label."""
+    skip_labels: LabelValues | None = None
+    """Labels whose rows are left out, such as '-' where annotators did not agree; None keeps all rows."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
     """Share of the training rows set aside for evaluation where the data brings none, 0 to 1."""
     split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
@@ -90,7 +106,26 @@ class Data(Frozen):
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             twice = next(name for name in self.labels if self.labels.count(name) > 1)
             raise ValueError(f"data.labels names {twice!r} twice")
+        self._check_label_map()
         return self
+
+    def _check_label_map(self) -> None:
+        if self.label_map is None:
+            return
+        if self.labels is not None:
+            raise ValueError("data.label_map names the classes itself and goes without data.labels")
+        owners: dict[str, str] = {}
+        for name, values in self.label_map.items():
+            for value in map(str, values):
+                if value in owners:
+                    where = f"to both {owners[value]!r} and {name!r}" if owners[value] != name else f"to {name!r} twice"
+                    raise ValueError(f"data.label_map gives the label {value!r} {where}")
+                owners[value] = name
+        for value in map(str, self.skip_labels or ()):
+            if value in owners:
+                raise ValueError(
+                    f"data.skip_labels leaves out the label {value!r}, but data.label_map has a class for it"
+                )
 
 
 class StagingRequest(Frozen):

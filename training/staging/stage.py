@@ -27,7 +27,7 @@ from training.staging.sources import Source, find_source
 from training.staging.staged import Manifest, Staged, length_statistics, read_manifest, write_manifest
 from training.staging.tasks import TASKS
 
-STAGING_VERSION = 2
+STAGING_VERSION = 3
 """Raised whenever the same request would be staged otherwise."""
 
 UNFINISHED_PREFIX = ".unfinished-"
@@ -64,6 +64,9 @@ def staging_key(request: StagingRequest, source: Source, model: ModelSource) -> 
         "data": source.digest,
         "columns": data.columns.model_dump(),
         "labels": data.labels,
+        # As pairs: the order of the classes counts, and sorting the keys would lose it.
+        "label_map": list(data.label_map.items()) if data.label_map else None,
+        "skip_labels": data.skip_labels,
         "rows": [data.train_rows, data.validation_rows],
         "split": [data.validation_share, data.split_seed] if cut else None,
         "tokenizer": model.tokenizer_identity(),

@@ -11,6 +11,7 @@ from typing import Any
 MANIFEST = "staged.json"
 DATA = "data.parquet"
 CHANNELS = ("train", "validation")
+MOST_NOTES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,19 @@ class Staged:
     """SHA-256 of the data's content (of a Hub set: of its name, commit and splits)."""
     cached: bool
     """Whether it had been staged before."""
+
+    def notes(self) -> list[str]:
+        """Return what a person should know of this data and may have meant, one sentence each."""
+        told = (
+            (self.train_class_counts, "training", "cannot be learnt"),
+            (self.validation_class_counts, "validation", "is not evaluated"),
+        )
+        return [
+            f"no {rows} row has the label {name!r}: it {consequence}"
+            for counts, rows, consequence in told
+            for name, count in zip(self.label_names, counts, strict=True)
+            if count == 0
+        ][:MOST_NOTES]
 
 
 def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:

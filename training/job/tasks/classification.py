@@ -1,5 +1,6 @@
 """Sequence classification: one label a row."""
 
+import json
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -13,6 +14,8 @@ from tasks import scores
 COLUMNS = ("label",)
 LABELS = ("labels",)
 PREDICTS = True
+SOURCE_ROWS = "source_rows.json"
+"""File of the channel: where each of its first rows stands in the data, as a list; their predictions are told."""
 
 
 def check(channel: Channel) -> None:
@@ -53,16 +56,27 @@ def derived(values: Dict[str, float]) -> Dict[str, float]:
     return {}
 
 
+def _source_rows(channel: Channel) -> List[int]:
+    file = channel.folder / SOURCE_ROWS
+    return list(json.loads(file.read_text("utf-8"))) if file.exists() else []
+
+
 class Scorer:
-    """Scores predictions for Trainer, and keeps the last confusion matrix for the tables."""
+    """Scores predictions for Trainer, and keeps those of the last evaluation for the tables."""
 
     def __init__(self, channel: Channel) -> None:
         self._label_names = list(channel.facts.label_names)
         self._matrix: Optional[np.ndarray] = None
+        self._source_rows = _source_rows(channel)
+        self._places = np.argsort(channel.rows.numbers)[: len(self._source_rows)]
+        """Where the channel's first rows stand in the order of evaluation."""
+        self._first_rows: List[Dict[str, Any]] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        self._matrix = scores.confusion_matrix(prediction.label_ids, logits.argmax(axis=-1), len(self._label_names))
+        labels, names = prediction.label_ids, self._label_names
+        self._matrix = scores.confusion_matrix(labels, logits.argmax(axis=-1), len(names))
+        self._first_rows = scores.prediction_rows(self._source_rows, labels[self._places], logits[self._places], names)
         return scores.summary(self._matrix)
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
@@ -72,4 +86,5 @@ class Scorer:
         return {
             "per_class.json": scores.per_class_rows(self._matrix, self._label_names),
             "confusion_matrix.json": scores.confusion_rows(self._matrix, self._label_names),
+            **({"predictions.json": self._first_rows} if self._first_rows else {}),
         }

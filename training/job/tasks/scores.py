@@ -55,5 +55,25 @@ def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[
     ]
 
 
+def prediction_rows(
+    source_rows: Sequence[int], labels: np.ndarray, logits: np.ndarray, label_names: Sequence[str]
+) -> List[Dict[str, Any]]:
+    """Return one row for each prediction, with the probability that the model gives the class it chose."""
+    logits = logits.astype(np.float64)
+    # The softmax of the largest: 1 / sum of exp(logit - largest).
+    probabilities = 1 / np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
+    told = zip(source_rows, labels.tolist(), logits.argmax(axis=-1).tolist(), probabilities.tolist())
+    return [
+        {
+            "row": row,
+            "label": label_names[label],
+            "prediction": label_names[chosen],
+            # Of a model that has diverged it is no number, for which JSON has no word.
+            "probability": round(probability, 4) if np.isfinite(probability) else None,
+        }
+        for row, label, chosen, probability in told
+    ]
+
+
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(above, below, out=np.zeros(len(above)), where=below > 0))

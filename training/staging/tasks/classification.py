@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,10 @@ from training.staging.sources import Tables
 from training.staging.tokens import encode
 
 OPTIONS: tuple[str, ...] = ()
+SOURCE_ROWS = "source_rows.json"
+"""File of a channel: where each of its first rows stands in the data, as a list of line or row numbers from 1."""
+MOST_PLACES = 1_000
+"""Rows of which a job tells the predictions."""
 
 
 def wanted_columns(columns: Columns) -> list[str]:
@@ -31,7 +36,10 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
 
         encoded = encode(tokenizer, examples, request.max_length)
         columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(classes, pa.int64())}
-        return ChannelContent(columns=columns, lengths=[len(ids) for ids in encoded.input_ids])
+        places = json.dumps(examples.numbers[:MOST_PLACES]).encode()
+        return ChannelContent(
+            columns=columns, lengths=[len(ids) for ids in encoded.input_ids], files={SOURCE_ROWS: places}
+        )
 
     def class_counts(classes: list[int]) -> tuple[int, ...]:
         counted = Counter(classes)

@@ -1,0 +1,73 @@
+"""Classification in the job: predictions by hand, and pairs under models with and without token types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from channels import read_channel
+from tasks import classification, scores
+
+Writer = Callable[..., None]
+
+
+def test_prediction_rows_by_hand() -> None:
+    # Equal logits share the probability; ln 3 against 0 is 3 : 1; what is no number has none.
+    logits = np.array([[0.0, 0.0], [0.0, np.log(3)], [np.nan, np.nan]], dtype=np.float32)
+    assert scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
+        {"row": 2, "label": "yes", "prediction": "no", "probability": 0.5},
+        {"row": 3, "label": "yes", "prediction": "yes", "probability": 0.75},
+        {"row": 7, "label": "no", "prediction": "no", "probability": None},
+    ]
+
+
+def test_predictions_are_told_in_the_order_of_the_data(tmp_path: Path, channel_writer: Writer) -> None:
+    """Rows are evaluated by length; here the longest comes first in the data, and two of three are told."""
+    channel_writer(tmp_path, [[5, 6, 7], [8], [9, 10]], [0, 1, 0])
+    (tmp_path / "source_rows.json").write_text("[12, 15]")
+    scorer = classification.Scorer(read_channel(tmp_path, "classification", classification.COLUMNS).by_length())
+    logits = np.array([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]])
+    scorer(SimpleNamespace(predictions=logits, label_ids=np.array([1, 0, 0])))
+    told = scorer.tables()["predictions.json"]
+    assert [(row["row"], row["label"], row["prediction"]) for row in told] == [
+        (12, "calm", "wild é"),
+        (15, "wild é", "calm"),
+    ]
+
+
+def test_channels_without_source_rows_have_no_predictions(job: Any) -> None:
+    assert set(job.run(max_steps=1).result["tables"]) == {"per_class.json", "confusion_matrix.json"}
+
+
+KINDS = {
+    "bert": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
+    "distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32},
+    "roberta": {
+        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
+        "type_vocab_size": 1, "pad_token_id": 0,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_under_models_that_know_token_types_and_that_do_not(job: Any, channel_writer: Writer, kind: str) -> None:
+    """A tokenizer may make types that its model does not take."""
+    config = {"model_type": kind, "vocab_size": 50, "max_position_embeddings": 20, **KINDS[kind]}
+    model = job.folder / kind
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(config))
+    (model / "vocab.txt").write_text("the vocabulary")
+    job.environment["SM_CHANNEL_MODEL"] = str(model)
+    ids = [[1, 10 + at % 2, 2, 20, 2] for at in range(24)]
+    types = [[0, 0, 0, 1, 1]] * 24
+    for channel in ("train", "validation"):
+        channel_writer(job.folder / channel, ids, [at % 3 for at in range(24)], types, label_names=["a", "b", "c"])
+    result = job.run(max_steps=2, weights="random", save_model="false").result
+    assert [row["support"] for row in result["tables"]["per_class.json"]] == [8, 8, 8]
+    assert sum(row["count"] for row in result["tables"]["confusion_matrix.json"]) == 24
