@@ -60,19 +60,20 @@ def collect(
     for number, values in islice(kept, limit):
         place = f"{source} {unit} {number}"
         examples.numbers.append(number)
-        examples.texts.append(_text(place, columns.text, values[0]))
+        examples.texts.append(text_of(place, columns.text, values[0]))
         examples.labels.append(_label(place, columns.label, values[1]))
         if examples.pairs is not None:
-            examples.pairs.append(_text(place, str(columns.text_pair), values[2]))
+            examples.pairs.append(text_of(place, str(columns.text_pair), values[2]))
     if not examples.texts:
         raise InputError(f"{source} has no rows" + (" beside those of data.skip_labels" if skip else ""))
     return examples
 
 
-def _text(place: str, column: str, value: Any) -> str:
+def text_of(place: str, column: str, value: Any, *, may_be_blank: bool = False) -> str:
+    """Return a value that must be text that can be written, and say something."""
     if not isinstance(value, str):
         raise InputError(f"{place}: column {column!r} must be text, not {shown(value)}")
-    if not value.strip():
+    if not value.strip() and not may_be_blank:
         raise InputError(f"{place}: column {column!r} is empty")
     if not _is_clean(value):
         raise InputError(f"{place}: column {column!r} holds a NUL or half a surrogate pair, which is no text")
@@ -93,7 +94,7 @@ def _is_clean(text: str) -> bool:
 def _label(place: str, column: str, value: Any) -> Label:
     """Return a label without the blanks around it; words and whole numbers are labels."""
     if isinstance(value, str):
-        return _text(place, column, value).strip()
+        return text_of(place, column, value).strip()
     if isinstance(value, float) and value.is_integer():
         return int(value)  # a column of whole numbers with gaps is kept as floats by most tools
     if isinstance(value, bool) or not isinstance(value, int):

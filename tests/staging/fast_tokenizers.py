@@ -1,0 +1,87 @@
+"""Real fast tokenizers of every kind that question answering meets, trained on a few sentences within the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+CORPUS = [
+    "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third Super Bowl title.",
+    "À l'été 1858, the Virgin Mary appeared to Saint Bernadette in Lourdes, France (a grotto).",
+    "Who won? What's the name of the U.S. president in 1999? 日本 and Ελλάδα are countries 😀.",
+]
+
+
+def wordpiece() -> PreTrainedTokenizerFast:
+    """As BERT: [CLS] question [SEP] context [SEP], lower case, accents and control characters taken away."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special))
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=TYPED, **names)
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    """As RoBERTa: <s> question </s></s> context </s>, bytes, so that one character can be several tokens."""
+    return PreTrainedTokenizerFast(
+        tokenizer_object=_byte_level(True), bos_token="<s>", cls_token="<s>", sep_token="</s>", pad_token="<pad>"
+    )
+
+
+def without_special_tokens() -> PreTrainedTokenizerFast:
+    """As GPT-2: nothing but the bytes of both texts."""
+    return PreTrainedTokenizerFast(tokenizer_object=_byte_level(False), eos_token="</s>", pad_token="<pad>")
+
+
+def _byte_level(framed: bool) -> Any:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<s>", "<pad>", "</s>"]
+    trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    if framed:
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    return tokenizer
+
+
+def unigram() -> PreTrainedTokenizerFast:
+    """As ALBERT: [CLS] question [SEP] context [SEP], a blank counted to the word behind it."""
+    pair = "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1"
+    return _sentencepiece(["<pad>", "<unk>", "[CLS]", "[SEP]"], pair, model_input_names=TYPED)
+
+
+def left_padding() -> PreTrainedTokenizerFast:
+    """As XLNet: context <sep> question <sep> <cls>, padded on the left."""
+    pair = "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"
+    return _sentencepiece(["<pad>", "<unk>", "<cls>", "<sep>"], pair, padding_side="left", model_input_names=TYPED)
+
+
+def _sentencepiece(special: list[str], pair: str, **options: Any) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator(CORPUS * 5, trainer)
+    known = [(name, tokenizer.token_to_id(name)) for name in special[2:]]
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair=pair, special_tokens=known)
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names, **options)
+
+
+TYPED = ["input_ids", "token_type_ids", "attention_mask"]
+
+KINDS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
+    "wordpiece": wordpiece,
+    "byte_level": byte_level,
+    "without_special_tokens": without_special_tokens,
+    "unigram": unigram,
+    "left_padding": left_padding,
+}
