@@ -15,14 +15,20 @@ BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
-TARGET_METRICS: dict[str, Literal["min", "max"]] = {"eval_accuracy": "max", "eval_f1_macro": "max", "eval_loss": "min"}
+TARGET_METRICS: dict[str, Literal["min", "max"]] = {
+    "eval_accuracy": "max",
+    "eval_f1_macro": "max",
+    "eval_exact_match": "max",
+    "eval_f1": "max",
+    "eval_loss": "min",
+}
 """Metrics a target can name, and which direction is better."""
 
 
 class Target(Frozen):
     """The quality at which an arm counts as having arrived."""
 
-    metric: Literal["eval_accuracy", "eval_f1_macro", "eval_loss"]
+    metric: Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss"]
     """Evaluation metric, as MLflow shows it."""
     value: float
     """Value to reach, in the metric's unit."""
@@ -82,6 +88,13 @@ class Experiment(Frozen):
     """The labelled texts."""
     max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
     """Longest sequence, special tokens included; longer ones are cut, tokens."""
+
+    doc_stride: Annotated[int, Field(ge=0, le=131_072)] = 128
+    """Question answering: tokens of the context that neighbouring windows share; below `max_length`."""
+    n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
+    """Question answering: likeliest starts and ends of a window that evaluation pairs."""
+    max_answer_length: Annotated[int, Field(ge=1, le=131_072)] = 30
+    """Question answering: longest answer that evaluation looks for, tokens."""
 
     base_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 3e-5
     """Peak learning rate that suits `base_batch_size`, per step."""

@@ -65,6 +65,9 @@ def staging_request(experiment: Experiment) -> StagingRequest:
         model=experiment.model,
         model_revision=experiment.model_revision,
         max_length=experiment.max_length,
+        doc_stride=experiment.doc_stride,
+        n_best_answers=experiment.n_best_answers,
+        max_answer_length=experiment.max_answer_length,
         bucket_lengths=experiment.bucket_lengths,
         fewest_train_rows=experiment.global_batch_size,
     )

@@ -21,6 +21,7 @@ def check_fields(experiment: Experiment) -> None:
     _check_length_of_training(experiment)
     _check_buckets(experiment)
     _check_service(experiment)
+    _check_stride(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
@@ -37,6 +38,14 @@ def _check_buckets(experiment: Experiment) -> None:
     for shorter, longer in pairwise(experiment.bucket_lengths or ()):
         if shorter >= longer:
             raise ValueError(f"bucket_lengths must ascend, and {longer} follows {shorter}")
+
+
+def _check_stride(experiment: Experiment) -> None:
+    if experiment.task == "question-answering" and experiment.doc_stride >= experiment.max_length:
+        raise ValueError(
+            f"doc_stride {experiment.doc_stride} must be smaller than max_length {experiment.max_length}: windows that "
+            f"share so much do not move on"
+        )
 
 
 def _check_service(experiment: Experiment) -> None:

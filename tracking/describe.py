@@ -30,6 +30,8 @@ _SHOWN = (
     ("eval_loss", "evaluation loss", "{:.4f}"),
     ("eval_accuracy", "accuracy", "{:.4f}"),
     ("eval_f1_macro", "macro F1", "{:.4f}"),
+    ("eval_f1", "F1", "{:.2f} %"),
+    ("eval_exact_match", "exact match", "{:.2f} %"),
 )
 
 

@@ -43,6 +43,8 @@ class Progress:
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
             ("eval_accuracy", "accuracy {:.4f}"),
+            ("eval_f1", "F1 {:.2f} %"),
+            ("eval_exact_match", "exact match {:.2f} %"),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.errors import InputError
-from training.staging.models import check_max_length, locate
+from training.staging.models import check_max_length, locate, usable_positions
 
 
 def folder_with(folder: Path, **files: str) -> Path:
@@ -74,3 +74,17 @@ def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
     check_max_length(locate(str(model)), 64)
     with pytest.raises(InputError, match=r"max_length is 65, but .* takes at most 64 tokens"):
         check_max_length(locate(str(model)), 65)
+
+
+@pytest.mark.parametrize(
+    ("config", "usable"),
+    [
+        ({"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}, 512),
+        ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ({"model_type": "xlm-roberta", "max_position_embeddings": 514}, 512),
+        ({"model_type": "gpt2", "n_positions": 1024}, 1024),
+        ({"model_type": "xlnet"}, None),
+    ],
+)
+def test_positions_that_a_model_can_use(config: dict[str, object], usable: int | None) -> None:
+    assert usable_positions(config) == usable

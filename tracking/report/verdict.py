@@ -35,13 +35,15 @@ class Measure:
     label: str
     higher_is_better: bool
     tolerance: float
-    """Loss of quality that is let pass: absolute for scores between 0 and 1, relative for losses."""
+    """Loss of quality that is let pass: absolute for scores, relative for losses."""
     tolerance_words: str
 
 
 MEASURES = (
     Measure("eval_accuracy", "accuracy", True, 0.01, "0.01"),
     Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01"),
+    Measure("eval_f1", "F1 (%)", True, 1.0, "1 point"),
+    Measure("eval_exact_match", "exact match (%)", True, 1.0, "1 point"),
     Measure("eval_loss", "validation loss", False, 0.02, "2 %"),
     Measure("train_loss", "training loss", False, 0.02, "2 %"),
 )
@@ -122,9 +124,10 @@ def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
     """Return the arm's quality against the baseline's; None when a headline job has no finite value.
 
     Quality is *kept* when the arm's mean is no worse than the baseline's by more than the measure's tolerance: 0.01
-    for accuracy and F1, 2 % of the baseline's mean for a loss. The interval of the difference (Student's t, pooled
-    variance) is always told beside it; below the tolerance it says whether the loss is *shown* (it excludes 0) or
-    could be noise. Neither is called cheaper: an interval that covers 0 because two repeats are few proves nothing.
+    for accuracy and macro F1, one point for scores in percent, 2 % of the baseline's mean for a loss. The interval of
+    the difference (Student's t, pooled variance) is always told beside it; below the tolerance it says whether the loss
+    is *shown* (it excludes 0) or could be noise. Neither is called cheaper: an interval that covers 0 because two
+    repeats are few proves nothing.
     """
     values, others = arm.values(measure.column), baseline.values(measure.column)
     if not values or len(values) < len(arm.headline) or len(others) < len(baseline.headline):

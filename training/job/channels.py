@@ -108,10 +108,10 @@ def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
     if facts.task != task:
         raise BadData(f"{folder} was made for task {facts.task!r}, but the job is to learn {task}")
     file = folder / DATA
-    table = _read_table(file)
-    tokens, ends = _lists(table, "input_ids", file)
-    types = _lists(table, "token_type_ids", file)[0] if "token_type_ids" in table.column_names else None
-    rows = Rows(tokens, ends, types, {name: _numbers(table, name, file) for name in columns})
+    table = read_table(file)
+    tokens, ends = lists(table, "input_ids", file)
+    types = lists(table, "token_type_ids", file)[0] if "token_type_ids" in table.column_names else None
+    rows = Rows(tokens, ends, types, {name: numbers(table, name, file) for name in columns})
     _check(rows, facts, file)
     return Channel(folder, facts, rows)
 
@@ -138,7 +138,8 @@ def _read_facts(file: Path) -> Facts:
         raise BadData(f"{file} is damaged: {error}") from error
 
 
-def _read_table(file: Path) -> Any:
+def read_table(file: Path) -> Any:
+    """Return a Parquet file. Raises `BadData` with what is wrong with it."""
     try:
         # Not read_table: it imports pyarrow's data sets, and with them pandas where that is installed.
         return pq.ParquetFile(str(file)).read().combine_chunks()
@@ -159,7 +160,7 @@ def _column(table: Any, name: str, file: Path) -> Any:
     return column
 
 
-def _lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
+def lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
     """Return the values of a column of lists, end to end, and where each list ends."""
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -171,7 +172,8 @@ def _lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
     return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
-def _numbers(table: Any, name: str, file: Path) -> np.ndarray:
+def numbers(table: Any, name: str, file: Path) -> np.ndarray:
+    """Return a column of whole numbers; `file` is named where it is none."""
     column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
         raise BadData(f"{file}: column {name} holds {column.type}, not whole numbers")

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
     "special_tokens_map.json",
     "tokenizer_config.json",
 }
+
+COUNT_FROM_PADDING = frozenset(
+    {
+        *("camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mluke", "mpnet", "roberta"),
+        *("roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
+    }
+)
+"""Model types whose positions begin behind the padding token's (`create_position_ids_from_input_ids`)."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
@@ -140,7 +149,19 @@ def check_max_length(source: ModelSource, max_length: int) -> None:
     """Refuse sequences longer than the positions that the model's configuration knows; Hub models are not asked."""
     if source.folder is None:
         return
-    config = read_config(source.folder)
-    positions = config.get("max_position_embeddings") or config.get("n_positions")
-    if isinstance(positions, int) and max_length > positions:
+    positions = usable_positions(read_config(source.folder))
+    if positions is not None and max_length > positions:
         raise InputError(f"max_length is {max_length}, but {source.name} takes at most {positions} tokens")
+
+
+def usable_positions(config: Mapping[str, Any]) -> int | None:
+    """Return the tokens that a model has positions for; None where it has no limit or does not tell.
+
+    RoBERTa and its kin count positions from one past the padding token's, so that of 514 they use 512.
+    """
+    positions = config.get("max_position_embeddings") or config.get("n_positions")
+    if not isinstance(positions, int):
+        return None
+    padding = config.get("pad_token_id", 1)
+    taken = padding + 1 if config.get("model_type") in COUNT_FROM_PADDING and isinstance(padding, int) else 0
+    return positions - taken

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Task = Literal["classification"]
+Task = Literal["classification", "question-answering"]
 Builtin = Literal["docstrings"]
 
 MOST_ROWS = 1_000_000_000
@@ -70,7 +70,7 @@ class Data(Frozen):
     """The labelled texts, from exactly one of: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
 
     train: Name | None = None
-    """File to train on: JSON lines, CSV, TSV or Parquet, by its suffix; `.gz` may follow."""
+    """File to train on: JSON lines, CSV, TSV, Parquet or SQuAD's JSON, by its suffix; `.gz` may follow."""
     validation: Name | None = None
     """File to evaluate on; None cuts it from the training file."""
     hub: HubData | None = None
@@ -141,6 +141,12 @@ class StagingRequest(Frozen):
     """Branch, tag or commit of a Hub model."""
     max_length: Annotated[int, Field(ge=8, le=MOST_TOKENS)]
     """Longest sequence, special tokens included; longer ones are cut, tokens."""
+    doc_stride: int = 128
+    """Question answering: tokens of the context that neighbouring windows share."""
+    n_best_answers: int = 20
+    """Question answering: likeliest starts and ends of a window that are paired."""
+    max_answer_length: int = 30
+    """Question answering: longest answer that is looked for, tokens."""
     bucket_lengths: tuple[int, ...] | None = None
     """Lengths asked for, ascending, tokens; None chooses them from the data. No part of the key."""
     fewest_train_rows: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class Table:
     name: str
     """File or Hub split, for messages."""
     unit: str
-    """What the rows' numbers count: `line` or `row`."""
+    """What the rows' numbers count: `line`, `row` or `question`."""
     rows: Iterator[Row]
     """The wanted columns of each row; runs once."""
 
@@ -50,7 +50,12 @@ class Source:
     """Opens it for one reading."""
 
 
-def find_source(data: Data, columns: Sequence[str], cache: Path) -> Source:
+Readers = Mapping[str, tuple[str, Callable[[Path], Iterator[Row]]]]
+"""Suffix to what the numbers of the rows count and the reader: of files that a task reads in a way of its own."""
+NO_READERS: Readers = {}
+
+
+def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
     """Return the data's source, whose rows hold the wanted columns; missing files are refused here.
 
     `cache` keeps what is generated.
@@ -58,24 +63,27 @@ def find_source(data: Data, columns: Sequence[str], cache: Path) -> Source:
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
     if data.builtin is not None:
-        return _file_source([docstring_file(cache)], columns, "docstrings of installed packages")
+        return _file_source([docstring_file(cache)], columns, readers, "docstrings of installed packages")
     assert data.train is not None, "Data has exactly one source"
     paths = [Path(name).expanduser() for name in (data.train, data.validation) if name is not None]
-    return _file_source(paths, columns, ", ".join(str(path) for path in paths))
+    return _file_source(paths, columns, readers, ", ".join(str(path) for path in paths))
 
 
-def _file_source(paths: list[Path], columns: Sequence[str], description: str) -> Source:
+def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, description: str) -> Source:
     # The reader is part of what the bytes mean: the same file as .csv and .tsv holds different rows.
     parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
 
     def open_files() -> Tables:
-        tables = [_file_table(path, columns) for path in paths]
+        tables = [_file_table(path, columns, readers) for path in paths]
         return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
 
     return Source(description=description, digest=_sha256("\n".join(parts)), open=open_files)
 
 
-def _file_table(path: Path, columns: Sequence[str]) -> Table:
+def _file_table(path: Path, columns: Sequence[str], readers: Readers) -> Table:
+    if reader_name(path) in readers:
+        unit, read = readers[reader_name(path)]
+        return Table(name=str(path), unit=unit, rows=read(path))
     return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, columns))
 
 

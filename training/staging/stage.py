@@ -42,7 +42,9 @@ def stage(request: StagingRequest, home: Path) -> Staged:
     """
     model = locate(request.model, request.model_revision)
     check_max_length(model, request.max_length)
-    source = find_source(request.data, TASKS[request.task].wanted_columns(request.data.columns), home / "docstrings")
+    task = TASKS[request.task]
+    columns = task.wanted_columns(request.data.columns)
+    source = find_source(request.data, columns, home / "docstrings", task.READERS)
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     manifest = read_manifest(folder)

@@ -12,6 +12,6 @@ Scorer      metrics and tables from predictions, its rows in the order of evalua
 
 from typing import Any, Dict
 
-from tasks import classification
+from tasks import classification, question_answering
 
-TASKS: Dict[str, Any] = {"classification": classification}
+TASKS: Dict[str, Any] = {"classification": classification, "question-answering": question_answering}

