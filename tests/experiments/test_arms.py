@@ -20,6 +20,19 @@ def test_the_demo_compares_none_with_inductor() -> None:
     assert none.experiment.data == inductor.experiment.data
 
 
+def test_squad_albert_scales_the_published_rate_to_each_batch() -> None:
+    native, compiled = arms(load("squad-albert", {}))
+    assert [native.experiment.compiler, compiled.experiment.compiler] == ["none", "inductor"]
+    # As the golden requests of the reference have it: 3e-5 at 32, for 28 and for 52.
+    assert native.experiment.learning_rate == pytest.approx(2.625e-5)
+    assert compiled.experiment.learning_rate == pytest.approx(4.875e-5)
+
+
+def test_bert_large_takes_the_rate_of_the_script_whatever_the_devices() -> None:
+    [arm] = arms(load("bert-large-squad-dp", {"compare.arms": "[{compiler: none}]"}))
+    assert (arm.experiment.learning_rate, arm.experiment.global_batch_size) == (5e-5, 8)
+
+
 def test_an_override_reaches_every_arm_but_yields_to_what_an_arm_sets() -> None:
     text = "[{compiler: none, batch_size: 64}, {compiler: inductor}]"
     first, second = arms(load("demo", with_arms(text, batch_size="16")))
