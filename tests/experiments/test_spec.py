@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.rules import Here, check_machine
-from experiments.spec import Experiment, experiment_names, load
+from experiments.spec import FOLDER, Experiment, experiment_names, load
 from training.errors import InputError
 
 MINIMAL = """\
@@ -161,8 +161,10 @@ def test_a_wrong_file_is_one_sentence_with_its_line(tmp_path: Path, text: str, s
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
-    assert refused("dem", {}) == (
-        "unknown experiment 'dem': known are demo, emotion, or give a .yaml file. Did you mean 'demo'?"
+    known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+    assert "demo, emotion" in known
+    assert (
+        refused("dem", {}) == f"unknown experiment 'dem': known are {known}, or give a .yaml file. Did you mean 'demo'?"
     )
 
 

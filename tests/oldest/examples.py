@@ -31,7 +31,26 @@ def classification(folder: Path) -> StagingRequest:
     return _request(folder, "classification", {**data, "columns": columns}, _bert("BertForSequenceClassification"))
 
 
-EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {"classification": classification}
+def question_answering(folder: Path) -> StagingRequest:
+    """Contexts of one to three windows, and questions that spell the word before their answer."""
+    paragraphs = []
+    for at in range(20):
+        context = f" {_words(at, 8 + at)} the answer is {WORDS[at % 3]}"
+        answers = [{"text": WORDS[at % 3], "answer_start": len(context) - len(WORDS[at % 3])}]
+        asked = {"id": f"q{at}", "question": f" what is {WORDS[at % 3]}", "answers": answers}
+        paragraphs.append({"context": context, "qas": [asked]})
+    data = {}
+    for name, part in (("train", paragraphs[:15]), ("validation", paragraphs[15:])):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": part}]}))
+        data[name] = str(path)
+    return _request(folder, "question-answering", data, _bert("BertForQuestionAnswering"), doc_stride=8)
+
+
+EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
+    "classification": classification,
+    "question-answering": question_answering,
+}
 """Task to the staging of its example; a task without one fails its test."""
 
 
@@ -46,7 +65,9 @@ def _bert(kind: str) -> Callable[[Path], None]:
     return save
 
 
-def _request(folder: Path, task: str, data: dict[str, Any], save_model: Callable[[Path], None]) -> StagingRequest:
+def _request(
+    folder: Path, task: str, data: dict[str, Any], save_model: Callable[[Path], None], **options: Any
+) -> StagingRequest:
     model = folder / "model"
     if not model.exists():
         save_model(model)
@@ -55,7 +76,7 @@ def _request(folder: Path, task: str, data: dict[str, Any], save_model: Callable
         for name in TOKENIZER_FILES:
             if (tokenizer / name).exists():
                 shutil.copy(tokenizer / name, model)
-    return StagingRequest(task=task, data=Data.model_validate(data), model=str(model), max_length=24)
+    return StagingRequest(task=task, data=Data.model_validate(data), model=str(model), max_length=24, **options)
 
 
 def _lines(path: Path, rows: list[dict[str, Any]]) -> str:
