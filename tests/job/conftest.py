@@ -126,6 +126,12 @@ def new_job(tmp_path: Path, tiny_model: Path) -> Callable[[str], Job]:
     return lambda name: Job(tmp_path / name, tiny_model)
 
 
+@pytest.fixture(scope="module")
+def job_in(tiny_model: Path) -> Callable[[Path], Job]:
+    """Makes a job in a folder, for what the tests of a module share."""
+    return lambda folder: Job(folder, tiny_model)
+
+
 @pytest.fixture
 def channel_writer() -> Callable[..., None]:
     return write_channel

@@ -73,6 +73,31 @@ def test_it_is_not_filled_where_shapes_vary_or_for_evaluation(padding: Padding, 
     assert (WORK in batch) == (size is not None)
 
 
+REPEATED = {**row(4, 0), "is_repeat": True}
+
+
+def test_repeats_are_no_work_and_not_trained_on() -> None:
+    longest = Collator(Padding("longest", 12), FACTS, classification.targets, batch_size=3)
+    batch = longest([row(2, 1), REPEATED, REPEATED])
+    assert batch["labels"].tolist() == [1]
+    assert batch[WORK] == Work(samples=1, tokens=2, positions=2)
+    static = Collator(Padding("buckets", 12, (4,)), FACTS, classification.targets, batch_size=3)
+    batch = static([row(2, 1), REPEATED, REPEATED])
+    assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
+    assert batch[WORK] == Work(samples=1, tokens=2, positions=12)
+
+
+def test_a_batch_of_repeats_keeps_one_that_its_loss_be_a_number() -> None:
+    batch = Collator(Padding("buckets", 12, (4,)), FACTS, classification.targets, batch_size=3)([REPEATED] * 3)
+    assert batch["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
+    assert batch[WORK] == Work(samples=0, tokens=0, positions=12)
+
+
+def test_an_evaluation_keeps_its_size() -> None:
+    batch = Collator(Padding("longest", 12), FACTS, classification.targets)([row(2, 1), REPEATED, REPEATED])
+    assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
+
+
 def test_filling_changes_neither_loss_nor_gradient(tiny_model: Path) -> None:
     from transformers import AutoModelForSequenceClassification
 

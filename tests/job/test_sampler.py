@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import numpy as np
+from accelerate.data_loader import BatchSamplerShard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import BatchSampler
 
-from sampler import TrainSampler, shuffled
+from sampler import EvalSampler, Sharing, TrainSampler, dealt, shuffled
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 
 
-def sampler(lengths: np.ndarray, batch_size: int = 4, shards: int = 1, shard: int = 0) -> TrainSampler:
-    return TrainSampler(lengths, batch_size, shards, 7, grouped=True, shards=shards, shard=shard)
+def sampler(lengths: np.ndarray, batch_size: int = 4, processes: int = 1, process: int | None = None) -> TrainSampler:
+    return TrainSampler(lengths, Sharing(batch_size, processes, process), 7, grouped=True)
 
 
 @given(LENGTHS, st.integers(1, 9), st.integers(0, 2**32 - 1), st.integers(0, 100))
@@ -51,21 +53,45 @@ def test_set_epoch_chooses_the_order() -> None:
 
 @settings(max_examples=50)
 @given(LENGTHS, st.integers(1, 5), st.integers(2, 4))
-def test_shards_share_out_all_rows_evenly(lengths: np.ndarray, batch_size: int, shards: int) -> None:
-    parts = [list(sampler(lengths, batch_size, shards, shard)) for shard in range(shards)]
-    assert {len(part) for part in parts} == {len(sampler(lengths, batch_size, shards, 0))}
-    together = [row for part in parts for row in part]
-    assert set(together) == set(range(len(lengths)))
-    assert len(together) < len(lengths) + batch_size * shards
+def test_processes_share_out_all_rows(lengths: np.ndarray, batch_size: int, processes: int) -> None:
+    rows = len(lengths)
+    parts = [list(sampler(lengths, batch_size, processes, process)) for process in range(processes)]
+    assert {len(part) for part in parts} == {len(sampler(lengths, batch_size, processes, 0))}
+    own = [[row for row in part if row < rows] for part in parts]
+    # Every row once, and as evenly as can be.
+    assert sorted(row for part in own for row in part) == list(range(rows))
+    assert max(map(len, own)) - min(map(len, own)) <= 1
+    for part in parts:
+        last = part[-batch_size:]
+        kept = [row for row in last if row < rows]
+        assert last[: len(kept)] == kept
+        assert set(last[len(kept) :]) <= {rows + kept[0]} if kept else len(set(last)) == 1
 
 
-def test_accelerate_shares_out_the_same_batches() -> None:
+def test_dealt_by_hand() -> None:
+    order = np.array([6, 5, 4, 3, 2, 1, 0])
+    # Two processes, batches of 2: one whole group, then 2, 1 and 0 dealt out and the second process made up.
+    assert dealt(order, 2, 2).tolist() == [6, 5, 4, 3, 2, 0, 1, 1 + 7]
+    assert dealt(order[:5], 2, 2).tolist() == [6, 5, 4, 3, 2, 2 + 5, 2 + 5, 2 + 5]
+    assert dealt(order, 2, 1).tolist() == order.tolist()
+
+
+@given(st.integers(1, 50), st.integers(1, 5), st.integers(1, 4))
+def test_what_an_evaluation_gathers_is_in_order(rows: int, batch_size: int, processes: int) -> None:
+    parts = [list(EvalSampler(rows, Sharing(batch_size, processes, process))) for process in range(processes)]
+    gathered = [
+        row for at in range(0, len(parts[0]), batch_size) for part in parts for row in part[at : at + batch_size]
+    ]
+    assert gathered[:rows] == list(range(rows))
+    assert all(row >= rows for row in gathered[rows:])
+    assert [len(part) for part in parts] == [len(EvalSampler(rows, Sharing(batch_size, processes, 0)))] * processes
+
+
+@given(LENGTHS, st.integers(1, 5), st.integers(1, 4))
+def test_accelerate_shares_out_the_same_batches(lengths: np.ndarray, batch_size: int, processes: int) -> None:
     """Newer versions of Trainer shard through accelerate's BatchSamplerShard."""
-    from accelerate.data_loader import BatchSamplerShard
-    from torch.utils.data import BatchSampler
-
-    lengths = np.arange(1, 49)
-    for shard in range(3):
-        theirs = BatchSamplerShard(BatchSampler(sampler(lengths), 4, drop_last=False), 3, shard)
-        ours = TrainSampler(lengths, 4, 1, 7, grouped=True, shards=3, shard=shard)
+    for process in range(processes):
+        everything = BatchSampler(sampler(lengths, batch_size, processes), batch_size, drop_last=False)
+        theirs = BatchSamplerShard(everything, processes, process) if processes > 1 else everything
+        ours = sampler(lengths, batch_size, processes, process)
         assert [row for batch in theirs for row in batch] == list(ours)

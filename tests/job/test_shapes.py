@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels import Facts
+from channels import Facts, Rows
 from padding import WORK, Collator, Padding
+from sampler import dealt
 from shapes import Shape, planned_shapes, representatives
 from tasks import classification
 
@@ -35,18 +36,25 @@ def test_by_hand() -> None:
     assert Shape(1, 2, False) in planned_shapes(orders, lengths, 2, 100, Padding("longest", 20))
 
 
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=40), st.integers(1, 6), st.integers(1, 12), PADDINGS)
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.integers(1, 12),
+    st.integers(1, 3),
+    PADDINGS,
+)
 def test_the_plan_is_what_the_collator_makes(
-    lengths: list[int], batch_size: int, most_batches: int, padding: Padding
+    lengths: list[int], batch_size: int, most_batches: int, processes: int, padding: Padding
 ) -> None:
-    rows = [{"input_ids": np.ones(length, dtype=np.int32), "label": 0} for length in lengths]
+    ends = np.cumsum(lengths)
+    rows = Rows(np.ones(ends[-1], dtype=np.int32), ends, None, {"label": np.zeros(len(lengths), dtype=np.int64)})
     collator = Collator(padding, FACTS, classification.targets, batch_size)
-    cut = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
+    order = dealt(np.arange(len(lengths)), batch_size, processes)
+    cut = [[rows[at] for at in order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
     made = set()
     for batch in [*cut, *cut][:most_batches]:
         mask = collator(batch)["attention_mask"]
         made.add(Shape(*mask.shape, bool((mask == 0).any())))
-    order = np.arange(len(rows))
     assert set(planned_shapes([order, order], np.array(lengths), batch_size, most_batches, padding)) == made
 
 

@@ -15,6 +15,9 @@ from problems import BadData
 DATA = "data.parquet"
 FACTS = "channel.json"
 
+REPEAT = "is_repeat"
+"""Key of a row that only makes up a process's batch."""
+
 Row = Dict[str, Any]
 
 
@@ -72,6 +75,9 @@ class Rows:
         return view
 
     def __getitem__(self, at: int) -> Row:
+        """Return a row; one that is numbered on from the last is a repeat and says so (see `sampler`)."""
+        if at >= len(self):
+            return {**self[at - len(self)], REPEAT: True}
         cut = slice(self._starts[at], self._ends[at])
         row: Row = {"input_ids": self.tokens[cut], **{name: values[at] for name, values in self.columns.items()}}
         if self.types is not None:

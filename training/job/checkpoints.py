@@ -1,13 +1,18 @@
-"""Checkpoints that are whole: each lists its files, last of all, and one that lacks any of them is passed over."""
+"""Checkpoints that are whole: written under another name and renamed once all of their files are there.
+
+The list of files in each, written last of all, stays as the proof of wholeness in stores that copy file by file.
+"""
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 PREFIX = "checkpoint-"
 PROGRESS = "progress.json"
+UNFINISHED = ".unfinished"
+"""Folder within that of the checkpoints in which the next one is written."""
 
 
 @dataclass(frozen=True)
@@ -20,24 +25,44 @@ class Progress:
     """Seen by all devices."""
     seconds: float
     """That the job's processes had spent, over all starts."""
+    identity: Dict[str, Any] = field(default_factory=dict)
+    """What makes it this training and no other, by name."""
+    owes_evaluation: bool = False
+    """Whether this step was to be evaluated, and was not because the job had to stop."""
 
 
 NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
 
 
-def complete(folder: Path, progress: Progress) -> None:
-    """Say that a checkpoint's files are all written; until then it counts as torn."""
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+def unfinished(folder: Path) -> Path:
+    """Return the folder in which a checkpoint is written until it is whole."""
+    return folder / UNFINISHED
+
+
+def finish(folder: Path, progress: Progress) -> None:
+    """Say that the files of the checkpoint of this step are all written: it becomes one of the folder's."""
+    name = f"{PREFIX}{progress.step}"
+    complete(unfinished(folder) / name, progress)
+    if (folder / name).exists():
+        # Only a torn one can be there: training goes on from the newest that is whole.
+        shutil.rmtree(folder / name)
+    (unfinished(folder) / name).replace(folder / name)
+    unfinished(folder).rmdir()
+
+
+def complete(checkpoint: Path, progress: Progress) -> None:
+    """List a checkpoint's files; until then it counts as torn."""
+    sizes = {path.name: path.stat().st_size for path in sorted(checkpoint.iterdir()) if path.is_file()}
     text = json.dumps({**asdict(progress), "files": sizes})
-    unfinished = folder / f".{PROGRESS}"
-    unfinished.write_text(text, "utf-8")
-    unfinished.replace(folder / PROGRESS)
+    part = checkpoint / f".{PROGRESS}"
+    part.write_text(text, "utf-8")
+    part.replace(checkpoint / PROGRESS)
 
 
 def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Optional[Tuple[Path, Progress]]:
     """Return the newest whole checkpoint and its progress, or None; tells of each torn one that is passed over."""
     for checkpoint in _newest_first(folder):
-        progress = _progress_of(checkpoint)
+        progress = progress_of(checkpoint)
         if progress is not None:
             return checkpoint, progress
         note(f"checkpoint {checkpoint.name} is not whole and is passed over")
@@ -51,21 +76,22 @@ def remove_older(folder: Path, keep: Optional[int]) -> None:
     """
     if keep is None:
         return
-    whole = [checkpoint for checkpoint in _newest_first(folder) if _progress_of(checkpoint) is not None]
+    whole = [checkpoint for checkpoint in _newest_first(folder) if progress_of(checkpoint) is not None]
     for checkpoint in set(_newest_first(folder)) - set(whole[:keep]):
         shutil.rmtree(checkpoint)
+
+
+def progress_of(checkpoint: Path) -> Optional[Progress]:
+    """Return a whole checkpoint's progress, or None for a torn one."""
+    try:
+        said = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
+        files = said.pop("files")
+        whole = all((checkpoint / name).stat().st_size == size for name, size in files.items())
+        return Progress(**said) if whole else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _newest_first(folder: Path) -> List[Path]:
     found = [path for path in folder.glob(f"{PREFIX}*") if path.is_dir() and path.name[len(PREFIX) :].isdigit()]
     return sorted(found, key=lambda path: int(path.name[len(PREFIX) :]), reverse=True)
-
-
-def _progress_of(checkpoint: Path) -> Optional[Progress]:
-    """Return a whole checkpoint's progress, or None for a torn one."""
-    try:
-        said = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
-        whole = all((checkpoint / name).stat().st_size == size for name, size in said["files"].items())
-        return Progress(said["step"], said["samples"], said["seconds"]) if whole else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None

@@ -1,13 +1,11 @@
 """Compiling everything that a training will run before its first step, so that no step's time holds a compilation."""
 
-import random
-from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 import numpy as np
-import torch
 
 from channels import Row
+from random_states import random_states_kept
 from shapes import Shape
 
 Collate = Callable[[Sequence[Row]], Dict[str, Any]]
@@ -28,7 +26,7 @@ def compile_shapes(
     model = trainer.model_wrapped
     # Set by the training loop for every step; the first has not come yet.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
-    with _random_states_kept():
+    with random_states_kept():
         for shape in shapes:
             batch = collator_of(shape.length)(synthetic_rows(shape, columns, has_types))
             trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
@@ -43,15 +41,3 @@ def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> Lis
         row: Row = {"input_ids": tokens, **dict.fromkeys(columns, 0)}
         rows.append({**row, "token_type_ids": tokens} if has_types else row)
     return rows
-
-
-@contextmanager
-def _random_states_kept() -> Iterator[None]:
-    python, numpy_state, processor = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    yield
-    random.setstate(python)
-    np.random.set_state(numpy_state)
-    torch.set_rng_state(processor)
-    if gpus:
-        torch.cuda.set_rng_state_all(gpus)

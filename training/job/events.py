@@ -6,6 +6,7 @@
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
@@ -28,11 +29,15 @@ class Events:
         self._speaks, self._descriptor, self._clock = speaks, descriptor, clock
         self._sequence = 0
         self._inside_a_line = False
+        self._lock = threading.Lock()
 
     def emit(self, kind: str, **fields: Any) -> None:
         """Write one event; values that JSON does not know (NumPy's numbers, paths) are written as text or number."""
-        if not self._speaks:
-            return
+        if self._speaks:
+            with self._lock:
+                self._emit(kind, fields)
+
+    def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
         text = json.dumps(event, default=_plain, ensure_ascii=False) + "\n"
@@ -45,7 +50,7 @@ class Events:
     def _write_line(self, line: str) -> None:
         """Write in one call, so that lines of several processes cannot tear each other.
 
-        A stop signal may raise out of a write; the next event then begins on a new line.
+        An interrupt may raise out of a write; the next event then begins on a new line.
         """
         rest = (("\n" if self._inside_a_line else "") + line).encode("utf-8")
         self._inside_a_line = True

@@ -1,10 +1,12 @@
 """Why the job failed, told so that a program can tell the kinds apart. Imports nothing heavy: it must always work."""
 
 import re
+import sys
 import traceback
 from pathlib import Path
 from typing import Optional
 
+import processes
 from events import Events
 from problems import BadData, Stopped
 
@@ -26,21 +28,26 @@ EXIT_STOPPED = 143
 def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
     """Tell of the error in an event and in the folder's `failure` file; return the exit code.
 
-    Of several processes the one that failed first writes the file. The others are then stopped by their launcher, and
-    the first process, which alone speaks, tells what the file says instead.
+    Of several processes the one that failed first writes the file. The others then miss it in the midst of an exchange
+    or are stopped by their launcher, and the first process, which alone speaks, tells what the file says instead.
     """
     file = output / FILE_NAME if output is not None else None
     kind, message = failure_class(error), _message(error)
-    if kind == "Stopped" and file is not None and file.exists():
+    if file is not None and file.exists() and (kind == "Stopped" or processes.count() > 1):
         kind, _, message = file.read_text("utf-8").partition(": ")
-    text = traceback.format_exc()[-TRACEBACK_CHARACTERS:]
-    events.emit("failure", failure_class=kind, message=message, traceback=text)
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    events.emit("failure", failure_class=kind, message=message, traceback=text[-TRACEBACK_CHARACTERS:])
     if kind == "Stopped":
         return EXIT_STOPPED
-    traceback.print_exc()
+    print(text, end="", file=sys.stderr)
     if file is not None:
         _write_first(file, f"{kind}: {message}"[:FILE_CHARACTERS])
     return EXIT_FAILED
+
+
+def another_failed(output: Optional[Path]) -> bool:
+    """Tell whether another process of this job has failed."""
+    return processes.count() > 1 and output is not None and (output / FILE_NAME).exists()
 
 
 def failure_class(error: BaseException) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
 
 from transformers import Trainer
-from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_callback import PrinterCallback, TrainerState
 
 import checkpoints
+import processes
 from checkpoints import Progress
 from compilers import NoCompiler
 from hardware import process_age_seconds
@@ -15,7 +16,12 @@ from meter import Meter
 from numpy_states import allow_numpy_states
 from padding import NO_WORK, WORK, Collator
 from processes import sum_over_processes
-from sampler import TrainSampler
+from random_states import random_states_kept
+from sampler import EvalSampler, TrainSampler
+
+
+class EvaluationLeft(Exception):
+    """The job is to stop, and its evaluation is left half-way."""
 
 
 class JobTrainer(Trainer):  # type: ignore[misc]
@@ -29,10 +35,12 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         meter: Meter,
         compiler: NoCompiler,
         sampler: TrainSampler,
+        eval_sampler: EvalSampler,
         eval_collator: Collator,
         scorer: Any,
         derived: Callable[[Dict[str, float]], Dict[str, float]],
         before: Progress,
+        identity: Dict[str, Any],
         save_total_limit: Optional[int],
         **options: Any,
     ) -> None:
@@ -41,8 +49,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.meter, self.compiler, self.scorer = meter, compiler, scorer
         self._derived = derived
         self.samples_seen = before.samples
-        self._sampler, self._eval_collator = sampler, eval_collator
-        self._before, self._save_total_limit = before, save_total_limit
+        self.owes_evaluation = before.owes_evaluation
+        """Whether the step reached is yet to be evaluated."""
+        self._saved_step = before.step
+        self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
+        self._before, self._identity, self._save_total_limit = before, identity, save_total_limit
         # Otherwise newer versions hand the model a count of labels, which classifiers ignore, and trust that the model
         # has divided its loss by it: with gradient accumulation the gradients came out too large.
         self.model_accepts_loss_kwargs = False
@@ -51,6 +62,17 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def elapsed_seconds(self) -> float:
         """Return the seconds that the job's processes have run, over all starts."""
         return self._before.seconds + process_age_seconds()
+
+    def go_on_from(self, checkpoint: Optional[Path]) -> None:
+        """Train to the end, from a checkpoint or from the beginning."""
+        if checkpoint is not None:
+            state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+            if state.global_step >= state.max_steps:
+                # Trainer would take one step more before it sees that it has come to its end.
+                self._load_from_checkpoint(str(checkpoint))
+                self.state = state
+                return
+        self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *rest: Any, **named: Any) -> Any:
         """Count the batch's work and take the step."""
@@ -62,14 +84,26 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return 0
 
     def evaluate(self, *rest: Any, **named: Any) -> Dict[str, float]:
-        """Evaluate outside the compiler, timed as a pause."""
-        with self.meter.phase("eval"), self.compiler.eager():
-            return dict(super().evaluate(*rest, **named))
+        """Evaluate outside the compiler, timed as a pause; the training goes on as if there had been none.
+
+        Returns nothing when the job is to stop, and has Trainer save and stop instead.
+        """
+        with self.meter.phase("eval"), self.compiler.eager(), random_states_kept():
+            try:
+                metrics = dict(super().evaluate(*rest, **named))
+            except EvaluationLeft:
+                metrics = {}
+        self.owes_evaluation = not metrics
+        if self.owes_evaluation:
+            self.control.should_save = self.control.should_training_stop = True
+        return metrics
 
     def evaluation_loop(self, *rest: Any, **named: Any) -> Any:
         """Evaluate, and add the metrics that follow from others."""
         output = super().evaluation_loop(*rest, **named)
         output.metrics.update(self._derived(output.metrics))
+        # Told only where no training went before, which is where one was interrupted after its last step.
+        output.metrics.pop("eval_model_preparation_time", None)
         return output
 
     def log(self, logs: Dict[str, float], *rest: Any, **named: Any) -> None:
@@ -85,16 +119,27 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _get_train_sampler(self, *_: Any) -> TrainSampler:
         return self._sampler
 
+    def _get_eval_sampler(self, *_: Any) -> EvalSampler:
+        return self._eval_sampler
+
     def _save_checkpoint(self, *rest: Any, **named: Any) -> None:
+        """Save a checkpoint where it is not one of the folder's yet, then make it one; once a step."""
+        if self._saved_step == self.state.global_step:
+            return
+        self._saved_step = self.state.global_step
         with self.meter.phase("checkpoint"):
             super()._save_checkpoint(*rest, **named)
             self._count_samples()
+            # Every process writes its random states.
+            processes.wait_for_all()
             if self.is_world_process_zero():
-                self._complete_checkpoint(Path(self.args.output_dir))
+                self._finish_checkpoint(Path(self.args.output_dir).parent)
 
-    def _complete_checkpoint(self, folder: Path) -> None:
-        progress = Progress(self.state.global_step, self.samples_seen, self.elapsed_seconds())
-        checkpoints.complete(folder / f"{checkpoints.PREFIX}{progress.step}", progress)
+    def _finish_checkpoint(self, folder: Path) -> None:
+        progress = Progress(
+            self.state.global_step, self.samples_seen, self.elapsed_seconds(), self._identity, self.owes_evaluation
+        )
+        checkpoints.finish(folder, progress)
         checkpoints.remove_older(folder, self._save_total_limit)
 
     def _count_samples(self) -> None:

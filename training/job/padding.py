@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
-from channels import Facts, Row
+from channels import REPEAT, Facts, Row
 
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy leaves out of the loss."""
@@ -93,16 +93,26 @@ class Collator:
     """Pads rows to a batch of tensors.
 
     With `batch_size` it makes training batches: they carry their `Work`, and where shapes are static an incomplete
-    batch is filled up with copies of its first row, labelled so that the loss leaves them out.
+    batch is filled up with copies of its first row, labelled so that the loss leaves them out. Repeats are no work: a
+    training batch goes without them, and an evaluation's, whose size must be the same for all processes, has copies of
+    its first row for them. A batch of nothing but repeats keeps one, because the mean loss over no rows is no number:
+    so a process without a row of its own in the last step of an epoch repeats one, which counts for nothing but its
+    gradient; what an evaluation makes of it is cut off.
     """
 
     def __init__(self, padding: Padding, facts: Facts, targets: Targets, batch_size: Optional[int] = None) -> None:
         self._padding, self._facts, self._targets, self._batch_size = padding, facts, targets, batch_size
 
-    def __call__(self, rows: Sequence[Row]) -> Dict[str, Any]:
+    def __call__(self, batch: Sequence[Row]) -> Dict[str, Any]:
+        own = [row for row in batch if REPEAT not in row]
+        padded = self._padded_batch(own or batch[:1], self._fill(len(batch), max(len(own), 1)))
+        if not own and self._batch_size:
+            padded[WORK] = padded[WORK]._replace(samples=0, tokens=0)
+        return padded
+
+    def _padded_batch(self, rows: Sequence[Row], fill: int) -> Dict[str, Any]:
         lengths = np.array([len(row["input_ids"]) for row in rows])
         length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
-        fill = self._fill(len(rows))
         filled = [*rows, *[rows[0]] * fill]
         ids = self._padded(filled, "input_ids", length, self._facts.pad_token_id)
         mask = np.zeros_like(ids)
@@ -118,8 +128,10 @@ class Collator:
             batch[WORK] = Work(len(rows), int(lengths.sum()), len(filled) * length)
         return batch
 
-    def _fill(self, rows: int) -> int:
-        return self._batch_size - rows if self._batch_size and self._padding.is_static else 0
+    def _fill(self, rows: int, own: int) -> int:
+        if self._batch_size is None:
+            return rows - own
+        return self._batch_size - own if self._padding.is_static else 0
 
     def _padded(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
         padded = np.full((len(rows), length), filler, dtype=np.int64)

@@ -4,8 +4,9 @@ from typing import Any, Callable, Dict, Optional
 
 from transformers import TrainerCallback
 
+import processes
 from events import Events
-from job_trainer import JobTrainer
+from job_trainer import EvaluationLeft, JobTrainer
 from sampler import TrainSampler
 from stopping import StopRequest
 from target import Target
@@ -35,11 +36,15 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._before_first_step, self._saves = before_first_step, saves
         self._epoch: Optional[int] = None
         self._steps_told = 0
+        self._is_leaving = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Compile, then start the meter."""
         self._before_first_step()
-        self._stop.may_finish_step = self._saves
+        if self._trainer.owes_evaluation:
+            self._trainer.evaluate()
+        if self._saves and processes.can_agree():
+            self._stop.finish_steps()
         self._trainer.meter.begin_steps()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -54,13 +59,22 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         if state.global_step >= state.max_steps:
             meter.end_steps()
             control.should_log = True
-        if self._stop.is_asked:
+        if self._stop.is_due():
+            self._trainer.owes_evaluation = control.should_evaluate
+            control.should_evaluate = control.should_save = False
+            control.should_training_stop = self._is_leaving = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Save the checkpoint of a stopped job; Trainer comes here from whatever step it leaves."""
+        if self._is_leaving:
             self._events.emit("note", message=f"SIGTERM: saving a checkpoint at step {state.global_step}")
-            control.should_save = control.should_training_stop = True
+            self._trainer.owes_evaluation |= control.should_evaluate and float(state.epoch).is_integer()
+            control.should_evaluate, control.should_save = False, True
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Leave an evaluation when the job is to stop."""
-        self._stop.raise_if_asked()
+        if self._stop.is_due():
+            raise EvaluationLeft
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Optional[Dict[str, float]] = None, **_: Any

@@ -1,6 +1,11 @@
-"""The order of the training rows: shuffled, with rows of like length in one batch."""
+"""The order of the rows: for training shuffled, with rows of like length in one batch; shared out over processes.
 
-from typing import Iterator, List
+A row that only makes up a process's batch is a repeat: it is numbered on from the last row, so that whoever takes it
+knows that it is no work.
+"""
+
+from dataclasses import dataclass
+from typing import Iterator, Optional
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -30,19 +35,61 @@ def plainly_shuffled(rows: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(rows)
 
 
-class TrainSampler(Sampler):  # type: ignore[misc]
-    """Yields row numbers of the epoch that `set_epoch` set.
+def dealt(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
+    """Return the order made up to whole groups, each a batch for every process in turn.
 
-    `shards` and `shard` are for transformers without accelerate, which leave the sharding to the sampler: each shard
-    takes every `shards`-th batch, the first batches again where they do not share out.
+    The rows of an incomplete group are dealt out, so that as few processes as possible have none; a process's batch is
+    made up with repeats of its own first row, or where it has none with one of another's.
     """
+    group_size = batch_size * processes
+    rest = order[len(order) // group_size * group_size :]
+    if processes == 1 or len(rest) == 0:
+        return order
+    group = np.empty((processes, batch_size), dtype=order.dtype)
+    for process, batch in enumerate(group):
+        own = rest[process::processes]
+        batch[:] = (own if len(own) else rest)[0] + len(order)
+        batch[: len(own)] = own
+    return np.concatenate([order[: len(order) - len(rest)], group.ravel()])
 
-    def __init__(
-        self, lengths: np.ndarray, batch_size: int, processes: int, seed: int, grouped: bool, shards: int, shard: int
-    ) -> None:
-        self._lengths, self._batch_size, self._seed, self._grouped = lengths, batch_size, seed, grouped
-        self._group_size = batch_size * processes
-        self._shards, self._shard = shards, shard
+
+def filled_up(rows: int, batch_size: int, processes: int) -> np.ndarray:
+    """Return the rows in order, made up to whole groups with repeats of the first: what is gathered stays in order."""
+    group_size = batch_size * processes
+    missing = -rows % group_size if processes > 1 else 0
+    return np.concatenate([np.arange(rows), np.full(missing, rows)])
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How rows are shared out: each process takes every n-th batch."""
+
+    batch_size: int
+    """Rows of a process's batch."""
+    processes: int
+    """That share the rows."""
+    process: Optional[int] = None
+    """Whose share a sampler yields; None yields all, for versions of Trainer that share out themselves."""
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """Return this process's part of whole groups."""
+        if self.process is None or self.processes == 1:
+            return rows
+        return rows.reshape(-1, self.processes, self.batch_size)[:, self.process].ravel()
+
+    def length(self, rows: int) -> int:
+        """Return how many a sampler yields when there are `rows` rows."""
+        if self.processes == 1:
+            return rows
+        groups = -(-rows // (self.batch_size * self.processes))
+        return groups * self.batch_size * (self.processes if self.process is None else 1)
+
+
+class TrainSampler(Sampler):  # type: ignore[misc]
+    """Yields row numbers of the epoch that `set_epoch` set."""
+
+    def __init__(self, lengths: np.ndarray, sharing: Sharing, seed: int, grouped: bool) -> None:
+        self._lengths, self._sharing, self._seed, self._grouped = lengths, sharing, seed, grouped
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -50,21 +97,29 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         self._epoch = epoch
 
     def order(self, epoch: int) -> np.ndarray:
-        """Return the row numbers of an epoch, of all shards."""
-        if not self._grouped:
-            return plainly_shuffled(len(self._lengths), self._seed, epoch)
-        return shuffled(self._lengths, self._group_size, self._seed, epoch)
+        """Return the row numbers of an epoch, of all processes."""
+        sharing, rows = self._sharing, len(self._lengths)
+        if self._grouped:
+            order = shuffled(self._lengths, sharing.batch_size * sharing.processes, self._seed, epoch)
+        else:
+            order = plainly_shuffled(rows, self._seed, epoch)
+        return dealt(order, sharing.batch_size, sharing.processes)
 
     def __len__(self) -> int:
-        return sum(len(batch) for batch in self._shard_of(np.arange(len(self._lengths))))
+        return self._sharing.length(len(self._lengths))
 
     def __iter__(self) -> Iterator[int]:
-        for batch in self._shard_of(self.order(self._epoch)):
-            yield from batch.tolist()
+        yield from self._sharing.of(self.order(self._epoch)).tolist()
 
-    def _shard_of(self, order: np.ndarray) -> List[np.ndarray]:
-        if self._shards == 1:
-            return [order]
-        size = self._batch_size * self._shards
-        padded = np.resize(order, -(-len(order) // size) * size)
-        return list(padded.reshape(-1, self._shards, self._batch_size)[:, self._shard])
+
+class EvalSampler(Sampler):  # type: ignore[misc]
+    """Yields row numbers in order."""
+
+    def __init__(self, rows: int, sharing: Sharing) -> None:
+        self._rows, self._sharing = rows, sharing
+
+    def __len__(self) -> int:
+        return self._sharing.length(self._rows)
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self._sharing.of(filled_up(self._rows, self._sharing.batch_size, self._sharing.processes)).tolist()

@@ -79,6 +79,16 @@ class Settings:
         return Padding(kind, self.validation.facts.max_length, self.arguments.bucket_lengths)
 
     @property
+    def saves(self) -> bool:
+        """Whether checkpoints are written."""
+        return self.arguments.save_strategy != "none"
+
+    @property
+    def unfinished_checkpoints(self) -> Optional[Path]:
+        """Where a checkpoint is written until it is whole; None where none is written."""
+        return checkpoints.unfinished(self.places.checkpoints) if self.saves and self.places.checkpoints else None
+
+    @property
     def progress_before(self) -> Progress:
         """How far earlier starts had come."""
         return self.resumed[1] if self.resumed else NO_PROGRESS

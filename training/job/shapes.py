@@ -23,7 +23,8 @@ def planned_shapes(
 ) -> List[Shape]:
     """Return the shapes that the batches cut from `orders` have, smallest first.
 
-    `orders` holds the row numbers of each epoch, `lengths` the tokens of each row; the plan ends after `most_batches`.
+    `orders` holds the row numbers of each epoch, with repeats (see `sampler`), `lengths` the tokens of each row. The
+    plan ends after `most_batches`.
     """
     shapes: Set[Shape] = set()
     for order in orders:
@@ -31,9 +32,11 @@ def planned_shapes(
         most_batches -= len(starts)
         if len(starts) == 0:
             break
-        ordered = lengths[order[: starts[-1] + batch_size]]
+        planned = order[: starts[-1] + batch_size]
+        # Repeats are of rows in the same batch: they change no length.
+        ordered = lengths[planned % len(lengths)]
         longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
-        rows = np.minimum(len(order) - starts, batch_size)
+        rows = np.maximum(np.add.reduceat((planned < len(lengths)).astype(int), starts), 1)
         batch_rows = np.full_like(rows, batch_size) if padding.is_static else rows
         padded = padding.lengths(longest, shortest)
         found = np.unique(np.stack([batch_rows, padded, shortest < padded], axis=1), axis=0)

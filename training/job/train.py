@@ -11,22 +11,31 @@ from typing import Optional
 import lean_imports  # noqa: F401
 import processes
 from events import Events
-from failure import report
+from failure import another_failed, report
+from problems import Stopped
 from stopping import StopRequest
 
 
 def main() -> int:
     """Return the exit code."""
-    stop = StopRequest()
-    stop.install()
+    output = _folder("SM_OUTPUT_DIR")
     events = Events(_folder("SM_OUTPUT_DATA_DIR"), speaks=processes.rank() == 0)
+    stop = StopRequest(
+        end=lambda: _leave(report(Stopped("SIGTERM was received"), events, output)),
+        others_failed=lambda: another_failed(output),
+    )
+    stop.install()
     try:
         # Imported here: it takes seconds, in which a signal may come and an import may fail.
         from training_run import run
 
         run(sys.argv[1:], os.environ, events, stop)
     except BaseException as error:
-        return report(error, events, _folder("SM_OUTPUT_DIR"))
+        stop.claim_end()
+        # One that was stopped earlier leaves the others in the midst of an exchange.
+        deserted = stop.is_asked and processes.count() > 1 and isinstance(error, RuntimeError)
+        return report(Stopped("SIGTERM was received") if deserted else error, events, output)
+    stop.claim_end()
     return 0
 
 

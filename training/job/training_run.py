@@ -1,9 +1,8 @@
 """One training, from its settings to its result."""
 
 import platform
-import tempfile
+import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 import numpy
@@ -18,12 +17,13 @@ from channels import check_tokens
 from clocks import clock_for
 from compile_phase import compile_shapes
 from events import Events
+from identity import check_same, identity
 from job_trainer import JobTrainer
 from meter import Meter
 from padding import Collator, Padding, Work
 from pretrained import takes_types
 from reporter import Reporter
-from sampler import TrainSampler
+from sampler import EvalSampler, Sharing, TrainSampler
 from settings import Settings, settle
 from shapes import planned_shapes, representatives
 from stopping import StopRequest
@@ -39,13 +39,11 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     model = _load_model(settings)
     settings = _with_types_that_fit(settings, model)
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
-    with tempfile.TemporaryDirectory() as scratch:
-        trainer, sampler = _trainer(settings, model, meter, settings.places.checkpoints or Path(scratch))
-        reporter = _reporter(settings, trainer, sampler, events, stop)
-        events.emit("start", **_start(settings, model))
-        trainer.train(resume_from_checkpoint=str(settings.resumed[0]) if settings.resumed else None)
-    stop.may_finish_step = False
-    stop.raise_if_asked()
+    trainer, sampler = _trainer(settings, model, meter)
+    reporter = _reporter(settings, trainer, sampler, events, stop)
+    events.emit("start", **_start(settings, model))
+    trainer.go_on_from(settings.resumed[0] if settings.resumed else None)
+    stop.finish_no_more_steps()
     if reporter.evaluated_at_step != trainer.state.global_step:
         trainer.evaluate()
     if settings.arguments.save_model:
@@ -77,19 +75,24 @@ def _with_types_that_fit(settings: Settings, model: Any) -> Settings:
     return replace(settings, train=train, validation=validation)
 
 
-def _trainer(settings: Settings, model: Any, meter: Meter, folder: Path) -> Tuple[JobTrainer, TrainSampler]:
+def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, TrainSampler]:
     arguments, task = settings.arguments, settings.task
     sampler = _sampler(settings)
     # Rows of like length share a batch; the scores do not depend on the order.
     validation = settings.validation.by_length()
+    this_training = _identity(settings, model) if settings.saves or settings.resumed else {}
+    # Trainer writes nothing but checkpoints there.
+    folder = settings.unfinished_checkpoints or settings.places.output_data
     trainer = JobTrainer(
         meter=meter,
         compiler=settings.compiler,
         sampler=sampler,
+        eval_sampler=EvalSampler(len(validation.rows), _sharing(settings, arguments.per_device_eval_batch_size)),
         eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
         scorer=task.Scorer(validation),
         derived=task.derived,
         before=settings.progress_before,
+        identity=this_training,
         save_total_limit=arguments.save_total_limit,
         model=model,
         args=trainer_arguments(
@@ -101,20 +104,33 @@ def _trainer(settings: Settings, model: Any, meter: Meter, folder: Path) -> Tupl
     )
     # One process drives one device: without this Trainer would spread a single process over all GPUs it sees.
     trainer.args._n_gpu = min(trainer.args.n_gpu, 1)
+    if settings.unfinished_checkpoints and trainer.is_world_process_zero():
+        # What an earlier start did not finish, and the empty folder that Trainer makes.
+        shutil.rmtree(settings.unfinished_checkpoints, ignore_errors=True)
     return trainer, sampler
 
 
-def _sampler(settings: Settings) -> TrainSampler:
+def _identity(settings: Settings, model: Any) -> Dict[str, Any]:
+    """Return what makes this training. Raises `ArgumentError` when the checkpoint at hand is of another."""
+    found = identity(settings, model)
+    if settings.resumed:
+        check_same(settings.resumed[0], settings.resumed[1].identity, found)
+    return found
+
+
+def _sharing(settings: Settings, batch_size: int) -> Sharing:
     # Versions without accelerate leave it to the sampler to give each process its share.
-    shards = 1 if hasattr(transformers.Trainer, "create_accelerator_and_postprocess") else settings.processes
+    by_trainer = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
+    return Sharing(batch_size, settings.processes, None if by_trainer else processes.rank())
+
+
+def _sampler(settings: Settings) -> TrainSampler:
+    arguments = settings.arguments
     return TrainSampler(
         settings.train.rows.lengths,
-        settings.arguments.per_device_batch_size,
-        settings.processes,
-        settings.arguments.seed,
-        grouped=settings.arguments.length_grouping and settings.padding.kind != "max_length",
-        shards=shards,
-        shard=processes.rank() if shards > 1 else 0,
+        _sharing(settings, arguments.per_device_batch_size),
+        arguments.seed,
+        grouped=arguments.length_grouping and settings.padding.kind != "max_length",
     )
 
 
@@ -126,8 +142,7 @@ def _reporter(
         if settings.compiler.compiles_here:
             _compile(settings, trainer, sampler, events)
 
-    saves = settings.arguments.save_strategy != "none"
-    reporter = Reporter(trainer, sampler, events, stop, settings.target, before_first_step, saves)
+    reporter = Reporter(trainer, sampler, events, stop, settings.target, before_first_step, settings.saves)
     trainer.add_callback(reporter)
     return reporter
 

@@ -1,0 +1,46 @@
+"""Runs the job and writes down what each process trains on, or has one fail: `watched.py train.py --...`.
+
+`WATCHED_FOLDER` takes `rows_0.jsonl`, `rows_1.jsonl` ...: the rows of a batch a line, as they reach the model.
+`FAILING` names a process that runs out of memory in its third step.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(script: str) -> None:
+    sys.path.insert(0, str(Path(script).parent))
+    importlib.import_module("lean_imports")
+    trainer = importlib.import_module("job_trainer").JobTrainer
+    step, calls, rank = trainer.training_step, itertools.count(1), os.environ["RANK"]
+
+    def watched(self: Any, model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+        if os.environ.get("FAILING") == rank and next(calls) == 3:
+            raise MemoryError(f"no room for process {rank}")
+        if "WATCHED_FOLDER" in os.environ:
+            write(Path(os.environ["WATCHED_FOLDER"]) / f"rows_{rank}.jsonl", inputs)
+        return step(self, model, inputs, *rest, **named)
+
+    trainer.training_step = watched
+    sys.argv = sys.argv[1:]
+    runpy.run_path(script, run_name="__main__")
+
+
+def write(file: Path, inputs: Any) -> None:
+    labelled = [at for at, label in enumerate(inputs["labels"].tolist()) if label >= 0]
+    lengths = inputs["attention_mask"].sum(dim=1).tolist()
+    rows = [inputs["input_ids"][at, : lengths[at]].tolist() for at in labelled]
+    with file.open("a") as stream:
+        stream.write(json.dumps(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
