@@ -120,4 +120,11 @@ def _data_source(experiment: Experiment, staged: Staged) -> DataSource:
     data = experiment.data
     name = data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)
     rows = {"train": staged.train_rows, "validation": staged.validation_rows}
-    return DataSource(name=str(name), source=staged.source, digest=staged.digest, rows=rows)
+    return DataSource(
+        name=str(name),
+        source=staged.source,
+        digest=staged.digest,
+        rows=rows,
+        label_names=staged.label_names,
+        class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+    )

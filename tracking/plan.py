@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from training.jobspec import JobSpec
 
@@ -20,6 +20,10 @@ class DataSource:
     """Hash of its content; MLflow keeps 36 characters."""
     rows: Mapping[str, int]
     """Rows by split."""
+    label_names: Sequence[str] = ()
+    """Names of the classes in the order of their numbers; none where there are no classes."""
+    class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Rows of each class, by split."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from tracking.describe import environment, job_note
 from tracking.group import Group
 from tracking.plan import DataSource, PlannedJob
 from tracking.store import Store
+from tracking.tables import log_class_distribution, log_confusion_matrix, log_tables
 from training.events import Event
 from training.services.protocol import Description
 
@@ -43,6 +44,10 @@ class Recorder:
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
         self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
+
+    def show_data(self) -> None:
+        """Write what the job's data looks like."""
+        log_class_distribution(self._store, self.run_id, self._planned.data)
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write what the job said since the last call."""
@@ -91,8 +96,9 @@ class Recorder:
             "".join(json.dumps(_event_json(e), ensure_ascii=False) + "\n" for e in self.events), "events.jsonl"
         )
         self._log_text("\n".join(self.lines) + "\n", "log.txt")
-        for name, rows in (result.fields.get("tables", {}) if result else {}).items():
-            self._log_json(rows, f"tables/{name}")
+        tables = result.fields.get("tables", {}) if result else {}
+        log_tables(self._store, self.run_id, tables)
+        log_confusion_matrix(self._store, self.run_id, tables)
 
     def _last(self, kind: str) -> Event | None:
         return next((event for event in reversed(self.events) if event.kind == kind), None)

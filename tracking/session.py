@@ -48,6 +48,7 @@ class _Followed:
         body = request.build(planned.spec)
         self._recorder.open(body)
         self.job = launcher.submit(service, body)
+        self._recorder.show_data()  # drawn while the job starts
         self._follower = Follower(self.job)
         self._look_at = 0.0
         self._sampler = SystemSampler() if service.name == "local" else None

@@ -162,7 +162,7 @@ def test_a_wrong_file_is_one_sentence_with_its_line(tmp_path: Path, text: str, s
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
     known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-    assert "demo, emotion" in known
+    assert "demo, distilbert-spot, emotion" in known
     assert (
         refused("dem", {}) == f"unknown experiment 'dem': known are {known}, or give a .yaml file. Did you mean 'demo'?"
     )
