@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.document import read_document
 from experiments.rules import Here
-from experiments.spec import arms, load
+from experiments.spec import FOLDER, Experiment, arms, load
 from training.errors import InputError
 
 
@@ -31,6 +32,20 @@ def test_squad_albert_scales_the_published_rate_to_each_batch() -> None:
 def test_bert_large_takes_the_rate_of_the_script_whatever_the_devices() -> None:
     [arm] = arms(load("bert-large-squad-dp", {"compare.arms": "[{compiler: none}]"}))
     assert (arm.experiment.learning_rate, arm.experiment.global_batch_size) == (5e-5, 8)
+
+
+def test_reviews_on_eight_devices_train_at_the_published_rate() -> None:
+    """3e-5 x 8 at 8 x 16 rows."""
+    tree = {**read_document(FOLDER / "reviews-distilbert.yaml").tree, "machine": {"devices": 8}}
+    experiment = Experiment.model_validate(tree)
+    assert experiment.global_batch_size == 128
+    assert experiment.learning_rate == pytest.approx(2.4e-4)
+    assert experiment.save_total_limit == 2
+
+
+def test_emotion_bert_scales_to_the_larger_compiled_batch() -> None:
+    rates = [arm.experiment.learning_rate for arm in arms(load("emotion-bert", {}))]
+    assert rates == pytest.approx([3e-5, 3e-5, 4e-5])
 
 
 def test_an_override_reaches_every_arm_but_yields_to_what_an_arm_sets() -> None:

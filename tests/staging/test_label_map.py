@@ -95,6 +95,17 @@ def test_skipped_numbers_are_skipped_however_they_are_kept(tmp_path: Path) -> No
         assert prepared(Data(train=path, validation=path, skip_labels=(-1,))).train_classes == [1, 0, 1]
 
 
+def test_classes_without_rows_are_told(tmp_path: Path) -> None:
+    train = str(write(tmp_path / "a.csv", [{"text": "t", "label": label} for label in "abab"]))
+    validation = str(write(tmp_path / "b.csv", [{"text": "t", "label": label} for label in "aca"]))
+    data = Data(train=train, validation=validation, labels=("a", "b", "c"))
+    staged = stage(StagingRequest(data=data, model=MODEL, max_length=16), tmp_path / "home")
+    assert staged.notes() == [
+        "no training row has the label 'c': it cannot be learnt",
+        "no validation row has the label 'b': it is not evaluated",
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
