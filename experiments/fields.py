@@ -55,6 +55,23 @@ class Machine(Frozen):
     """Seconds after which the job is stopped; 28 days at most."""
 
 
+class PushToHub(Frozen):
+    """Where the trained model goes, and where the token for it is; the token itself is told to nobody."""
+
+    repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")]
+    """Repository on the Hub, owner/name; made where there is none."""
+    private: bool = True
+    """Make it a private one, and refuse one that is public."""
+    revision: Name | None = None
+    """Branch that is pushed to; None is `main`."""
+    commit_message: Name | None = None
+    """Of the commit; None tells the task."""
+    token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
+    """Environment variable that holds the token, here on the machine that starts the job."""
+    token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
+    """Secret of AWS Secrets Manager that holds the token instead, by name or ARN; the job reads it itself."""
+
+
 class Compare(Frozen):
     """What a comparison runs."""
 
@@ -162,6 +179,8 @@ class Experiment(Frozen):
     """Checkpoints kept."""
     save_model: bool = True
     """Keep the trained model as the job's artifact."""
+    push_to_hub: PushToHub | None = None
+    """Push the trained model to the Hugging Face Hub after `train`; a comparison pushes none."""
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3
     """Steps left out of the steady throughput as warm-up."""
     target: Target | None = None

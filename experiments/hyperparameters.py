@@ -54,7 +54,22 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "target_value": target.value if target else None,
         "target_direction": (target.direction or TARGET_METRICS[target.metric]) if target else None,
     }
+    found |= _push(experiment)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _push(experiment: Experiment) -> dict[str, Scalar | None]:
+    push = experiment.push_to_hub
+    if push is None:
+        return {}
+    return {
+        "push_to_hub": push.repository,
+        "push_private": push.private,
+        "push_revision": push.revision,
+        "push_message": push.commit_message,
+        "push_token_variable": push.token_variable,
+        "push_token_secret": push.token_secret,
+    }
 
 
 def staging_request(experiment: Experiment) -> StagingRequest:

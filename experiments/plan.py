@@ -15,7 +15,14 @@ from experiments.hyperparameters import hyperparameters
 from tracking.plan import DataSource, PlannedJob
 from training.home import compile_cache
 from training.jobspec import JobSpec, MetricDefinition
+from training.services.container import SECRET_VARIABLES
 from training.staging.staged import Staged
+
+AWS_VARIABLES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
+)
+"""What boto3 reads a secret with where no role gives access."""
 
 SOURCE = Path(__file__).resolve().parent.parent / "training" / "job"
 
@@ -105,10 +112,19 @@ def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
     told: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
+        SECRET_VARIABLES: _secret_variables(experiment),
         "TORCHINDUCTOR_CACHE_DIR": compile_cache(home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
     return {variable: str(value) for variable, value in told.items() if value is not None}
+
+
+def _secret_variables(experiment: Experiment) -> str | None:
+    """Return the names of the variables that the job needs and no request may hold."""
+    push = experiment.push_to_hub
+    if push is None:
+        return None
+    return ",".join(AWS_VARIABLES if push.token_secret else (push.token_variable,))
 
 
 def _yaml(name: str, experiment: Experiment) -> str:

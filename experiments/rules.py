@@ -20,6 +20,7 @@ def check_fields(experiment: Experiment) -> None:
     """Raise `ValueError` where fields contradict each other, whatever the machine."""
     _check_length_of_training(experiment)
     _check_buckets(experiment)
+    _check_push(experiment)
     _check_service(experiment)
     _check_stride(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
@@ -46,6 +47,18 @@ def _check_stride(experiment: Experiment) -> None:
             f"doc_stride {experiment.doc_stride} must be smaller than max_length {experiment.max_length}: windows that "
             f"share so much do not move on"
         )
+
+
+def _check_push(experiment: Experiment) -> None:
+    push = experiment.push_to_hub
+    if push is None:
+        return
+    if not experiment.save_model:
+        raise ValueError("push_to_hub needs the trained model, and save_model is false")
+    if experiment.service == "sagemaker" and push.token_secret is None:
+        raise ValueError("push_to_hub.token_secret is needed on SageMaker: no variable of this machine reaches a job")
+    if push.token_variable.upper().startswith(("SM_", "SAGEMAKER_", "TRAINFARE_")):
+        raise ValueError(f"push_to_hub.token_variable {push.token_variable!r} is a name that jobs are told by")
 
 
 def _check_service(experiment: Experiment) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.plan import group_key, plan
+from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
 from training.home import home
 from training.services.protocol import Service
@@ -35,7 +36,8 @@ def launch(verb: str, given: Mapping[str, str]) -> int:
 
 def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "compare":
-        return arms(experiment), experiment.compare.repeats
+        return without_pushes(arms(experiment), _say), experiment.compare.repeats
+    check_token(experiment)
     return (Arm(label=experiment.compiler, experiment=experiment, is_baseline=True),), 1
 
 
@@ -76,7 +78,10 @@ def _run(
     failed = [outcome for outcome in outcomes if outcome.failure]
     report_group(store, group, name)
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
-    return 130 if stopped else 1 if failed else 0
+    unpushed = [outcome for outcome in outcomes if outcome.push_failure]
+    for outcome in unpushed:
+        _say(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
+    return 130 if stopped else 1 if failed or unpushed else 0
 
 
 def _local() -> Service:

@@ -82,6 +82,13 @@ def job_note(
     return "\n".join(lines)
 
 
+def hub_note(hub: Mapping[str, Any]) -> str:
+    """Return what the description says of a push to the Hub."""
+    if "failure" in hub:
+        return f"\n\n**Not pushed** to {hub['repository']}: {hub['failure']}"
+    return f"\n\nPushed to [{hub['repository']}]({hub['url']})" if hub else ""
+
+
 def _processor() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -14,7 +14,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking import points
-from tracking.describe import environment, job_note
+from tracking.describe import environment, hub_note, job_note
 from tracking.group import Group
 from tracking.plan import DataSource, PlannedJob
 from tracking.store import Store
@@ -76,10 +76,17 @@ class Recorder:
         self._store.tag(self.run_id, _final_tags(description, result, failure))
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
+        note += hub_note(result.fields.get("hub", {}) if result else {})
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
         self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
         return finals
+
+    @property
+    def push_failure(self) -> str | None:
+        """Why the trained model was not pushed to the Hub, where it should have been."""
+        result = self._last("result")
+        return result.fields.get("hub", {}).get("failure") if result else None
 
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=points.hyperparameters(event))
@@ -146,6 +153,8 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
         tags["platform.cache_state"] = str(result.fields.get("cache_state", "off"))
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
+    hub = result.fields.get("hub", {}) if result else {}
+    tags |= {f"platform.hub_{name}": str(hub[name])[:5000] for name in ("url", "commit", "failure") if hub.get(name)}
     if failure:
         tags["platform.failure_class"], tags["platform.failure_message"] = failure[0], failure[1][:5000]
     return tags

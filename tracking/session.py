@@ -36,6 +36,8 @@ class Outcome:
     run_id: str
     failure: tuple[str, str] | None
     """(class, reason), or None when it completed."""
+    push_failure: str | None = None
+    """Why its model was not pushed to the Hub, where it should have been."""
 
 
 class _Followed:
@@ -75,7 +77,9 @@ class _Followed:
             failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
         finals = recorder.finish(description, failure, self.job.service.log_location(self.job.name))
         self._progress.ended(finals, failure)
-        return Outcome(planned=self.planned, run_id=recorder.run_id, failure=failure)
+        return Outcome(
+            planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
+        )
 
     def close(self) -> None:
         """Stop sampling."""
@@ -133,7 +137,8 @@ def _kept(job: PlannedJob, run: Run | None) -> Outcome | None:
         failure_class = tags.get("platform.failure_class", "Error")
         assert failure_class in FAILURE_CLASSES
         failure = failure_class, tags.get("platform.failure_message", "")
-    return Outcome(planned=job, run_id=run.info.run_id, failure=failure)
+    push_failure = tags.get("platform.hub_failure")
+    return Outcome(planned=job, run_id=run.info.run_id, failure=failure, push_failure=push_failure)
 
 
 def _stop_all(active: dict[str, _Followed]) -> None:

@@ -81,6 +81,22 @@ class TestFolders:
         assert "secret" not in lines[0]
         assert "'PATH'" in lines[0]
 
+    def test_a_secret_variable_reaches_the_job_and_no_file(
+        self, place: LocalPlace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MY_TOKEN", "hf_very_secret")
+        monkeypatch.setenv("SM_MODEL_DIR", "hf_very_secret")
+        monkeypatch.delenv("ABSENT", raising=False)
+        script = "import os; print(len(os.environ['MY_TOKEN']), 'ABSENT' in os.environ)"
+        variables = {"TRAINFARE_SECRET_VARIABLES": "MY_TOKEN,ABSENT,SM_MODEL_DIR"}
+        job = submit(place.service, place.request(script, environment=variables))
+        description, lines = ended(job)
+        assert lines == ["14 False"]
+        assert "hf_very_secret" not in str(description)
+        files = [path for path in place.root.rglob("*") if path.is_file()]
+        assert files
+        assert not [path for path in files if b"hf_very_secret" in path.read_bytes()]
+
     def test_a_request_is_read_by_its_owner_alone(self, place: LocalPlace) -> None:
         ended(submit(place.service, place.request("pass")))
         assert place.job_folder().stat().st_mode & 0o077 == 0

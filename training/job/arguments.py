@@ -126,6 +126,18 @@ class Arguments:
     """Checkpoints kept; None keeps all."""
     save_model: bool = True
     """Write the trained model and its tokenizer."""
+    push_to_hub: Optional[str] = None
+    """Repository on the Hub, owner/name, that takes the trained model; None pushes it nowhere."""
+    push_private: bool = True
+    """Make the repository a private one, and refuse one that is public."""
+    push_revision: Optional[str] = None
+    """Branch that is pushed to; None is main."""
+    push_message: Optional[str] = None
+    """Of the commit."""
+    push_token_variable: str = "HF_TOKEN"
+    """Environment variable that holds the token."""
+    push_token_secret: Optional[str] = None
+    """Secret of AWS Secrets Manager that holds the token instead: its name or ARN."""
     steady_after_steps: int = 3
     """Optimizer steps that count as warm-up and are left out of the steady throughput."""
     target_metric: Optional[str] = None
@@ -218,5 +230,7 @@ def _check_together(arguments: Arguments) -> None:
             raise ArgumentError(f"{name}_steps is not given: {name}_strategy steps needs it")
     if arguments.padding == "buckets" and not arguments.bucket_lengths:
         raise ArgumentError("bucket_lengths is not given: padding buckets needs it")
+    if arguments.push_to_hub is not None and not arguments.save_model:
+        raise ArgumentError("push_to_hub needs the trained model, and save_model is False")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be given together")

@@ -9,10 +9,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 EVENT_PREFIX = "trainfare-event "
 FILE_NAME = "events.jsonl"
+HIDDEN = "(hidden)"
 
 
 class Events:
@@ -30,6 +31,17 @@ class Events:
         self._sequence = 0
         self._inside_a_line = False
         self._lock = threading.Lock()
+        self._secrets: List[str] = []
+
+    def hide(self, secret: str) -> None:
+        """See to it that no event shows the secret, whatever message it comes in."""
+        self._secrets.append(secret)
+
+    def masked(self, text: str) -> str:
+        """Return the text without the secrets, as they are and as JSON spells them."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN).replace(json.dumps(secret)[1:-1], HIDDEN)
+        return text
 
     def emit(self, kind: str, **fields: Any) -> None:
         """Write one event; values that JSON does not know (NumPy's numbers, paths) are written as text or number."""
@@ -40,7 +52,7 @@ class Events:
     def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
-        text = json.dumps(event, default=_plain, ensure_ascii=False) + "\n"
+        text = self.masked(json.dumps(event, default=_plain, ensure_ascii=False)) + "\n"
         # What `print` still holds back came first.
         sys.stdout.flush()
         self._write_line(EVENT_PREFIX + text)

@@ -35,13 +35,13 @@ def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
     kind, message = failure_class(error), _message(error)
     if file is not None and file.exists() and (kind == "Stopped" or processes.count() > 1):
         kind, _, message = file.read_text("utf-8").partition(": ")
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    text = events.masked("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     events.emit("failure", failure_class=kind, message=message, traceback=text[-TRACEBACK_CHARACTERS:])
     if kind == "Stopped":
         return EXIT_STOPPED
     print(text, end="", file=sys.stderr)
     if file is not None:
-        _write_first(file, f"{kind}: {message}"[:FILE_CHARACTERS])
+        _write_first(file, events.masked(f"{kind}: {message}")[:FILE_CHARACTERS])
     return EXIT_FAILED
 
 

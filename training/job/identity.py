@@ -13,6 +13,7 @@ MAY_CHANGE = frozenset(
         "dataloader_workers",
         *("save_strategy", "save_steps", "save_total_limit", "save_model"),
         *("target_metric", "target_value", "target_direction"),
+        *("push_to_hub", "push_private", "push_revision", "push_message", "push_token_variable", "push_token_secret"),
     )
 )
 """Arguments that change what is said and kept, and no weight."""

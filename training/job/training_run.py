@@ -17,9 +17,11 @@ from channels import check_tokens
 from clocks import clock_for
 from compile_phase import compile_shapes
 from events import Events
+from hub import Destination, open_destination, push
 from identity import check_same, identity
 from job_trainer import JobTrainer
 from meter import Meter
+from model_card import hub_name, model_card
 from padding import Collator, Padding, Work
 from pretrained import takes_types
 from reporter import Reporter
@@ -36,6 +38,8 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     if environment.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     settings = settle(words, environment, events)
+    # Only the first process pushes, and the first thing it does is to see that it can.
+    destination = open_destination(settings.arguments, environment, events) if processes.rank() == 0 else None
     model = _load_model(settings)
     settings = _with_types_that_fit(settings, model)
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
@@ -48,7 +52,10 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
-    _tell_result(settings, trainer, reporter, events)
+    metrics = _metrics(settings, trainer, reporter)
+    # Last, when the processes have nothing more to tell each other: none waits for the upload.
+    pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
+    _tell_result(settings, trainer, {**metrics, **outcome.time_metrics(trainer.meter.phase_seconds)}, pushed, events)
 
 
 def _phase_teller(events: Events) -> Any:
@@ -191,14 +198,25 @@ def _start(settings: Settings, model: Any) -> Dict[str, Any]:
     }
 
 
-def _tell_result(settings: Settings, trainer: JobTrainer, reporter: Reporter, events: Events) -> None:
-    """Tell the `result` event; all processes come here, for their work is summed."""
+def _push(
+    settings: Settings, trainer: JobTrainer, destination: Destination, metrics: Dict[str, Any], events: Events
+) -> Dict[str, Any]:
+    """Return what the `result` event tells of the push."""
+    base = None if settings.places.pretrained else hub_name(settings.arguments.model)
+    card = model_card(destination.repository.rpartition("/")[2], base, settings.effective(), metrics)
+    with trainer.meter.phase("push"):
+        (settings.places.model / "README.md").write_text(card, "utf-8")
+        return {"hub": push(settings.places.model, destination, events)}
+
+
+def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
+    """Return the figures of the `result` event; all processes come here, for their work is summed."""
     meter, device = trainer.meter, trainer.args.device
     steady = meter.steady()
     steady_work = _summed(steady.work if steady else Work(0, 0, 0), device)
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
-    metrics = {
+    return {
         **outcome.trainer_metrics({**reporter.summary, **reporter.last_evaluation}),
         **outcome.throughput_metrics(
             steady,
@@ -206,13 +224,17 @@ def _tell_result(settings: Settings, trainer: JobTrainer, reporter: Reporter, ev
             trainer.model.num_parameters(exclude_embeddings=True),
             peak and peak * settings.processes,
         ),
-        **outcome.time_metrics(meter.phase_seconds),
         **outcome.padding_metrics(_summed(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(reporter.target.metrics() if reporter.target else {}),
         "optim/global_batch_size": settings.global_batch_size,
     }
+
+
+def _tell_result(
+    settings: Settings, trainer: JobTrainer, metrics: Dict[str, Any], pushed: Dict[str, Any], events: Events
+) -> None:
     events.emit(
         "result",
         metrics=metrics,
@@ -220,6 +242,7 @@ def _tell_result(settings: Settings, trainer: JobTrainer, reporter: Reporter, ev
         cache_state=settings.compiler.cache_state(),
         global_batch_size=settings.global_batch_size,
         steps=trainer.state.global_step,
+        **pushed,
     )
 
 

@@ -24,10 +24,15 @@ INHERITED_NAMES = frozenset(
         *("XDG_CACHE_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
         *("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_ENDPOINT", "TRANSFORMERS_OFFLINE"),
+        "HF_HUB_DISABLE_XET",
         "TORCH_HOME",
     )
 )
 INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_")
+
+SECRET_VARIABLES = "TRAINFARE_SECRET_VARIABLES"
+"""Variable of a request that names further ones, separated by commas: they reach the job from the environment of
+whoever starts it, so that their values stand in no request, on no disk and in no tracker."""
 
 # As in the deep-learning containers: a line is in the log as soon as it is printed.
 IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
@@ -125,10 +130,11 @@ def environment(
 
     As in a container: the request's variables win over the image's, the toolkit's over the request's.
     """
+    secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES)
+        if name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES) or name in secrets
     }
     threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))} if cores else {}
     given = inherited | IMAGE_VARIABLES | threads | request.get("Environment", {})

@@ -1,0 +1,103 @@
+"""`train` pushes to a Hub; afterwards the token is nowhere: no file, no database, no artifact, no output."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.conftest import CommandLine
+from tests.hub.secrets_server import keeping
+from tests.hub.server import Hub, serving
+
+TOKEN = "hf_QwErTz1234567890secret"
+
+
+@dataclasses.dataclass(frozen=True)
+class PushingCommandLine(CommandLine):
+    """A command line whose environment knows a Hub, and perhaps a token."""
+
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", **self.variables}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with serving(Hub(token=TOKEN)) as running:
+        yield running
+
+
+@pytest.fixture
+def fields(reviews: dict[str, object]) -> dict[str, object]:
+    short = {name: value for name, value in reviews.items() if name != "epochs"} | {"max_steps": 2}
+    return {**short, "save_model": "true", "push_to_hub.repository": "someone/a-model"}
+
+
+def pushing(command_line: CommandLine, hub: Hub, **variables: str) -> PushingCommandLine:
+    return PushingCommandLine(command_line.folder, command_line.uri, {"HF_ENDPOINT": hub.url, **variables})
+
+
+def assert_hidden(command_line: CommandLine, *texts: str) -> None:
+    """The folder holds the state and the tracking database; MLflow's artifacts may be elsewhere."""
+    assert not [text for text in texts if TOKEN in text]
+    artifacts = [Path(run.info.artifact_uri.removeprefix("file://")) for run in command_line.runs()]
+    files = [path for folder in (command_line.folder, *artifacts) for path in folder.rglob("*") if path.is_file()]
+    wanted = {"mlflow.db", "log.txt", "state.json", "model.tar.gz", "experiment.yaml", "description.json"}
+    assert wanted <= {path.name for path in files}
+    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_pushed(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:
+    done = pushing(command_line, hub, HF_TOKEN=TOKEN)("train", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "pushed to someone/a-model" in done.stdout
+    [run] = command_line.runs()
+    assert run.data.tags["platform.hub_url"] == f"{hub.url}/someone/a-model"
+    assert run.data.metrics["time/push_seconds"] > 0
+    assert run.data.params["hp.push_token_variable"] == "HF_TOKEN"
+    assert "someone/a-model" in run.data.tags["mlflow.note.content"]
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(hub.files)
+    assert_hidden(command_line, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_a_refused_push_is_told_and_loses_nothing(
+    command_line: CommandLine, fields: dict[str, object], hub: Hub
+) -> None:
+    hub.refuses = "/commit/"
+    done = pushing(command_line, hub, HF_TOKEN=TOKEN)("train", fields)
+    assert done.returncode == 1
+    assert "was not pushed: " in done.stdout
+    [run] = command_line.runs()
+    assert run.info.status == "FINISHED"
+    assert "Bearer (hidden)" in run.data.tags["platform.hub_failure"]
+    assert Path(run.data.tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 10_000_000
+    assert_hidden(command_line, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_the_token_of_a_secret(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:
+    with keeping({"hub/token": TOKEN}) as address:
+        aws = {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "AKIAKEY", "AWS_SECRET_ACCESS_KEY": "its-own-secret"}
+        variables = {**aws, "AWS_REGION": "eu-west-1"}
+        done = pushing(command_line, hub, **variables)("train", {**fields, "push_to_hub.token_secret": "hub/token"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "model.safetensors" in hub.files
+    assert_hidden(command_line, done.stdout, done.stderr)
+    files = [path.read_bytes() for path in command_line.folder.rglob("*") if path.is_file()]
+    assert not [content for content in files if b"its-own-secret" in content]
+
+
+def test_without_the_token_nothing_starts(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:
+    done = pushing(command_line, hub, HF_TOKEN="")("train", fields)
+    assert done.returncode == 2
+    assert "push_to_hub.token_variable is HF_TOKEN" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert command_line.runs("group") == []
+    assert hub.bodies == []
