@@ -104,6 +104,10 @@ def test_classes_without_rows_are_told(tmp_path: Path) -> None:
         "no training row has the label 'c': it cannot be learnt",
         "no validation row has the label 'b': it is not evaluated",
     ]
+    # Of ten declared labels eight have no row on either side: six notes are told, ten are counted.
+    few = Data(train=train, validation=train, labels=tuple("abcdefghij"))
+    notes = stage(StagingRequest(data=few, model=MODEL, max_length=16), tmp_path / "home").notes()
+    assert (len(notes), notes[-1]) == (7, "and 10 more such labels")
 
 
 @pytest.mark.parametrize(

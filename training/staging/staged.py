@@ -84,12 +84,14 @@ class Staged:
             (self.train_class_counts, "training", "cannot be learnt"),
             (self.validation_class_counts, "validation", "is not evaluated"),
         )
-        return [
+        notes = [
             f"no {rows} row has the label {name!r}: it {consequence}"
             for counts, rows, consequence in told
             for name, count in zip(self.label_names, counts, strict=True)
             if count == 0
-        ][:MOST_NOTES]
+        ]
+        more = [f"and {len(notes) - MOST_NOTES} more such labels"] if len(notes) > MOST_NOTES else []
+        return notes[:MOST_NOTES] + more
 
 
 def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:
