@@ -1,4 +1,4 @@
-"""Question answering from staged windows to scores: labels, an oracle's answers, and jobs that really train."""
+"""Question answering from staged windows to scores: labels, an oracle's answers, and channels that cannot be."""
 
 from __future__ import annotations
 
@@ -19,69 +19,10 @@ from channels import Channel, read_channel
 from padding import Collator, Padding
 from problems import BadData
 from tasks import question_answering
-from tests.job.conftest import Job
-from tests.staging.fast_tokenizers import KINDS, left_padding
+from tests.job.squad_examples import ANSWERS, model_folder, squad_file, staged
+from tests.staging.fast_tokenizers import KINDS
 from training.staging.request import Data, StagingRequest
 from training.staging.stage import stage
-
-CONTEXT = "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third Super Bowl title in Santa Clara."
-ANSWERS = {
-    "Who won?": "The Denver Broncos",
-    "Who lost?": "Carolina Panthers",
-    "Where?": "Santa Clara",
-    "What was the score?": "24–10",
-    "Which title?": "third",
-}
-
-
-def squad_file(folder: Path, contexts: int) -> Path:
-    """A file of so many contexts, the same five questions about each."""
-    paragraphs = []
-    for number in range(contexts):
-        context = f" {'Nothing happened here. ' * number}{CONTEXT}"
-        qas = [
-            {"id": f"{number}-{at}", "question": f" {asked}", "answers": [answer(context, text)]}
-            for at, (asked, text) in enumerate(ANSWERS.items())
-        ]
-        paragraphs.append({"context": context, "qas": qas})
-    path = folder / "squad.json"
-    path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
-    return path
-
-
-def answer(context: str, text: str) -> dict[str, Any]:
-    return {"text": text, "answer_start": context.index(text)}
-
-
-def model_folder(folder: Path, tokenizer: Any, kind: str) -> Path:
-    """A random model of two layers with the tokenizer."""
-    from transformers import (
-        BertConfig,
-        BertForQuestionAnswering,
-        XLNetConfig,
-        XLNetForQuestionAnsweringSimple,
-        set_seed,
-    )
-
-    set_seed(1)
-    size = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-    if kind == "xlnet":
-        config = XLNetConfig(**size, d_model=16, n_layer=2, n_head=2, d_inner=32)
-        XLNetForQuestionAnsweringSimple(config).save_pretrained(folder)
-    else:
-        layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-        BertForQuestionAnswering(BertConfig(**size, **layers, type_vocab_size=3)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def staged(folder: Path, data: Path, model: Path, **fields: Any) -> dict[str, Path]:
-    """Stage the file for training and validation; return the channels' folders."""
-    request = StagingRequest(
-        task="question-answering", data=Data(train=str(data), validation=str(data)), model=str(model), **fields
-    )
-    channels = stage(request, folder / "home").channels
-    return {name: Path(unquote(urlparse(uri).path)) for name, uri in channels.items()}
 
 
 def channel_of(folder: Path) -> Channel:
@@ -187,37 +128,6 @@ def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> N
     # Some references are a part of a word ("7" of "1817"), which no choice of tokens can say.
     assert scores["exact_match"] > 99
     assert scores["f1"] > 99
-
-
-def run_job(folder: Path, model: Path, channels: dict[str, Path], **arguments: Any) -> Any:
-    job = Job(folder, model)
-    job.environment |= {f"SM_CHANNEL_{name.upper()}": str(channels[name]) for name in ("train", "validation")}
-    options = {"task": "question-answering", "max_length": 100, "max_steps": 4, "learning_rate": 1e-3, **arguments}
-    return job.run(**options)
-
-
-@pytest.mark.parametrize("padding", [{"padding": "longest"}, {"padding": "buckets", "bucket_lengths": "64,100"}])
-def test_a_job(tmp_path: Path, padding: dict[str, str]) -> None:
-    model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
-    channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
-    ended = run_job(tmp_path / "job", model, channels, **padding)
-    metrics = ended.result["metrics"]
-    assert 0 <= metrics["eval_exact_match"] <= metrics["eval_f1"] <= 100
-    assert metrics["eval_loss"] > 0
-    assert len(ended.result["tables"]["predictions.json"]) == 20
-    assert ended.losses[-1] < ended.losses[0]
-    assert ended.events("start")[0]["model"]["architecture"] == "BertForQuestionAnswering"
-
-
-def test_a_job_that_pads_on_the_left_answers_the_same_in_any_batch(tmp_path: Path) -> None:
-    model = model_folder(tmp_path / "model", left_padding(), "xlnet")
-    channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
-    results = [
-        run_job(tmp_path / f"job{size}", model, channels, per_device_eval_batch_size=size).result for size in (1, 7)
-    ]
-    tables = [result["tables"]["predictions.json"] for result in results]
-    assert tables[0] == tables[1]
-    assert all(row["prediction"] for row in tables[0])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -122,3 +123,32 @@ def test_names_that_are_numbers_stand_for_places(tmp_path: Path) -> None:
     mapped = Data(hub=hub, label_map={"bad": (1,), "good": (2, "3")})
     assert stage(request.model_copy(update={"data": mapped}), tmp_path).label_names == ("bad", "good")
     assert stage(request.model_copy(update={"data": mapped}), tmp_path).train_class_counts == (1, 2)
+
+
+def test_questions_of_a_data_set(tmp_path: Path) -> None:
+    import datasets
+
+    folder = tmp_path / "squad"
+    folder.mkdir()
+    # The features of the Hub's squad, as datasets 4 writes them.
+    answers = {"text": datasets.List(datasets.Value("string")), "answer_start": datasets.List(datasets.Value("int32"))}
+    texts = {name: datasets.Value("string") for name in ("id", "title", "context", "question")}
+    row = {
+        "title": "t",
+        "context": " Denver won.",
+        "question": " Who?",
+        "answers": {"text": ["Denver"], "answer_start": [1]},
+    }
+    for split in ("train", "validation"):
+        rows = datasets.Dataset.from_list(
+            [{**row, "id": split}], features=datasets.Features({**texts, "answers": answers})
+        )
+        rows.to_parquet(folder / f"{split}.parquet")
+    hub = HubData(name=str(folder), splits=Splits(validation="validation"))
+    request = StagingRequest(task="question-answering", data=Data(hub=hub), model=MODEL, max_length=16, doc_stride=4)
+    staged = stage(request, tmp_path)
+    train = Path(unquote(urlparse(staged.channels["train"]).path)) / "data.parquet"
+    # [CLS] who ? [SEP] denver won . [SEP]
+    assert pq.read_table(train).drop_columns(["input_ids"]).to_pylist() == [
+        {"token_type_ids": [0, 0, 0, 0, 1, 1, 1, 1], "start_position": 4, "end_position": 4}
+    ]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from benchmarks.fuzz_inputs import mutate, outcome_of
 from tests.staging.tables import write
 from training.errors import InputError
 from training.staging.questions import COLUMNS, Answer, Question, collect, split_by_context
@@ -215,3 +219,10 @@ def test_real_data(shared: Path) -> None:
     assert len(questions) == 1_500
     assert sum(len(question.answers) for question in questions) == 4_500
     assert questions[0].id == "56be4db0acb8001400a502ec"
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_files(tmp_path: Path, seed: int) -> None:
+    content = mutate(json.dumps(SQUAD).encode(), [json.dumps(SQUAD).encode()], random.Random(seed))
+    outcome_of(lambda: read(squad_file(tmp_path, content)))

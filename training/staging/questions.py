@@ -46,7 +46,7 @@ def collect(rows: Iterable[Row], *, source: str, unit: str, limit: int | None) -
     for number, values in islice(rows, limit):
         question = _question(f"{source} {unit} {number}", values)
         if question.id in found:
-            raise InputError(f"{source} {unit} {number}: the question id {question.id!r} occurs a second time")
+            raise InputError(f"{source} {unit} {number}: the question id {shown(question.id)} occurs a second time")
         found[question.id] = question
     if not found:
         raise InputError(f"{source} has no questions")
@@ -72,12 +72,12 @@ def split_by_context(
 def _question(place: str, values: Sequence[Any]) -> Question:
     name, context, question, answers = values
     name, context = text_of(place, "id", name), text_of(place, "context", context)
-    pairs = _pairs(f"{place} ({name!r})", answers)
+    pairs = _pairs(f"{place} ({shown(name)})", answers)
     return Question(
         id=name,
         context=context,
         question=text_of(place, "question", question, may_be_blank=True).lstrip(),
-        answers=tuple(_answer(f"{place} ({name!r})", context, text, start) for text, start in pairs),
+        answers=tuple(_answer(f"{place} ({shown(name)})", context, text, start) for text, start in pairs),
     )
 
 

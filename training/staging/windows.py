@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.errors import InputError
+from training.staging.examples import shown
 from training.staging.questions import Question
 
 QUESTIONS_A_BATCH = 500
@@ -100,7 +101,7 @@ def _whole(tokenizer: Any, question: Question, encoding: Any, sequence: int) -> 
     ids, sequences = encoding.ids, encoding.sequence_ids
     places = [at for at, each in enumerate(sequences) if each == sequence]
     if not places:
-        raise InputError(f"question {question.id!r}: the tokenizer finds no token in its context")
+        raise InputError(f"question {shown(question.id)}: the tokenizer finds no token in its context")
     context = (places[0], places[-1] + 1)
     # An id alone does not make it the CLS token: a text may spell "[CLS]".
     special = [at for at, each in enumerate(sequences) if each is None and ids[at] == tokenizer.cls_token_id]
@@ -118,7 +119,7 @@ def _parts(whole: _Whole, question: Question, max_length: int, doc_stride: int) 
         return
     if room <= doc_stride:
         raise InputError(
-            f"question {question.id!r} takes {around} of the {max_length} tokens of max_length, which leaves "
+            f"question {shown(question.id)} takes {around} of the {max_length} tokens of max_length, which leaves "
             f"{max(room, 0)} for its context of {tokens}; doc_stride is {doc_stride} and must be smaller than that"
         )
     for first in range(0, tokens - doc_stride, room - doc_stride):
