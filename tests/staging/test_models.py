@@ -9,6 +9,7 @@ import pytest
 
 from training.errors import InputError
 from training.staging.models import check_max_length, locate, usable_positions
+from training.staging.tokens import load_tokenizer
 
 
 def folder_with(folder: Path, **files: str) -> Path:
@@ -88,3 +89,10 @@ def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
 )
 def test_positions_that_a_model_can_use(config: dict[str, object], usable: int | None) -> None:
     assert usable_positions(config) == usable
+
+
+def test_a_slow_tokenizer(tmp_path: Path) -> None:
+    files = {"config_json": '{"model_type": "ctrl"}', "tokenizer_config_json": '{"tokenizer_class": "CTRLTokenizer"}'}
+    folder = folder_with(tmp_path / "ctrl", vocab_json='{"<unk>": 0, "a": 1}', merges_txt="#version: 0.2\n", **files)
+    with pytest.raises(InputError, match=r"has a slow tokenizer only; a fast one \(tokenizer.json\) is needed"):
+        load_tokenizer(locate(str(folder)), 16)
