@@ -88,6 +88,8 @@ class Arguments:
     """Samples a device takes at a time while training."""
     per_device_eval_batch_size: int = 32
     """Samples a device takes at a time while evaluating."""
+    drop_last: bool = False
+    """Leave out the rows at the end of an epoch that do not fill a batch of every device."""
     gradient_accumulation_steps: int = 1
     """Batches a device takes for one optimizer step."""
     learning_rate: float = 5e-5
@@ -145,7 +147,7 @@ class Arguments:
     target_value: Optional[float] = None
     """Value to reach."""
     target_direction: Optional[str] = None
-    """min: at or below the value; max: at or above; by default min for losses and max for others."""
+    """min: at or below the value; max: at or above; by default min for losses and perplexity, max for others."""
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}

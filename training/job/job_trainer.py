@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional
 
 from transformers import Trainer
 from transformers.trainer_callback import PrinterCallback, TrainerState
@@ -38,16 +38,18 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         eval_sampler: EvalSampler,
         eval_collator: Collator,
         scorer: Any,
-        derived: Callable[[Dict[str, float]], Dict[str, float]],
         before: Progress,
         identity: Dict[str, Any],
         save_total_limit: Optional[int],
         **options: Any,
     ) -> None:
         allow_numpy_states()
-        super().__init__(compute_metrics=None if options["args"].prediction_loss_only else scorer, **options)
+        # Keys and values of earlier tokens serve to generate text. Newer versions of Trainer leave them out by
+        # themselves, but then save a model that generates slowly.
+        self._use_cache = getattr(options["model"].config, "use_cache", None)
+        super().__init__(compute_metrics=scorer, **options)
+        self._set_use_cache(False)
         self.meter, self.compiler, self.scorer = meter, compiler, scorer
-        self._derived = derived
         self.samples_seen = before.samples
         self.owes_evaluation = before.owes_evaluation
         """Whether the step reached is yet to be evaluated."""
@@ -99,12 +101,16 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return metrics
 
     def evaluation_loop(self, *rest: Any, **named: Any) -> Any:
-        """Evaluate, and add the metrics that follow from others."""
+        """Evaluate, and leave out what is told only where a training was interrupted after its last step."""
         output = super().evaluation_loop(*rest, **named)
-        output.metrics.update(self._derived(output.metrics))
-        # Told only where no training went before, which is where one was interrupted after its last step.
         output.metrics.pop("eval_model_preparation_time", None)
         return output
+
+    def save_model(self, *rest: Any, **named: Any) -> None:
+        """Save the model with its configuration as it came."""
+        self._set_use_cache(self._use_cache)
+        super().save_model(*rest, **named)
+        self._set_use_cache(False)
 
     def log(self, logs: Dict[str, float], *rest: Any, **named: Any) -> None:
         """Bring the count of samples up to date, then log."""
@@ -134,6 +140,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             processes.wait_for_all()
             if self.is_world_process_zero():
                 self._finish_checkpoint(Path(self.args.output_dir).parent)
+
+    def _set_use_cache(self, use_cache: Optional[bool]) -> None:
+        if self._use_cache is not None:
+            self.model.config.use_cache = use_cache
 
     def _finish_checkpoint(self, folder: Path) -> None:
         progress = Progress(

@@ -12,7 +12,7 @@ FLOPS_PER_PARAMETER_AND_TOKEN = 6
 def throughput_metrics(
     steady: Optional[Steady], steady_work: Work, parameters: int, peak_flops_per_second: Optional[float]
 ) -> Dict[str, float]:
-    """Return `throughput/*`. `steady_work` and the peak are of all devices, `parameters` leaves out embeddings."""
+    """Return `throughput/*`. `steady_work` and the peak are of all devices; `parameters` are those multiplied."""
     if steady is None:
         return {}
     p25, p50, p75 = steady.step_seconds
@@ -29,6 +29,20 @@ def throughput_metrics(
         flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
         metrics["throughput/mfu"] = flops_per_second / peak_flops_per_second
     return metrics
+
+
+def multiplied_parameters(model: Any) -> int:
+    """Return the parameters that every token is multiplied with: all but the embeddings, which are looked up.
+
+    A head that shares its weights with the embeddings is a matrix product as any other, and with GPT-2's vocabulary a
+    third of the work: counted as in PaLM's utilisation, Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311,
+    appendix B (whose attention term is left out here).
+    """
+    parameters = int(model.num_parameters(exclude_embeddings=True))
+    weight: Any = getattr(model.get_output_embeddings(), "weight", None)
+    if weight is not None and weight is model.get_input_embeddings().weight:
+        parameters += weight.numel()
+    return parameters
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:

@@ -24,13 +24,18 @@ class Pretrained:
     attention: str = "auto"
     """auto | sdpa | eager | flash_attention_2: how the model computes attention; auto leaves it to transformers."""
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether the files are on this machine."""
+        return Path(self.location).is_dir()
+
 
 def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
     """Return the model, its weights in single precision; `head` are fields of its configuration.
 
     Raises `ArgumentError` when there is no such model, `Unsupported` for an attention that it does not have.
     """
-    source: Dict[str, Any] = {} if Path(pretrained.location).is_dir() else {"revision": pretrained.revision or "main"}
+    source: Dict[str, Any] = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
     options = {**source, **_attention(pretrained.attention)}
     try:
         if pretrained.weights == "random":

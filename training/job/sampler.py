@@ -86,10 +86,17 @@ class Sharing:
 
 
 class TrainSampler(Sampler):  # type: ignore[misc]
-    """Yields row numbers of the epoch that `set_epoch` set."""
+    """Yields row numbers of the epoch that `set_epoch` set.
 
-    def __init__(self, lengths: np.ndarray, sharing: Sharing, seed: int, grouped: bool) -> None:
+    With `drops_last`, an epoch leaves out the rows that do not fill a batch of every process.
+    """
+
+    def __init__(
+        self, lengths: np.ndarray, sharing: Sharing, seed: int, grouped: bool, drops_last: bool = False
+    ) -> None:
         self._lengths, self._sharing, self._seed, self._grouped = lengths, sharing, seed, grouped
+        left_over = len(lengths) % (sharing.batch_size * sharing.processes) if drops_last else 0
+        self._rows = len(lengths) - left_over
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -103,10 +110,10 @@ class TrainSampler(Sampler):  # type: ignore[misc]
             order = shuffled(self._lengths, sharing.batch_size * sharing.processes, self._seed, epoch)
         else:
             order = plainly_shuffled(rows, self._seed, epoch)
-        return dealt(order, sharing.batch_size, sharing.processes)
+        return dealt(order[: self._rows], sharing.batch_size, sharing.processes)
 
     def __len__(self) -> int:
-        return self._sharing.length(len(self._lengths))
+        return self._sharing.length(self._rows)
 
     def __iter__(self) -> Iterator[int]:
         yield from self._sharing.of(self.order(self._epoch)).tolist()

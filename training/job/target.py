@@ -13,7 +13,7 @@ class Target:
     value: float
     """Value to reach."""
     direction: Optional[str] = None
-    """min | max; None takes min for losses and max for others."""
+    """min | max; None takes min for losses and perplexity, and max for others."""
     seconds: Optional[float] = None
     """From the start of the job's process to the moment when it was reached."""
     samples: Optional[int] = None
@@ -31,5 +31,5 @@ class Target:
         return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}
 
     def _reached_by(self, value: float) -> bool:
-        direction = self.direction or ("min" if self.metric.endswith("loss") else "max")
+        direction = self.direction or ("min" if self.metric.endswith(("loss", "perplexity")) else "max")
         return value <= self.value if direction == "min" else value >= self.value

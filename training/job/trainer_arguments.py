@@ -10,7 +10,6 @@ from transformers import TrainingArguments
 from transformers.training_args import OptimizerNames
 
 from arguments import Arguments
-from tasks import TASKS
 
 RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
 """Our name, which is the newest, to the one before."""
@@ -49,7 +48,6 @@ def trainer_arguments(
         "bf16": precision == "bf16",
         "optim": _optimizer(arguments.optimizer, device_kind),
         "label_names": label_names,
-        "prediction_loss_only": not TASKS[arguments.task].PREDICTS,
         "dataloader_num_workers": workers(arguments.dataloader_workers, device_kind),
         "use_cpu": device_kind == "cpu",
         "ddp_backend": "gloo" if device_kind == "cpu" and processes > 1 else None,

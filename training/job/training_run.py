@@ -97,10 +97,10 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         eval_sampler=EvalSampler(len(validation.rows), _sharing(settings, arguments.per_device_eval_batch_size)),
         eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
         scorer=task.Scorer(validation),
-        derived=task.derived,
         before=settings.progress_before,
         identity=this_training,
         save_total_limit=arguments.save_total_limit,
+        preprocess_logits_for_metrics=task.kept,
         model=model,
         args=trainer_arguments(
             arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
@@ -138,6 +138,7 @@ def _sampler(settings: Settings) -> TrainSampler:
         _sharing(settings, arguments.per_device_batch_size),
         arguments.seed,
         grouped=arguments.length_grouping and settings.padding.kind != "max_length",
+        drops_last=arguments.drop_last,
     )
 
 
@@ -221,7 +222,7 @@ def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dic
         **outcome.throughput_metrics(
             steady,
             steady_work,
-            trainer.model.num_parameters(exclude_embeddings=True),
+            outcome.multiplied_parameters(trainer.model),
             peak and peak * settings.processes,
         ),
         **outcome.padding_metrics(_summed(meter.work, device)),

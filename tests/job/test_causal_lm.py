@@ -1,0 +1,185 @@
+"""Causal language modelling: its numbers against plain torch, and what it must not do."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import outcome
+from channels import Facts
+from padding import IGNORED_LABEL, Batch, Collator, Padding
+from pretrained import Pretrained
+from tasks import causal_lm
+
+VOCABULARY, HIDDEN, LAYERS = 50, 16, 2
+PLAIN = {"task": "causal-lm", "weights": "random", "padding": "longest", "max_steps": 3}
+FACTS = Facts("causal-lm", (), 12, 1, 0, 0, "right")
+
+
+def blocks(rows: int, length: int = 12) -> list[list[int]]:
+    return [[(7 * at + 3 * i) % (VOCABULARY - 1) + 1 for i in range(length)] for at in range(rows)]
+
+
+def unlike(rows: int) -> list[list[int]]:
+    return [block[: 2 + at * 5 % 11] for at, block in enumerate(blocks(rows))]
+
+
+def write_rows(folder: Path, ids: Sequence[Sequence[int]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"input_ids": pa.array(ids, pa.list_(pa.int32()))})
+    pq.write_table(table, folder / "data.parquet", store_schema=False)
+    facts = {"task": "causal-lm", "label_names": [], "max_length": 12, "rows": len(ids)}
+    facts |= {"pad_token_id": 0, "pad_token_type_id": 0, "padding_side": "right"}
+    (folder / "channel.json").write_text(json.dumps(facts))
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configuration of a GPT-2 of two layers, without weights."""
+    from transformers import GPT2Config
+
+    folder = tmp_path_factory.mktemp("gpt2")
+    shape = {"vocab_size": VOCABULARY, "n_positions": 16, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": 2}
+    GPT2Config(**shape, bos_token_id=0, eos_token_id=0).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def new_lm(new_job: Callable[[str], Any], tiny_gpt2: Path) -> Callable[..., Any]:
+    def make(name: str, train: list[list[int]], validation: list[list[int]]) -> Any:
+        job = new_job(name)
+        job.environment["SM_CHANNEL_MODEL"] = str(tiny_gpt2)
+        write_rows(job.folder / "train", train)
+        write_rows(job.folder / "validation", validation)
+        return job
+
+    return make
+
+
+def loss_by_hand(model: Any, rows: Sequence[Sequence[int]]) -> float:
+    """Mean over all predicted tokens of minus the logarithm of their probability, one row at a time."""
+    surprises: list[float] = []
+    for row in rows:
+        with torch.no_grad():
+            chances = model.eval()(torch.tensor([row])).logits[0].double().softmax(-1)
+        surprises += [-math.log(chances[at, token]) for at, token in enumerate(row[1:])]
+    return sum(surprises) / len(surprises)
+
+
+@pytest.mark.parametrize("rows", [blocks, unlike])
+def test_loss_and_perplexity_by_hand(new_lm: Any, rows: Callable[[int], list[list[int]]]) -> None:
+    from transformers import GPT2LMHeadModel
+
+    job = new_lm("job", rows(20), rows(13))
+    result = job.run(**PLAIN, per_device_eval_batch_size=5, learning_rate=0.01).result
+    model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
+    by_hand = loss_by_hand(model, rows(13))
+    assert result["metrics"]["eval_loss"] == pytest.approx(by_hand, rel=1e-5)
+    assert result["metrics"]["eval_perplexity"] == pytest.approx(math.exp(by_hand), rel=1e-5)
+    assert result["tables"] == {}
+    assert model.config.use_cache is True
+
+
+def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
+    from transformers import GPT2LMHeadModel
+
+    job = new_lm("two", unlike(20), unlike(13))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    result = job.run(command, **PLAIN, per_device_eval_batch_size=3).result
+    model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
+    assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, unlike(13)), rel=1e-5)
+
+
+def test_the_seed_decides_the_random_weights(new_lm: Any) -> None:
+    runs = [new_lm(f"job {at}", blocks(20), blocks(5)) for at in range(3)]
+    losses = [job.run(**PLAIN, seed=seed, save_model=False).losses for job, seed in zip(runs, (1, 1, 2), strict=True)]
+    assert losses[0] == losses[1] != losses[2]
+    # Untrained, every token is as likely as any other.
+    assert losses[0][0] == pytest.approx(math.log(VOCABULARY), abs=0.2)
+
+
+def test_the_last_incomplete_batch_is_dropped_when_asked(new_lm: Any) -> None:
+    arguments = {**PLAIN, "max_steps": -1, "epochs": 2, "save_model": False, "drop_last": True}
+    ended = new_lm("dropped", blocks(20), blocks(5)).run(**arguments)
+    # 20 rows are 2 whole batches of 8.
+    assert ended.result["steps"] == 4
+    assert ended.events("metric")[-1]["samples"] == 32
+    ended = new_lm("none left", blocks(7), blocks(5)).run(**arguments)
+    assert "drop_last leaves nothing" in ended.events("failure")[0]["message"]
+
+
+def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
+    ended = new_lm("short", [[1, 2], [3]], blocks(2)).run(**PLAIN)
+    [failure] = ended.events("failure")
+    assert (ended.code != 0, failure["failure_class"]) == (True, "BadData")
+    assert "row 1 has one token" in failure["message"]
+
+
+def test_padding_and_filled_rows_are_not_learnt() -> None:
+    rows = [{"input_ids": np.array([5, 6, 7])}, {"input_ids": np.array([8, 9])}]
+    batch = Collator(Padding("max_length", 4), FACTS, causal_lm.targets, batch_size=3)(rows)
+    ignored = IGNORED_LABEL
+    assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
+
+
+def test_the_padding_token_is_learnt_where_it_is_no_padding() -> None:
+    ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
+    assert causal_lm.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
+
+
+def test_kept_by_hand() -> None:
+    # Two tokens, of which the first is three times as likely: ln 4/3 and ln 4.
+    logits = torch.tensor([[[math.log(3), 0.0]] * 3] * 2)
+    labels = torch.tensor([[0, 0, 1], [1, 1, IGNORED_LABEL]])
+    kept = causal_lm.kept(logits, labels)
+    assert kept.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
+    scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=kept.numpy()))
+    loss = (math.log(4 / 3) + 2 * math.log(4)) / 3
+    assert scores == pytest.approx({"loss": loss, "perplexity": math.exp(loss)})
+
+
+@pytest.mark.parametrize("loss", [1e6, math.inf, math.nan])
+def test_a_perplexity_that_is_no_number_is_left_out(loss: float) -> None:
+    assert list(causal_lm.Scorer(None)(SimpleNamespace(predictions=np.array([[loss, 1]])))) == ["loss"]
+
+
+def test_an_encoder_must_not_look_ahead(tiny_model: Path) -> None:
+    model = causal_lm.load_model(Pretrained(str(tiny_model), weights="random"), FACTS).eval()
+    seen = [model(torch.tensor([[3, 4, 5, last]])).logits for last in (6, 7)]
+    assert torch.equal(seen[0][:, :3], seen[1][:, :3])
+    assert not torch.equal(seen[0][:, 3], seen[1][:, 3])
+
+
+def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> None:
+    h = HIDDEN
+    layer = 2 * 2 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h)
+    model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), FACTS)
+    assert outcome.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
+    from transformers import AutoModelForSequenceClassification
+
+    # Embeddings of words, 16 positions and 2 types are looked up; nothing is shared.
+    encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
+    assert outcome.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [blocks, unlike])
+def test_inductor_compiles_nothing_after_its_phase(
+    new_lm: Any, rows: Callable[[int], list[list[int]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    job = new_lm("compiled", rows(30), rows(5))
+    job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp() / "gpt2 cache".replace(" ", "-"))
+    metrics = job.run(**{**PLAIN, "max_steps": 8, "compiler": "inductor"}).result["metrics"]
+    assert (metrics["compile/recompiles"], metrics["compile/graph_breaks"]) == (0, 0)
+    assert metrics["eval_loss"] == pytest.approx(math.log(VOCABULARY), abs=0.3)
