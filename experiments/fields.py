@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from sweeps.scaling import Optimiser, ScalingRule, scale
 from training.jobspec import Compiler
-from training.staging.request import Data, Frozen, Name, Task
+from training.staging.request import Data, Frozen, ModelOverrides, Name, Task
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
@@ -21,6 +21,7 @@ TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_exact_match": "max",
     "eval_f1": "max",
     "eval_loss": "min",
+    "eval_perplexity": "min",
 }
 """Metrics a target can name, and which direction is better."""
 
@@ -28,7 +29,7 @@ TARGET_METRICS: dict[str, Literal["min", "max"]] = {
 class Target(Frozen):
     """The quality at which an arm counts as having arrived."""
 
-    metric: Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss"]
+    metric: Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
     """Evaluation metric, as MLflow shows it."""
     value: float
     """Value to reach, in the metric's unit."""
@@ -95,12 +96,20 @@ class Experiment(Frozen):
     """What the experiment is for, in a sentence or two."""
     task: Task = "classification"
     """What is learnt."""
-    model: Name
-    """Hub name, folder, or `package:` and the name of a packaged model."""
+    model: Name | None = None
+    """Hub name, folder, or `package:` and the name of a packaged model; exactly one of it and `model_type` is given."""
     model_revision: Name | None = None
     """Branch, tag or commit of a Hub model; None is `main`."""
-    weights: Literal["pretrained", "random"] = "pretrained"
-    """Start from the model's weights, or from random ones in its architecture."""
+    weights: Literal["pretrained", "random"] | None = None
+    """Start from the model's weights, or from random ones in its architecture; None is what there is: `pretrained` for
+    a `model`, `random` for a `model_type`."""
+    model_type: Name | None = None
+    """Architecture of Transformers to train from scratch, such as `gpt2`."""
+    model_overrides: ModelOverrides = Field(default_factory=dict)
+    """Fields of the model's configuration to set otherwise, such as `n_layer`; goes with random weights."""
+    tokenizer: Name | None = None
+    """Hub name, folder, or `package:` and the name of a packaged tokenizer; None is the model's own. Goes with random
+    weights: others were trained with their own."""
     data: Data
     """The labelled texts."""
     max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
@@ -113,6 +122,10 @@ class Experiment(Frozen):
     max_answer_length: Annotated[int, Field(ge=1, le=131_072)] = 30
     """Question answering: longest answer that evaluation looks for, tokens."""
 
+    packing: bool | None = None
+    """Causal language modelling: join the tokens of all texts and cut them in blocks of `max_length`, or keep each text
+    a row; None joins them."""
+
     base_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 3e-5
     """Peak learning rate that suits `base_batch_size`, per step."""
     base_batch_size: BatchSize = 32
@@ -123,6 +136,8 @@ class Experiment(Frozen):
     """Batch size of each device, samples."""
     eval_batch_size: BatchSize | None = None
     """Batch size of each device in evaluation, samples; None is `batch_size`."""
+    drop_last: bool = False
+    """Leave out the rows at the end of an epoch that do not fill a batch of every device."""
     gradient_accumulation_steps: Annotated[int, Field(ge=1, le=65_536)] = 1
     """Batches whose gradients make one step."""
     epochs: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
@@ -192,6 +207,11 @@ class Experiment(Frozen):
     """What the job runs on."""
     compare: Compare = Compare()
     """What a comparison runs."""
+
+    @property
+    def first_weights(self) -> Literal["pretrained", "random"]:
+        """What the training starts from."""
+        return self.weights or ("random" if self.model_type else "pretrained")
 
     @property
     def global_batch_size(self) -> int:

@@ -16,10 +16,19 @@ from training.errors import InputError, nearest
 
 Tree = dict[str, Any]
 
-ALTERNATIVES = (("epochs", "max_steps"), ("data.train", "data.hub", "data.builtin"), ("data.labels", "data.label_map"))
+ALTERNATIVES = (
+    ("model", "model_type"),
+    ("epochs", "max_steps"),
+    ("data.train", "data.hub", "data.builtin"),
+    ("data.labels", "data.label_map"),
+)
 """Fields of which an experiment has one: setting one of them takes the others away."""
-GOES_WITH = {"data.train": "data.validation"}
-"""Field that is taken away with another one."""
+GOES_WITH = {
+    "model": ("model_revision", "weights"),
+    "model_type": ("model_overrides", "tokenizer", "weights"),
+    "data.train": ("data.validation",),
+}
+"""Fields that are taken away with another one."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
@@ -36,8 +45,8 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
         ]
         for field in group:
             if chosen and field not in chosen:
-                _remove(merged, field)
-                _remove(merged, GOES_WITH.get(field, field))
+                for gone in (field, *GOES_WITH.get(field, ())):
+                    _remove(merged, gone)
     for name, value in values.items():
         _set(merged, name.split("."), value)
     return merged
@@ -67,6 +76,8 @@ def _remove(tree: Tree, name: str) -> None:
 def read_override(name: str, text: str) -> Any:
     """Return the value of `name=text`: text for a field of text, else a YAML value; `32,64` is a list too."""
     kinds = known_fields().get(name)
+    if kinds is None and _is_open(name.rpartition(".")[0]):
+        return scalar(text.strip())
     if kinds is None:
         said = f"{name}={text}"[:80]
         raise InputError(unknown_field(name, f"override {said if said.isprintable() else repr(said)}"))
@@ -79,6 +90,12 @@ def read_override(name: str, text: str) -> Any:
             return parse(text, f"override {name}")[0]
         return [scalar(item.strip()) for item in text.split(",")] if tuple in kinds else text
     return scalar(text.strip())
+
+
+def _is_open(name: str) -> bool:
+    """Tell whether a field is a mapping that takes any key."""
+    known = known_fields()
+    return dict in known.get(name, ()) and not any(field.startswith(f"{name}.") for field in known)
 
 
 def unknown_field(name: str, place: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def check_fields(experiment: Experiment) -> None:
     """Raise `ValueError` where fields contradict each other, whatever the machine."""
+    _check_model(experiment)
     _check_length_of_training(experiment)
     _check_buckets(experiment)
     _check_push(experiment)
@@ -26,6 +27,31 @@ def check_fields(experiment: Experiment) -> None:
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
+
+
+def _check_model(experiment: Experiment) -> None:
+    if (experiment.model is None) == (experiment.model_type is None):
+        given = "neither is given" if experiment.model is None else "both are given"
+        raise ValueError(f"exactly one of model and model_type is needed, and {given}")
+    if experiment.model_type is not None:
+        _check_model_type(experiment)
+    if experiment.first_weights == "pretrained":
+        if experiment.model_overrides:
+            raise ValueError("model_overrides goes with random weights: pretrained ones fit their own configuration")
+        if experiment.tokenizer is not None:
+            raise ValueError("tokenizer goes with random weights: pretrained ones were trained with their own")
+    if experiment.packing is not None and experiment.task != "causal-lm":
+        raise ValueError(f"packing goes with task causal-lm; the task is {experiment.task}")
+
+
+def _check_model_type(experiment: Experiment) -> None:
+    name = experiment.model_type
+    if experiment.weights == "pretrained":
+        raise ValueError(f"weights must be random with model_type {name!r}: an architecture alone has none")
+    if experiment.model_revision is not None:
+        raise ValueError(f"model_revision goes with a model of the Hub, not with model_type {name!r}")
+    if experiment.tokenizer is None:
+        raise ValueError(f"tokenizer is needed with model_type {name!r}: an architecture alone has none")
 
 
 def _check_length_of_training(experiment: Experiment) -> None:

@@ -19,7 +19,7 @@ from training.errors import InputError, nearest
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
 
 FOLDER = Path(__file__).parent
-PATH_FIELDS = ("model", "data.train", "data.validation", "data.hub.name")
+PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name")
 """Fields that may hold a path; in a file, it is relative to the file's folder."""
 
 

@@ -28,6 +28,7 @@ _SHOWN = (
     ("cost/billable_seconds", "billable", "{:.1f} s"),
     ("train_loss", "training loss", "{:.4f}"),
     ("eval_loss", "evaluation loss", "{:.4f}"),
+    ("eval_perplexity", "perplexity", "{:.2f}"),
     ("eval_accuracy", "accuracy", "{:.4f}"),
     ("eval_f1_macro", "macro F1", "{:.4f}"),
     ("eval_f1", "F1", "{:.2f} %"),

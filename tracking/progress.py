@@ -42,6 +42,7 @@ class Progress:
         figures = (
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
+            ("eval_perplexity", "perplexity {:.2f}"),
             ("eval_accuracy", "accuracy {:.4f}"),
             ("eval_f1", "F1 {:.2f} %"),
             ("eval_exact_match", "exact match {:.2f} %"),

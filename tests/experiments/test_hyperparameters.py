@@ -29,6 +29,7 @@ def test_the_demos_arguments() -> None:
         "max_length": 64,
         "per_device_batch_size": 32,
         "per_device_eval_batch_size": 32,
+        "drop_last": False,
         "gradient_accumulation_steps": 1,
         "learning_rate": 3e-4,
         "adam_beta1": 0.9,

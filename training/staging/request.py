@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Task = Literal["classification", "question-answering"]
+Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
 
 MOST_ROWS = 1_000_000_000
@@ -25,6 +25,18 @@ def _word_or_whole_number(value: object) -> object:
 LabelValue = Annotated[str | int, BeforeValidator(_word_or_whole_number)]
 """A label as the data spells it; 4 and '4' are the same one."""
 LabelValues = Annotated[tuple[LabelValue, ...], Field(strict=False, min_length=1, max_length=10_000)]
+
+
+def _scalar(value: object) -> object:
+    if not isinstance(value, str | int | float | bool):
+        kind = "nothing" if value is None else f"a {type(value).__name__}"
+        raise ValueError(f"a value of model_overrides must be text, a number, true or false, not {kind}")
+    return value
+
+
+ModelOverrides = Annotated[
+    dict[Name, Annotated[str | int | float | bool, BeforeValidator(_scalar)]], Field(max_length=1_000)
+]
 
 
 class Frozen(BaseModel):
@@ -70,7 +82,7 @@ class Data(Frozen):
     """The labelled texts, from exactly one of: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
 
     train: Name | None = None
-    """File to train on: JSON lines, CSV, TSV, Parquet or SQuAD's JSON, by its suffix; `.gz` may follow."""
+    """File to train on: JSON lines, CSV, TSV, Parquet, SQuAD's JSON or plain text, by its suffix; `.gz` may follow."""
     validation: Name | None = None
     """File to evaluate on; None cuts it from the training file."""
     hub: HubData | None = None
@@ -135,10 +147,18 @@ class StagingRequest(Frozen):
     """What is learnt."""
     data: Data
     """The labelled texts."""
-    model: Name
-    """Hub name, folder, or `package:` and the name of a packaged model: its tokenizer is used."""
+    model: Name | None = None
+    """Hub name, folder, or `package:` and the name of a packaged model; None builds one of `model_type`."""
     model_revision: Name | None = None
     """Branch, tag or commit of a Hub model."""
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """The model's own, or random ones: then the model's configuration is staged too."""
+    model_type: Name | None = None
+    """Architecture of Transformers, such as `gpt2`, where `model` is None."""
+    model_overrides: ModelOverrides = Field(default_factory=dict)
+    """Fields of the configuration of a model with random weights that differ from its own."""
+    tokenizer: Name | None = None
+    """Hub name, folder, or `package:` and the name of a packaged tokenizer; None is the model's own."""
     max_length: Annotated[int, Field(ge=8, le=MOST_TOKENS)]
     """Longest sequence, special tokens included; longer ones are cut, tokens."""
     doc_stride: int = 128
@@ -147,6 +167,8 @@ class StagingRequest(Frozen):
     """Question answering: likeliest starts and ends of a window that are paired."""
     max_answer_length: int = 30
     """Question answering: longest answer that is looked for, tokens."""
+    packing: bool = True
+    """Causal language modelling: join all texts and cut them in blocks of `max_length`, or keep each text a row."""
     bucket_lengths: tuple[int, ...] | None = None
     """Lengths asked for, ascending, tokens; None chooses them from the data. No part of the key."""
     fewest_train_rows: int = 1

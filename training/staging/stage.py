@@ -1,6 +1,7 @@
 """Stage data: once for each key, whole or not at all, safe for two at a time.
 
-Layout: `<home>/staged/<key>/{train,validation}/{data.parquet,channel.json}` and `staged.json`.
+Layout: `<home>/staged/<key>/{train,validation}/{data.parquet,channel.json}`, `model/` where the model is built from
+scratch, and `staged.json`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,22 @@ from pathlib import Path
 from training.errors import InputError
 from training.staging.buckets import choose, completed
 from training.staging.content import Content, write_channel
-from training.staging.models import ModelSource, check_max_length, locate
 from training.staging.prepare import check_rows
 from training.staging.request import StagingRequest
 from training.staging.sources import Source, find_source
-from training.staging.staged import Manifest, Staged, length_statistics, read_manifest, write_manifest
+from training.staging.staged import (
+    CHANNELS,
+    MODEL,
+    Manifest,
+    Staged,
+    length_statistics,
+    read_manifest,
+    write_manifest,
+)
+from training.staging.start import Start, find_start
 from training.staging.tasks import TASKS
 
-STAGING_VERSION = 3
+STAGING_VERSION = 4
 """Raised whenever the same request would be staged otherwise."""
 
 UNFINISHED_PREFIX = ".unfinished-"
@@ -40,22 +49,21 @@ def stage(request: StagingRequest, home: Path) -> Staged:
 
     Raises `InputError` for everything that is wrong with the data or the model, and then leaves nothing behind.
     """
-    model = locate(request.model, request.model_revision)
-    check_max_length(model, request.max_length)
+    start = find_start(request, home)
     task = TASKS[request.task]
     columns = task.wanted_columns(request.data.columns)
     source = find_source(request.data, columns, home / "docstrings", task.READERS)
-    key = staging_key(request, source, model)
+    key = staging_key(request, source, start)
     folder = home.absolute() / "staged" / key
     manifest = read_manifest(folder)
     cached = manifest is not None
     if manifest is None:
-        manifest = _write(source, request, model, folder)
+        manifest = _write(source, request, start, folder)
     check_rows(manifest.train_rows, request, source.description)
-    return _staged(key, folder, manifest, request, source, model, cached)
+    return _staged(key, folder, manifest, request, source, start, cached)
 
 
-def staging_key(request: StagingRequest, source: Source, model: ModelSource) -> str:
+def staging_key(request: StagingRequest, source: Source, start: Start) -> str:
     """Return the hash of all that the channels depend on; file names are no part of it, their content is."""
     data = request.data
     cut = tables_are_cut(request)
@@ -71,7 +79,8 @@ def staging_key(request: StagingRequest, source: Source, model: ModelSource) -> 
         "skip_labels": data.skip_labels,
         "rows": [data.train_rows, data.validation_rows],
         "split": [data.validation_share, data.split_seed] if cut else None,
-        "tokenizer": model.tokenizer_identity(),
+        "tokenizer": start.tokenizer.tokenizer_identity(),
+        "scratch": start.scratch and start.scratch.identity(),
         "max_length": request.max_length,
         "options": {name: getattr(request, name) for name in TASKS[request.task].OPTIONS},
     }
@@ -84,13 +93,15 @@ def tables_are_cut(request: StagingRequest) -> bool:
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
 
-def _write(source: Source, request: StagingRequest, model: ModelSource, folder: Path) -> Manifest:
+def _write(source: Source, request: StagingRequest, start: Start, folder: Path) -> Manifest:
     """Make both channels and write them under another name, then rename."""
     from training.staging.tokens import channel_facts, load_tokenizer
 
+    task, scratch = TASKS[request.task], start.scratch
+    config = scratch.configuration(request.max_length) if scratch else None
     # Asked for by the task once the data is known to be good, and again for its facts: loading takes seconds.
-    tokenizer = cached_call(lambda: load_tokenizer(model, request.max_length))
-    content = TASKS[request.task].content(source.open(), request, tokenizer)
+    tokenizer = cached_call(lambda: load_tokenizer(start.tokenizer, None if scratch else request.max_length))
+    content = task.content(source.open(), request, tokenizer)
     manifest = _manifest(content, request)
     facts = channel_facts(
         tokenizer(), task=request.task, label_names=content.label_names, max_length=request.max_length
@@ -98,6 +109,8 @@ def _write(source: Source, request: StagingRequest, model: ModelSource, folder: 
     with _renamed_when_whole(folder) as unfinished:
         write_channel(unfinished / "train", content.train, facts)
         write_channel(unfinished / "validation", content.validation, facts)
+        if scratch:
+            scratch.write(config, tokenizer(), task.HEAD, unfinished / MODEL)
         write_manifest(unfinished, manifest)
     return manifest
 
@@ -112,6 +125,7 @@ def _manifest(content: Content, request: StagingRequest) -> Manifest:
         train_class_counts=content.train_class_counts,
         validation_class_counts=content.validation_class_counts,
         length_counts=tuple(sorted(Counter(content.train.lengths).items())),
+        has_model=request.weights == "random",
         longest_tokens=max([*content.train.lengths, *content.validation.lengths]),
     )
 
@@ -155,12 +169,12 @@ def _staged(
     manifest: Manifest,
     request: StagingRequest,
     source: Source,
-    model: ModelSource,
+    start: Start,
     cached: bool,
 ) -> Staged:
-    channels = {name: (folder / name).as_uri() for name in ("train", "validation")}
-    if model.folder is not None:
-        channels["model"] = model.folder.as_uri()
+    channels = {name: (folder / name).as_uri() for name in CHANNELS}
+    if (model := folder / MODEL if start.scratch else start.tokenizer.folder) is not None:
+        channels[MODEL] = model.as_uri()
     return Staged(
         key=key,
         channels=channels,

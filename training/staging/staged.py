@@ -12,6 +12,7 @@ MANIFEST = "staged.json"
 DATA = "data.parquet"
 CHANNELS = ("train", "validation")
 MOST_NOTES = 6
+MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class Manifest:
     """(length in tokens, rows) of the training rows, ascending."""
     longest_tokens: int
     """Longest sequence of training and validation rows, tokens."""
+    has_model: bool
+    """Whether the configuration of a model from scratch belongs to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +130,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (OSError, ValueError):
+        return None
+    if fields["has_model"] and not (folder / MODEL / "config.json").is_file():
         return None
     for name in ("label_names", "train_class_counts", "validation_class_counts"):
         fields[name] = tuple(fields[name])

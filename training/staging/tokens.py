@@ -25,8 +25,11 @@ class Encoded:
     """0 for the first text of a pair and 1 for the second; None where rows have one text or the model takes none."""
 
 
-def load_tokenizer(source: ModelSource, max_length: int) -> Any:
-    """Return the model's fast tokenizer; whatever stops it becomes one sentence."""
+def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
+    """Return a fast tokenizer; whatever stops it becomes one sentence.
+
+    `max_length` is refused where a model of the Hub takes fewer tokens; None leaves that to the model.
+    """
     from transformers import AutoTokenizer
     from transformers.utils import logging
 
@@ -41,7 +44,9 @@ def load_tokenizer(source: ModelSource, max_length: int) -> Any:
         raise InputError(f"model {source.name!r} has a slow tokenizer only; a fast one (tokenizer.json) is needed")
     if pad_token_id(tokenizer) is None:
         raise InputError(f"the tokenizer of model {source.name!r} has neither a padding nor an end token")
-    if source.folder is None and tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
+    if max_length is None or source.folder is not None:
+        return tokenizer
+    if tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
         raise InputError(
             f"max_length is {max_length}, but {source.name} takes at most {tokenizer.model_max_length} tokens"
         )

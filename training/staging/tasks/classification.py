@@ -16,6 +16,7 @@ from training.staging.tokens import encode
 
 OPTIONS: tuple[str, ...] = ()
 READERS = NO_READERS
+HEAD = "AutoModelForSequenceClassification"
 SOURCE_ROWS = "source_rows.json"
 """File of a channel: where each of its first rows stands in the data, as a list of line or row numbers from 1."""
 MOST_PLACES = 1_000

@@ -15,6 +15,7 @@ from training.staging.windows import Windows, cut
 
 OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
 READERS: Readers = {".json": ("question", squad_rows)}
+HEAD = "AutoModelForQuestionAnswering"
 
 
 def wanted_columns(columns: Columns) -> list[str]:

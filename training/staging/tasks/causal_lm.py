@@ -1,0 +1,95 @@
+"""Texts to predict token by token: packed in blocks of one length, or one row each.
+
+Packing joins the tokens of all texts as they stand, with nothing in between, and cuts them in blocks, as Hugging Face's
+run_clm.py does; what is left at the end and fills no block is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from training.errors import InputError
+from training.staging.content import ChannelContent, Content
+from training.staging.prepare import check_rows
+from training.staging.request import Columns, StagingRequest
+from training.staging.sources import NO_READERS, Readers, Tables
+from training.staging.texts import Texts, read_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+
+OPTIONS: tuple[str, ...] = ("packing",)
+READERS: Readers = NO_READERS
+HEAD = "AutoModelForCausalLM"
+
+TEXTS_A_BATCH = 1_000
+SHORTEST_ROW_TOKENS = 2
+"""Of a single token there is nothing to predict."""
+
+
+def wanted_columns(columns: Columns) -> list[str]:
+    """Return the text; labels are not read."""
+    return [columns.text]
+
+
+def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
+    """Read, split and tokenise the texts, then pack or cut them."""
+    train, validation = read_texts(tables, request.data)
+    tokenizer = load_tokenizer()
+    train_channel = _channel(tokenizer, train, "training", request)
+    check_rows(len(train_channel.lengths), request, train.source)
+    return Content(train=train_channel, validation=_channel(tokenizer, validation, "validation", request))
+
+
+def _channel(tokenizer: Any, texts: Texts, kind: str, request: StagingRequest) -> ChannelContent:
+    import numpy as np
+    import pyarrow as pa
+
+    most = None if request.packing else request.max_length
+    tokens, lengths = tokenised(tokenizer, texts.texts, most)
+    if request.packing:
+        tokens, lengths = blocks(tokens, request.max_length)
+        if not len(lengths):
+            raise InputError(
+                f"the {kind} texts of {texts.source} do not fill one block of max_length {request.max_length} tokens; "
+                f"make it smaller, or set packing to false"
+            )
+    else:
+        tokens, lengths = rows(tokens, lengths)
+        if not len(lengths):
+            raise InputError(f"the {kind} texts of {texts.source} have one token each: there is nothing to predict")
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    input_ids = pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))
+    return ChannelContent(columns={"input_ids": input_ids}, lengths=lengths.tolist())
+
+
+def tokenised(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens of all texts, end to end, and how many each has; texts are cut to `max_length`."""
+    import numpy as np
+
+    options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
+    if max_length is not None:
+        options |= {"truncation": True, "max_length": max_length}
+    parts, lengths = [], []
+    for start in range(0, len(texts), TEXTS_A_BATCH):
+        found = tokenizer(texts[start : start + TEXTS_A_BATCH], **options)["input_ids"]
+        parts.append(np.concatenate([np.array(ids, dtype=np.int32) for ids in found]))
+        lengths += [len(ids) for ids in found]
+    return np.concatenate(parts), np.array(lengths)
+
+
+def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens of as many whole blocks as there are, and the blocks' lengths."""
+    import numpy as np
+
+    count = len(tokens) // length
+    return tokens[: count * length], np.full(count, length)
+
+
+def rows(tokens: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same without the rows that are too short to predict anything."""
+    import numpy as np
+
+    long_enough = lengths >= SHORTEST_ROW_TOKENS
+    return tokens[np.repeat(long_enough, lengths)], lengths[long_enough]
