@@ -47,9 +47,17 @@ def question_answering(folder: Path) -> StagingRequest:
     return _request(folder, "question-answering", data, _bert("BertForQuestionAnswering"), doc_stride=8)
 
 
+def causal_lm(folder: Path) -> StagingRequest:
+    """Texts of unlike lengths in which each word tells the next."""
+    rows = [{"text": " ".join(WORDS[(at + i) % len(WORDS)] for i in range(4 + at % 12))} for at in range(40)]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    return _request(folder, "causal-lm", data, _gpt2, packing=False)
+
+
 EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "classification": classification,
     "question-answering": question_answering,
+    "causal-lm": causal_lm,
 }
 """Task to the staging of its example; a task without one fails its test."""
 
@@ -63,6 +71,18 @@ def _bert(kind: str) -> Callable[[Path], None]:
         getattr(transformers, kind)(config).save_pretrained(folder)
 
     return save
+
+
+def _gpt2(folder: Path) -> None:
+    import transformers
+
+    transformers.set_seed(3)
+    shape = {"vocab_size": 30522, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    tokens = {"bos_token_id": 101, "eos_token_id": 102}
+    config = transformers.GPT2Config(
+        **shape, **tokens, initializer_range=0.2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
 
 
 def _request(
