@@ -24,6 +24,7 @@ def check_fields(experiment: Experiment) -> None:
     _check_push(experiment)
     _check_service(experiment)
     _check_stride(experiment)
+    _check_labels(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
@@ -73,6 +74,12 @@ def _check_stride(experiment: Experiment) -> None:
             f"doc_stride {experiment.doc_stride} must be smaller than max_length {experiment.max_length}: windows that "
             f"share so much do not move on"
         )
+
+
+def _check_labels(experiment: Experiment) -> None:
+    for name in ("labels", "label_map", "skip_labels"):
+        if experiment.task != "classification" and getattr(experiment.data, name) is not None:
+            raise ValueError(f"data.{name} goes with task classification; {experiment.task} has no labels")
 
 
 def _check_push(experiment: Experiment) -> None:
