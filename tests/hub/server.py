@@ -40,6 +40,11 @@ class Hub:
     """Large files by their SHA-256."""
     url: str = ""
 
+    @property
+    def credentials(self) -> set[str]:
+        """The `Authorization` headers that it takes: today's, and that of old clients for large files."""
+        return {f"Bearer {self.token}", f"Basic {base64.b64encode(f'access_token:{self.token}'.encode()).decode()}"}
+
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
         """Return the status and the JSON that answer a call."""
         if path == "/api/repos/create":
@@ -65,7 +70,7 @@ class Hub:
             self.stored[path.rpartition("/")[2]] = body
             return 200, {}
         if commit := re.search(r"/commit/(.+)$", path):
-            return 200, self._commit(commit[1], [json.loads(line) for line in body.splitlines()])
+            return 200, self._commit(commit[1], _operations([json.loads(line) for line in body.splitlines()]))
         if method == "GET" and path.startswith("/api/models/"):
             name = path.split("?")[0].removeprefix("/api/models/")
             return 200, {"id": name, "modelId": name, "private": self.private, "siblings": [], "tags": []}
@@ -89,6 +94,16 @@ class Hub:
         }
 
 
+def _operations(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a commit's lines; clients before 0.11 send one object instead."""
+    if "key" in lines[0]:
+        return lines
+    [whole] = lines
+    kinds = {"file": whole.get("files", []), "lfsFile": whole.get("lfsFiles", [])}
+    header = {"key": "header", "value": {"summary": whole["summary"]}}
+    return [header, *({"key": kind, "value": value} for kind, values in kinds.items() for value in values)]
+
+
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
     """Serve the hub on a free port while the context lasts."""
@@ -102,12 +117,13 @@ def serving(hub: Hub) -> Iterator[Hub]:
             hub.bodies.append(body)
             if not self.path.startswith("/large/"):
                 hub.authorizations[self.path] = authorization
-                if authorization != f"Bearer {hub.token}":
+                if authorization not in hub.credentials:
                     # Some servers repeat what they were sent.
                     self._send(401, {"error": f"Invalid credentials: {authorization}"})
                     return
             if hub.refuses and re.search(hub.refuses, self.path):
-                self._send(403, {"error": f"Forbidden, {authorization} may not write"})
+                repeated = " also known as ".join(sorted(hub.credentials))
+                self._send(403, {"error": f"{repeated} may not write"})
                 return
             self._send(*hub.answer(self.command, self.path, body))
 

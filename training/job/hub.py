@@ -1,5 +1,6 @@
 """The trained model goes to the Hugging Face Hub. Only the first process of a job comes here."""
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
@@ -36,6 +37,8 @@ def open_destination(arguments: Arguments, environment: Mapping[str, str], event
         return None
     token = find_token(arguments.push_token_variable, arguments.push_token_secret, environment)
     events.hide(token)
+    # As old versions of huggingface_hub send it with large files.
+    events.hide(b64encode(f"access_token:{token}".encode()).decode())
     message = arguments.push_message or f"{arguments.task} trained by trainfare"
     destination = Destination(arguments.push_to_hub, arguments.push_revision, message, token)
     try:

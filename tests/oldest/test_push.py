@@ -1,0 +1,33 @@
+"""The oldest versions push to the Hub too, and hide the token as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.hub.server import Hub, serving
+from tests.job.conftest import Job
+
+pytestmark = pytest.mark.oldest
+
+TOKEN = "hf_QwErTz1234567890secret"
+
+
+@pytest.mark.parametrize("refuses", ["", "/commit/", "/info/lfs/"])
+def test_the_model_is_pushed(job_of: Callable[..., Job], oldest_python: str, refuses: str) -> None:
+    with serving(Hub(token=TOKEN, refuses=refuses)) as hub:
+        job = job_of("classification", "job")
+        variables = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": TOKEN}
+        job.environment |= variables
+        ended = job.run([oldest_python], push_to_hub="someone/a-model", max_steps=2, max_length=24)
+    told = ended.result["hub"]
+    if refuses:
+        assert "Bearer (hidden) may not write" in told["failure"]
+    else:
+        assert "failure" not in told, told
+        assert told["url"] == f"{hub.url}/someone/a-model"
+        assert {"README.md", "config.json", "pytorch_model.bin", "tokenizer.json"} <= set(hub.files)
+    left = [path.read_bytes() for path in job.folder.rglob("*") if path.is_file()] + [ended.output.encode()]
+    spellings = [spelling.rpartition(" ")[2].encode() for spelling in hub.credentials]
+    assert not [content for content in left for spelling in spellings if spelling in content]
