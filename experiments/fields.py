@@ -15,6 +15,8 @@ BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
+QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
+
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_accuracy": "max",
     "eval_f1_macro": "max",
@@ -29,7 +31,7 @@ TARGET_METRICS: dict[str, Literal["min", "max"]] = {
 class Target(Frozen):
     """The quality at which an arm counts as having arrived."""
 
-    metric: Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
+    metric: QualityMetric
     """Evaluation metric, as MLflow shows it."""
     value: float
     """Value to reach, in the metric's unit."""
@@ -191,7 +193,10 @@ class Experiment(Frozen):
     save_steps: Count | None = None
     """Steps between two checkpoints."""
     save_total_limit: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Checkpoints kept."""
+    """Checkpoints kept; the best one always is."""
+    best_metric: QualityMetric | None = None
+    """Evaluation metric by which the best model is kept; it needs a checkpoint after every evaluation. None keeps the
+    last."""
     save_model: bool = True
     """Keep the trained model as the job's artifact."""
     push_to_hub: PushToHub | None = None

@@ -49,6 +49,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "save_strategy": experiment.save_strategy,
         "save_steps": experiment.save_steps,
         "save_total_limit": experiment.save_total_limit,
+        "best_metric": experiment.best_metric,
         "save_model": experiment.save_model,
         "steady_after_steps": experiment.steady_after_steps,
         "target_metric": target.metric if target else None,

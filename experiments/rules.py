@@ -25,6 +25,7 @@ def check_fields(experiment: Experiment) -> None:
     _check_service(experiment)
     _check_stride(experiment)
     _check_labels(experiment)
+    _check_best(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
@@ -66,6 +67,23 @@ def _check_buckets(experiment: Experiment) -> None:
     for shorter, longer in pairwise(experiment.bucket_lengths or ()):
         if shorter >= longer:
             raise ValueError(f"bucket_lengths must ascend, and {longer} follows {shorter}")
+
+
+def _check_best(experiment: Experiment) -> None:
+    if experiment.best_metric is None:
+        return
+    evaluates = _cadence(experiment.eval_strategy, experiment.eval_steps)
+    saves = _cadence(experiment.save_strategy, experiment.save_steps)
+    if evaluates != saves:
+        raise ValueError(
+            f"best_metric {experiment.best_metric!r} needs a checkpoint after every evaluation: the job evaluates "
+            f"{evaluates} and saves {saves}"
+        )
+
+
+def _cadence(strategy: str, steps: int | None) -> str:
+    words = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
+    return words[strategy]
 
 
 def _check_stride(experiment: Experiment) -> None:

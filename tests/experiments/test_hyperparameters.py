@@ -58,14 +58,16 @@ def test_optional_arguments_appear_when_set() -> None:
         "eval_strategy": "steps",
         "eval_steps": "3",
         "save_strategy": "steps",
-        "save_steps": "4",
+        "save_steps": "3",
+        "best_metric": "eval_f1_macro",
         "eval_batch_size": "8",
         "target": "{metric: eval_loss, value: 0.5}",
         "padding": "longest",
     }
     found = hyperparameters(load("demo", overrides), (32, 64))
     assert found["model_revision"] == "v1"
-    assert (found["max_steps"], found["eval_steps"], found["save_steps"]) == (9, 3, 4)
+    assert (found["max_steps"], found["eval_steps"], found["save_steps"]) == (9, 3, 3)
+    assert found["best_metric"] == "eval_f1_macro"
     assert found["per_device_eval_batch_size"] == 8
     assert (found["target_metric"], found["target_value"], found["target_direction"]) == ("eval_loss", 0.5, "min")
     assert "epochs" not in found

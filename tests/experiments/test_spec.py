@@ -125,6 +125,7 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=steps", "eval_strategy steps needs eval_steps"),
+        ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
         ("save_model=maybe", "save_model must be true or false, not 'maybe'"),
         ("max_length=4", "max_length must be greater than or equal to 8, not 4"),
         ("machine.cores=4096", "machine.cores is 4096, but this machine has"),

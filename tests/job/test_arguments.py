@@ -38,6 +38,10 @@ def test_values_are_converted() -> None:
         (["--padding", "buckets"], "bucket_lengths is not given: padding buckets needs it"),
         (["--eval_strategy", "steps"], "eval_steps is not given: eval_strategy steps needs it"),
         (["--save_strategy", "steps"], "save_steps is not given: save_strategy steps needs it"),
+        (
+            ["--best_metric", "eval_loss", "--eval_strategy", "epoch"],
+            "best_metric is 'eval_loss': every evaluation needs",
+        ),
         (["--target_metric", "loss"], "target_metric and target_value must be given together"),
     ],
 )

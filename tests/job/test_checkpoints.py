@@ -49,3 +49,19 @@ def test_older_ones_go_only_when_enough_are_whole(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 4
     checkpoints.remove_older(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-3"]
+
+
+def test_the_best_one_stays_as_one_of_those_kept_or_beside_the_newest(tmp_path: Path) -> None:
+    def left() -> list[str]:
+        return sorted(path.name.removeprefix("checkpoint-") for path in tmp_path.iterdir())
+
+    for step in (1, 2, 3, 4, 5):
+        write(tmp_path, step)
+    checkpoints.remove_older(tmp_path, 3, spared_step=4)
+    assert left() == ["3", "4", "5"]
+    checkpoints.remove_older(tmp_path, 2, spared_step=3)
+    assert left() == ["3", "5"]
+    checkpoints.remove_older(tmp_path, 1, spared_step=3)
+    assert left() == ["3", "5"]
+    checkpoints.remove_older(tmp_path, 1, spared_step=None)
+    assert left() == ["5"]

@@ -126,6 +126,8 @@ class Arguments:
     """Optimizer steps between two checkpoints, with `save_strategy` steps."""
     save_total_limit: Optional[int] = None
     """Checkpoints kept; None keeps all."""
+    best_metric: Optional[str] = None
+    """Evaluation metric such as `eval_f1_macro`: the model of its best evaluation is kept; None keeps the last."""
     save_model: bool = True
     """Write the trained model and its tokenizer."""
     push_to_hub: Optional[str] = None
@@ -230,9 +232,20 @@ def _check_together(arguments: Arguments) -> None:
     for name in ("eval", "save"):
         if getattr(arguments, f"{name}_strategy") == "steps" and getattr(arguments, f"{name}_steps") is None:
             raise ArgumentError(f"{name}_steps is not given: {name}_strategy steps needs it")
+    _check_best(arguments)
     if arguments.padding == "buckets" and not arguments.bucket_lengths:
         raise ArgumentError("bucket_lengths is not given: padding buckets needs it")
     if arguments.push_to_hub is not None and not arguments.save_model:
         raise ArgumentError("push_to_hub needs the trained model, and save_model is False")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be given together")
+
+
+def _check_best(arguments: Arguments) -> None:
+    evaluates = (arguments.eval_strategy, arguments.eval_strategy == "steps" and arguments.eval_steps)
+    saves = (arguments.save_strategy, arguments.save_strategy == "steps" and arguments.save_steps)
+    if arguments.best_metric is not None and evaluates != saves:
+        raise ArgumentError(
+            f"best_metric is {arguments.best_metric!r}: every evaluation needs its checkpoint, so save_strategy and "
+            "save_steps must be the same as eval_strategy and eval_steps"
+        )

@@ -29,6 +29,10 @@ class Progress:
     """What makes it this training and no other, by name."""
     owes_evaluation: bool = False
     """Whether this step was to be evaluated, and was not because the job had to stop."""
+    best: Optional[Dict[str, Any]] = None
+    """Fields of the best evaluation so far (see `best`)."""
+    target: Optional[Dict[str, Any]] = None
+    """Fields of the target (see `target`)."""
 
 
 NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
@@ -39,14 +43,19 @@ def unfinished(folder: Path) -> Path:
     return folder / UNFINISHED
 
 
+def of_step(folder: Path, step: int) -> Path:
+    """Return where the checkpoint of a step stands, as Trainer names it."""
+    return folder / f"{PREFIX}{step}"
+
+
 def finish(folder: Path, progress: Progress) -> None:
     """Say that the files of the checkpoint of this step are all written: it becomes one of the folder's."""
-    name = f"{PREFIX}{progress.step}"
-    complete(unfinished(folder) / name, progress)
-    if (folder / name).exists():
+    written, checkpoint = of_step(unfinished(folder), progress.step), of_step(folder, progress.step)
+    complete(written, progress)
+    if checkpoint.exists():
         # Only a torn one can be there: training goes on from the newest that is whole.
-        shutil.rmtree(folder / name)
-    (unfinished(folder) / name).replace(folder / name)
+        shutil.rmtree(checkpoint)
+    written.replace(checkpoint)
     unfinished(folder).rmdir()
 
 
@@ -69,15 +78,18 @@ def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Option
     return None
 
 
-def remove_older(folder: Path, keep: Optional[int]) -> None:
+def remove_older(folder: Path, keep: Optional[int], spared_step: Optional[int] = None) -> None:
     """Remove all but the newest `keep` whole checkpoints, and what is torn; None keeps all.
 
+    The checkpoint of `spared_step` stays as one of them, or beside the newest where only one is kept.
     Trainer's own rotation would remove the last whole checkpoint before the next one is whole.
     """
     if keep is None:
         return
     whole = [checkpoint for checkpoint in _newest_first(folder) if progress_of(checkpoint) is not None]
-    for checkpoint in set(_newest_first(folder)) - set(whole[:keep]):
+    spared = [] if spared_step is None else [each for each in whole[keep:] if each == of_step(folder, spared_step)]
+    kept = whole[: max(keep - len(spared), 1)] + spared
+    for checkpoint in set(_newest_first(folder)) - set(kept):
         shutil.rmtree(checkpoint)
 
 

@@ -7,11 +7,10 @@ from typing import Any, Dict, Iterator, Optional
 from transformers import Trainer
 from transformers.trainer_callback import PrinterCallback, TrainerState
 
-import checkpoints
 import processes
-from checkpoints import Progress
 from compilers import NoCompiler
 from hardware import process_age_seconds
+from keeper import Keeper
 from meter import Meter
 from numpy_states import allow_numpy_states
 from padding import NO_WORK, WORK, Collator
@@ -38,9 +37,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         eval_sampler: EvalSampler,
         eval_collator: Collator,
         scorer: Any,
-        before: Progress,
-        identity: Dict[str, Any],
-        save_total_limit: Optional[int],
+        keeper: Keeper,
         **options: Any,
     ) -> None:
         allow_numpy_states()
@@ -50,12 +47,12 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         super().__init__(compute_metrics=scorer, **options)
         self._set_use_cache(False)
         self.meter, self.compiler, self.scorer = meter, compiler, scorer
-        self.samples_seen = before.samples
-        self.owes_evaluation = before.owes_evaluation
+        self.keeper = keeper
+        self.samples_seen = keeper.before.samples
+        self.owes_evaluation = keeper.before.owes_evaluation
         """Whether the step reached is yet to be evaluated."""
-        self._saved_step = before.step
+        self._saved_step = keeper.before.step
         self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
-        self._before, self._identity, self._save_total_limit = before, identity, save_total_limit
         # Otherwise newer versions hand the model a count of labels, which classifiers ignore, and trust that the model
         # has divided its loss by it: with gradient accumulation the gradients came out too large.
         self.model_accepts_loss_kwargs = False
@@ -63,7 +60,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
 
     def elapsed_seconds(self) -> float:
         """Return the seconds that the job's processes have run, over all starts."""
-        return self._before.seconds + process_age_seconds()
+        return self.keeper.before.seconds + process_age_seconds()
 
     def go_on_from(self, checkpoint: Optional[Path]) -> None:
         """Train to the end, from a checkpoint or from the beginning."""
@@ -75,6 +72,15 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 self.state = state
                 return
         self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+    def take_best(self) -> bool:
+        """Load the weights of the best evaluation where they are not at hand; return whether that was so."""
+        best = self.keeper.best
+        if best is None or best.step in (None, self.state.global_step):
+            return False
+        with self.meter.phase("load_best"):
+            self._load_from_checkpoint(str(self.keeper.best_checkpoint()))
+        return True
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *rest: Any, **named: Any) -> Any:
         """Count the batch's work and take the step."""
@@ -139,22 +145,17 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             # Every process writes its random states.
             processes.wait_for_all()
             if self.is_world_process_zero():
-                self._finish_checkpoint(Path(self.args.output_dir).parent)
+                self.keeper.keep(
+                    self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
+                )
 
     def _set_use_cache(self, use_cache: Optional[bool]) -> None:
         if self._use_cache is not None:
             self.model.config.use_cache = use_cache
 
-    def _finish_checkpoint(self, folder: Path) -> None:
-        progress = Progress(
-            self.state.global_step, self.samples_seen, self.elapsed_seconds(), self._identity, self.owes_evaluation
-        )
-        checkpoints.finish(folder, progress)
-        checkpoints.remove_older(folder, self._save_total_limit)
-
     def _count_samples(self) -> None:
         (samples,) = sum_over_processes([self.meter.work.samples], self.args.device)
-        self.samples_seen = self._before.samples + int(samples)
+        self.samples_seen = self.keeper.before.samples + int(samples)
 
     @contextmanager
     def _collating_with(self, collator: Collator) -> Iterator[None]:

@@ -9,7 +9,6 @@ from events import Events
 from job_trainer import EvaluationLeft, JobTrainer
 from sampler import TrainSampler
 from stopping import StopRequest
-from target import Target
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]
@@ -21,7 +20,6 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         sampler: TrainSampler,
         events: Events,
         stop: StopRequest,
-        target: Optional[Target],
         before_first_step: Callable[[], None],
         saves: bool,
     ) -> None:
@@ -31,7 +29,8 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """What the last evaluation logged."""
         self.evaluated_at_step = -1
         """Step of the last evaluation."""
-        self.target = target
+        self.is_quiet = False
+        """Set while an evaluation is made again, of weights that were told of."""
         self._trainer, self._sampler, self._events, self._stop = trainer, sampler, events, stop
         self._before_first_step, self._saves = before_first_step, saves
         self._epoch: Optional[int] = None
@@ -82,17 +81,22 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """Remember what the evaluation of this step found."""
         self.evaluated_at_step = state.global_step
         self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
+        best = self._trainer.keeper.best
+        if best is not None and not self.is_quiet:
+            best.observe(self.last_evaluation, state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
         """Print Trainer's line and tell the event."""
+        if self.is_quiet:
+            return
         values = {name: value for name, value in (logs or {}).items() if name not in ("epoch", "total_flos")}
         if state.is_world_process_zero:
             print({**values, "epoch": state.epoch, **_rounded_loss(values)}, flush=True)
         if "train_runtime" in values:
             self.summary = values
             return
-        if self.target is not None:
-            self.target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
+        if self._trainer.keeper.target is not None:
+            self._trainer.keeper.target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
         if "loss" in values:
             values["step_seconds"] = self._step_seconds()
         self._events.emit(

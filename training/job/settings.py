@@ -1,6 +1,6 @@
 """What one job was told and what it found: settled before anything is trained."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
@@ -8,6 +8,7 @@ import checkpoints
 import hardware
 import processes
 from arguments import Arguments, parse
+from best import Best
 from channels import Channel, read_channel
 from checkpoints import NO_PROGRESS, Progress
 from compilers import COMPILERS, NoCompiler
@@ -99,7 +100,18 @@ class Settings:
         arguments = self.arguments
         if arguments.target_metric is None or arguments.target_value is None:
             return None
-        return Target(arguments.target_metric, arguments.target_value, arguments.target_direction)
+        target = Target(arguments.target_metric, arguments.target_value, arguments.target_direction)
+        # Reached by an earlier start, if the target was the same.
+        reached = self.progress_before.target or {}
+        before = Target(**reached) if reached else target
+        same = replace(before, seconds=None, samples=None) == target
+        return before if same else target
+
+    @property
+    def best(self) -> Optional[Best]:
+        """The best evaluation of earlier starts, to be found on; None looks for none."""
+        metric = self.arguments.best_metric
+        return Best(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
         """Return the hyperparameters that count: those given, with what was left to the job filled in."""

@@ -4,6 +4,11 @@ from dataclasses import dataclass
 from typing import Dict, Mapping, Optional
 
 
+def direction_of(metric: str) -> str:
+    """Return min for a metric whose lower values are better, else max."""
+    return "min" if metric.endswith(("loss", "perplexity")) else "max"
+
+
 @dataclass
 class Target:
     """A metric's value to reach, and when it was first reached."""
@@ -31,5 +36,5 @@ class Target:
         return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}
 
     def _reached_by(self, value: float) -> bool:
-        direction = self.direction or ("min" if self.metric.endswith(("loss", "perplexity")) else "max")
+        direction = self.direction or direction_of(self.metric)
         return value <= self.value if direction == "min" else value >= self.value

@@ -20,6 +20,7 @@ from events import Events
 from hub import Destination, open_destination, push
 from identity import check_same, identity
 from job_trainer import JobTrainer
+from keeper import Keeper
 from meter import Meter
 from model_card import hub_name, model_card
 from padding import Collator, Padding, Work
@@ -49,6 +50,10 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     trainer.go_on_from(settings.resumed[0] if settings.resumed else None)
     stop.finish_no_more_steps()
     if reporter.evaluated_at_step != trainer.state.global_step:
+        trainer.evaluate()
+    if trainer.take_best():
+        # Once more, for the tables; its numbers were told at its own step.
+        reporter.is_quiet = True
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
@@ -87,7 +92,6 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     sampler = _sampler(settings)
     # Rows of like length share a batch; the scores do not depend on the order.
     validation = settings.validation.by_length()
-    this_training = _identity(settings, model) if settings.saves or settings.resumed else {}
     # Trainer writes nothing but checkpoints there.
     folder = settings.unfinished_checkpoints or settings.places.output_data
     trainer = JobTrainer(
@@ -97,9 +101,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         eval_sampler=EvalSampler(len(validation.rows), _sharing(settings, arguments.per_device_eval_batch_size)),
         eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
         scorer=task.Scorer(validation),
-        before=settings.progress_before,
-        identity=this_training,
-        save_total_limit=arguments.save_total_limit,
+        keeper=_keeper(settings, model),
         preprocess_logits_for_metrics=task.kept,
         model=model,
         args=trainer_arguments(
@@ -117,12 +119,19 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     return trainer, sampler
 
 
-def _identity(settings: Settings, model: Any) -> Dict[str, Any]:
-    """Return what makes this training. Raises `ArgumentError` when the checkpoint at hand is of another."""
-    found = identity(settings, model)
+def _keeper(settings: Settings, model: Any) -> Keeper:
+    """Return what keeps checkpoints. Raises `ArgumentError` when the one at hand is of another training."""
+    found = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
         check_same(settings.resumed[0], settings.resumed[1].identity, found)
-    return found
+    return Keeper(
+        settings.places.checkpoints,
+        settings.arguments.save_total_limit,
+        found,
+        settings.progress_before,
+        settings.best,
+        settings.target,
+    )
 
 
 def _sharing(settings: Settings, batch_size: int) -> Sharing:
@@ -150,7 +159,7 @@ def _reporter(
         if settings.compiler.compiles_here:
             _compile(settings, trainer, sampler, events)
 
-    reporter = Reporter(trainer, sampler, events, stop, settings.target, before_first_step, settings.saves)
+    reporter = Reporter(trainer, sampler, events, stop, before_first_step, settings.saves)
     trainer.add_callback(reporter)
     return reporter
 
@@ -212,7 +221,7 @@ def _push(
 
 def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
     """Return the figures of the `result` event; all processes come here, for their work is summed."""
-    meter, device = trainer.meter, trainer.args.device
+    meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
     steady = meter.steady()
     steady_work = _summed(steady.work if steady else Work(0, 0, 0), device)
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
@@ -228,7 +237,8 @@ def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dic
         **outcome.padding_metrics(_summed(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
-        **(reporter.target.metrics() if reporter.target else {}),
+        **(keeper.target.metrics() if keeper.target else {}),
+        **(keeper.best.metrics() if keeper.best else {}),
         "optim/global_batch_size": settings.global_batch_size,
     }
 
