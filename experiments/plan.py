@@ -111,6 +111,8 @@ def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
     machine = experiment.machine
     told: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
+        # torchrun kills 30 s after SIGTERM, which may be too early for a checkpoint; a service does after 120 s.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
         "TORCHINDUCTOR_CACHE_DIR": compile_cache(home),

@@ -100,18 +100,23 @@ class Job:
         return Ended(process.returncode, output, self.folder)
 
 
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_tiny_model(folder: Path, vocabulary: int = VOCABULARY, positions: int = 16) -> Path:
     """A random BERT of two layers."""
     from transformers import BertConfig, BertForSequenceClassification, set_seed
 
     set_seed(1)
     config = BertConfig(
-        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=16,
+        vocab_size=vocabulary, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=positions,
     )  # fmt: skip
-    folder = tmp_path_factory.mktemp("model with 'quotes' é")
     BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT of two layers, in a folder whose name is awkward."""
+    folder = write_tiny_model(tmp_path_factory.mktemp("model with 'quotes' é"))
     (folder / "vocab.txt").write_text("the vocabulary")
     return folder
 

@@ -1,0 +1,109 @@
+"""A job that ends early, and another with the same folder for checkpoints: together they are one training."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.plan import SOURCE
+from tests.job.conftest import example_rows, write_channel, write_tiny_model
+from training.events import Event
+from training.jobspec import JobSpec
+from training.launcher import Job, failure_of, submit
+from training.request import build
+from training.services.local import LocalService
+from training.services.processes import marked
+
+ARGUMENTS = {
+    "per_device_batch_size": 2,
+    "precision": "fp32",
+    "logging_steps": 1,
+    "learning_rate": 0.01,
+    "max_length": 12,
+    "padding": "longest",
+    "save_strategy": "steps",
+    "save_steps": 4,
+    "save_total_limit": 1,
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with a tiny model and its channels."""
+    write_tiny_model(tmp_path / "model")
+    write_channel(tmp_path / "train", *example_rows(50))
+    write_channel(tmp_path / "validation", *example_rows(13))
+    return tmp_path
+
+
+def start(home: Path, name: str, checkpoints: str, devices: int, **arguments: Any) -> Job:
+    spec = JobSpec(
+        name=name,
+        hyperparameters={**ARGUMENTS, **arguments},
+        channels={each: (home / each).as_uri() for each in ("train", "validation", "model")},
+        source_uri=SOURCE.as_uri(),
+        output_uri=(home / "outputs").as_uri(),
+        checkpoint_uri=(home / checkpoints).as_uri(),
+        devices=devices,
+        environment={"CUDA_VISIBLE_DEVICES": ""},
+    )
+    return submit(LocalService(home / "state"), build(spec))
+
+
+def told(job: Job, until_step: int = 10**9) -> list[Event]:
+    """Return what a job says, until it tells of a step or has ended."""
+    events: list[Event] = []
+    for update in job.follow():
+        events += update.events
+        if any(event.fields.get("step", -1) >= until_step for event in events if event.kind == "metric"):
+            break
+    return events
+
+
+def losses(events: list[Event]) -> dict[int, Any]:
+    return {e.fields["step"]: e.fields["values"] for e in events if e.kind == "metric" and "loss" in e.fields["values"]}
+
+
+def numbers(curve: dict[int, Any]) -> dict[int, Any]:
+    return {step: (values["loss"], values["grad_norm"], values["learning_rate"]) for step, values in curve.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("devices", "steps"), [(1, 50), (2, 26)])
+def test_two_jobs_are_one_training(home: Path, devices: int, steps: int) -> None:
+    whole = numbers(losses(told(start(home, "whole", "checkpoints of whole", devices, epochs=2))))
+    assert sorted(whole) == list(range(1, steps + 1))
+
+    first = start(home, "first", "checkpoints of both", devices, epochs=2)
+    told(first, until_step=5)
+    if devices == 1:
+        for process in marked(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
+            os.kill(process, signal.SIGKILL)
+    else:
+        first.stop()
+    before = told(first)
+    status = first.describe()["TrainingJobStatus"]
+    assert status == ("Failed" if devices == 1 else "Stopped")
+    assert failure_of(first.describe(), before, [])[0] == ("Killed" if devices == 1 else "Stopped")
+
+    second = told(start(home, "second", "checkpoints of both", devices, epochs=2))
+    (begun,) = (event for event in second if event.kind == "start")
+    assert 4 <= begun.fields["resumed_from_step"] <= max(losses(before))
+    after = numbers(losses(second))
+    assert sorted(after) == list(range(begun.fields["resumed_from_step"] + 1, steps + 1))
+    assert numbers(losses(before)) | after == whole
+    assert [event.kind for event in second if event.kind == "failure"] == []
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_another_training_is_said(home: Path) -> None:
+    told(start(home, "first", "checkpoints", 1, max_steps=4))
+    second = start(home, "second", "checkpoints", 1, max_steps=4, seed=7)
+    events = told(second)
+    failure_class, reason = failure_of(second.describe(), events, [])
+    assert failure_class == "Error"
+    assert "checkpoint-4 is of another training: seed was 42 and is 7" in reason
