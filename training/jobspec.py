@@ -36,11 +36,13 @@ class JobSpec(BaseModel):
     compiler: Compiler = "none"
     """Compiler setting; `trcomp` and `trcomp-off` exist in SageMaker's images alone."""
     hyperparameters: Mapping[str, Scalar]
-    """Arguments of `training/job/train.py`, without the `sagemaker_*` keys, which the request adds."""
+    """Arguments of the program, without the `sagemaker_*` keys, which the request adds."""
     channels: Mapping[str, str]
     """Channel name to URI of its folder: `file://` locally, `s3://` on SageMaker."""
     source_uri: str
     """Source of the job: a folder (`file://`) locally, a `sourcedir.tar.gz` in S3 on SageMaker."""
+    program: str = "train.py"
+    """Entry point within the source."""
     output_uri: str
     """Folder or S3 prefix under which the job's artifacts land, in a folder of the job's name."""
     checkpoint_uri: str | None = None

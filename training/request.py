@@ -16,9 +16,6 @@ from training.errors import InputError
 from training.jobspec import JobSpec, MetricDefinition, Scalar
 from training.services.protocol import Request
 
-PROGRAM = "train.py"
-"""Entry point within the source folder."""
-
 INFO_LOG_LEVEL = 20
 
 # Limits of the API, botocore 1.44.5 sagemaker/2017-07-24: beyond them AWS refuses the request only after the data and
@@ -87,7 +84,7 @@ def _channel(name: str, uri: str) -> dict[str, object]:
 
 def _toolkit_hyperparameters(spec: JobSpec) -> dict[str, Scalar]:
     return {
-        "sagemaker_program": PROGRAM,
+        "sagemaker_program": spec.program,
         "sagemaker_submit_directory": spec.source_uri,
         "sagemaker_container_log_level": INFO_LOG_LEVEL,
         "sagemaker_job_name": spec.name,
@@ -154,7 +151,7 @@ def _check(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
     _check_map("tags", spec.tags)
     _check_count("metric_definitions", spec.metric_definitions)
     for definition in spec.metric_definitions:
-        _check_metric(definition)
+        check_metric(definition)
 
 
 def _check_map(field: str, entries: Mapping[str, str]) -> None:
@@ -175,7 +172,8 @@ def _check_count(field: str, entries: Iterable[object]) -> None:
         raise InputError(f"There are {count} {field}; {MAX_ENTRIES[field]} are allowed.")
 
 
-def _check_metric(definition: MetricDefinition) -> None:
+def check_metric(definition: MetricDefinition) -> None:
+    """Raise InputError for an expression that is none, or has not exactly one group."""
     try:
         groups = re.compile(definition.regex).groups
     except re.error as error:
