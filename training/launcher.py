@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from training.errors import JobExists
 from training.events import Event, parse_line
 from training.failures import failure_of
-from training.services.protocol import TERMINAL_STATUSES, Description, Request, Service
+from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request, Service
 
 __all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
 
@@ -28,6 +28,8 @@ class Update:
 
     lines: Sequence[str]
     """Log lines."""
+    times: Sequence[float]
+    """When each was written, seconds since the epoch."""
     events: Sequence[Event]
     """Events among those lines, in order."""
     description: Description | None
@@ -60,7 +62,7 @@ class Follower:
         self.pause_seconds = self._pauses.after(changed or bool(page.lines))
         if not changed and not page.lines:
             return None
-        return _update(page.lines, description if changed else None, page.cursor)
+        return _update(page, description if changed else None)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,6 @@ class _Pauses:
         return pause
 
 
-def _update(lines: Sequence[str], description: Description | None, cursor: str) -> Update:
-    events = [event for line in lines if (event := parse_line(line))]
-    return Update(lines=lines, events=events, description=description, cursor=cursor)
+def _update(page: LogPage, description: Description | None) -> Update:
+    events = [event for line in page.lines if (event := parse_line(line))]
+    return Update(lines=page.lines, times=page.times, events=events, description=description, cursor=page.cursor)

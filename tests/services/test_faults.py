@@ -100,6 +100,9 @@ class TestFaults:
         assert [path.name for path in place.job_folder().parent.iterdir()] == ["job"]
 
     def test_a_creator_killed_at_any_moment_leaves_a_whole_job_or_none(self, place: LocalPlace) -> None:
+        started = time.monotonic()
+        place.service.create(place.request("print('ran')", name="job-whole"))
+        whole_seconds = time.monotonic() - started
         kept = 0
         for number in range(20):
             name = f"job-{number}"
@@ -110,15 +113,14 @@ class TestFaults:
                     place.service.create(request)
                 finally:
                     os._exit(0)
-            # Creating takes some 50 ms: from too early to too late.
-            time.sleep(number * 0.004)
+            time.sleep(number / 10 * whole_seconds)  # from too early to too late
             os.kill(creator, signal.SIGKILL)
             os.waitpid(creator, 0)
             kept += place.job_folder(name).exists()
             description, lines = ended(submit(place.service, request))
             assert (description["TrainingJobStatus"], lines) == ("Completed", ["ran"])
         assert 0 < kept < 20
-        assert len(place.service.jobs()) == 20
+        assert len(place.service.jobs()) == 21
 
     def test_a_half_made_job_is_none(self, place: LocalPlace) -> None:
         half_made = place.job_folder(".job-abc")

@@ -61,7 +61,7 @@ ADDED = {
 
 def under_the_toolkit(request: Request, base: Path) -> tuple[dict[str, str], subprocess.CompletedProcess[bytes]]:
     """Run the request's job by the toolkit's own command, in folders laid out as a container's."""
-    container.lay_out(base, request)
+    container.lay_out(base, container.rooted(request, base))
     given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "AWS_DEFAULT_REGION": "us-east-1"}
     given |= {"SAGEMAKER_BASE_DIR": str(base), "TRAINING_JOB_NAME": request["TrainingJobName"]}
     given |= request["Environment"]
@@ -74,7 +74,7 @@ def relocated(value: Any, base: str) -> Any:
         return {key: relocated(each, base) for key, each in value.items()}
     if isinstance(value, list):
         return [relocated(each, base) for each in value]
-    if isinstance(value, str) and value[:1] in ("{", "["):
+    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
         return relocated(json.loads(value), base)
     return value.replace(base, "/opt/ml") if isinstance(value, str) else value
 

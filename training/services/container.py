@@ -8,12 +8,14 @@ import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 from training.services import toolkit
 from training.services.variables import script_variables
 
+ROOT = "/opt/ml"
+"""Where a container has these folders."""
 FOLDERS = ("code", "model", "input/config", "input/data", "output/data", "checkpoints")
 
 # What a process needs of this machine; everything else, and every secret with it, stays out of the job as it would
@@ -49,6 +51,23 @@ def local_path(uri: str) -> Path:
     if not uri.startswith("/"):
         raise DataError(f"'{uri}' is no place on this machine; it must be a file:// URI or an absolute path")
     return Path(uri)
+
+
+def rooted(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Return the request with hyperparameters that name a place in a container naming the same place under `base`.
+
+    Published workloads pass `/opt/ml/model` and the like; in a container they need no change.
+    """
+    hyperparameters = {
+        name: json.dumps(str(base) + value.removeprefix(ROOT)) if _is_in_container(name, value) else text
+        for name, text in request["HyperParameters"].items()
+        for value in [toolkit.decoded({name: text})[name]]
+    }
+    return {**request, "HyperParameters": hyperparameters}
+
+
+def _is_in_container(name: str, value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/") and not name.startswith("sagemaker_")
 
 
 def lay_out(base: Path, request: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from training.errors import JobExists, JobNotFound, ServiceError
 from training.jobspec import JOB_NAME_PATTERN
 from training.services import processes, record, refusals, supervisor
 from training.services.folder import JobFolder, State
+from training.services.logtimes import LogTimes
 from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -121,11 +123,17 @@ class LocalService:
         complete = _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
         if not folder.log.exists():
             return LogPage(lines=[], cursor=str(offset_bytes))
+        marks = LogTimes(folder.log)
         with folder.log.open("rb") as log:
             log.seek(offset_bytes)
-            content = _whole_lines(log.read(PAGE_BYTES), complete)
-        lines = content.decode("utf-8", "replace").removesuffix("\n").split("\n") if content else []
-        return LogPage(lines=lines, cursor=str(offset_bytes + len(content)))
+            content = _whole_lines(log.read(_page_bytes(marks, offset_bytes, complete)), complete)
+        lines = content.removesuffix(b"\n").split(b"\n") if content else []
+        ends = accumulate((len(line) + 1 for line in lines), initial=offset_bytes)
+        return LogPage(
+            lines=[line.decode("utf-8", "replace") for line in lines],
+            cursor=str(offset_bytes + len(content)),
+            times=marks.at([end - 1 for end in ends][1:], otherwise=folder.log.stat().st_mtime),
+        )
 
     def log_location(self, job_name: str) -> str:
         """Return the path of the log."""
@@ -160,6 +168,13 @@ def _offset(cursor: str | None) -> int:
     if cursor is not None and not re.fullmatch(r"[0-9]{1,18}", cursor):
         raise ServiceError(f"'{cursor}' is no place in a log of the local service; it must be a number of bytes.")
     return int(cursor or 0)
+
+
+def _page_bytes(marks: LogTimes, offset_bytes: int, complete: bool) -> int:
+    """Return how much to read: while the job runs, only lines whose time is known, so that it never changes."""
+    if complete or marks.marked_bytes is None:
+        return PAGE_BYTES
+    return min(PAGE_BYTES, max(0, marks.marked_bytes - offset_bytes))
 
 
 def _whole_lines(content: bytes, complete: bool) -> bytes:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from training.services.logtimes import INTERVAL_SECONDS, LogMarker
+
 MARKER = "SAGEMAKER_BASE_DIR"
 """Every process of a job inherits this variable, and no other job has its value: that is how they are found."""
 
@@ -62,15 +64,17 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     kills_before = out_of_memory_kills()
     deadline = time.monotonic() + program.limit_seconds
     process = _start(program)
-    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM})
+    marker = LogMarker(program.log)
+    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker)
     if ended_by != "itself":
         on_stop(ended_by)
         os.killpg(process.pid, signal.SIGTERM)
-        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD})
+        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
     # The leader is not reaped yet, so its number, which names the group, cannot have gone to another process.
     os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
     kill_marked(program.environment[MARKER])
+    marker.mark()
     return Outcome(exit_code=exit_code, ended_by=ended_by, out_of_memory=out_of_memory_kills() > kills_before)
 
 
@@ -96,13 +100,14 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait(pid: int, deadline: float, signals: set[signal.Signals]) -> EndedBy:
-    """Sleep until the process ends, the deadline (monotonic clock) passes or SIGTERM comes, without polling."""
+def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker) -> EndedBy:
+    """Sleep until the process ends, the deadline (monotonic clock) passes or SIGTERM comes; mark the log's growth."""
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         remaining_seconds = deadline - time.monotonic()
         if remaining_seconds <= 0:
             return "time limit"
-        caught = signal.sigtimedwait(signals, remaining_seconds)
+        caught = signal.sigtimedwait(signals, min(remaining_seconds, INTERVAL_SECONDS))
+        marker.mark()
         if caught is not None and caught.si_signo == signal.SIGTERM:
             return "stop"
     return "itself"

@@ -28,6 +28,8 @@ class LogPage:
     """Whole lines, without their line ends; a line still being written is left for the next page."""
     cursor: str
     """Opaque; pass it back to read on. Reading again from an older cursor gives the same lines again."""
+    times: Sequence[float] = ()
+    """When each line was written, seconds since the epoch, to a fraction of a second; the same at each reading."""
 
 
 class Service(Protocol):

@@ -90,6 +90,7 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], log: record.Record)
         log.end("Stopped", "Training job stopped before it started")
         return
     log.enter("Downloading", "Downloading input data and the source")
+    request = container.rooted(request, folder.base)
     container.lay_out(folder.base, request)
     log.enter("Training", "Training in progress")
     outcome = processes.run(_program(folder, request, slot), lambda ended_by: _announce(log, ended_by))
