@@ -41,7 +41,7 @@ def environment() -> dict[str, Any]:
     return {
         "machine": {
             "platform": platform.platform(),
-            "processor": _processor(),
+            "processor": processor(),
             "cores": os.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         },
@@ -64,7 +64,7 @@ def job_note(
         f"**{planned.arm}**, repeat {planned.repeat}, on {spec.instance_count} x {spec.instance_type}"
         + (" (the baseline)" if planned.is_baseline else ""),
         "",
-        f"Job `{spec.name}`; data {planned.data.name} ({', '.join(f'{n} {s}' for s, n in planned.data.rows.items())}).",
+        f"Job `{spec.name}`; data {planned.data.name}{_rows(planned.data.rows)}.",
         "",
     ]
     if failure:
@@ -90,7 +90,12 @@ def hub_note(hub: Mapping[str, Any]) -> str:
     return f"\n\nPushed to [{hub['repository']}]({hub['url']})" if hub else ""
 
 
-def _processor() -> str:
+def _rows(rows: Mapping[str, int]) -> str:
+    return f" ({', '.join(f'{count} {split}' for split, count in rows.items())})" if rows else ""
+
+
+def processor() -> str:
+    """Return the name of this machine's processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from training.jobspec import JobSpec
+from training.jobspec import JobSpec, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,16 @@ class DataSource:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What is listened for in the log of a script that tells no events, and what it would have told at its start."""
+
+    regexes: Mapping[str, str]
+    """Regular expression of one group for each number to read."""
+    hyperparameters: Mapping[str, Scalar]
+    """What the script was given, batch size and learning rate also under our names."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedJob:
     """One job of a group, and what its run says about it."""
 
@@ -42,6 +52,9 @@ class PlannedJob:
     data: DataSource
     data_key: str
     """Key of the staged data: jobs of one key saw the same tokens."""
+
+    script: Heard | None = None
+    """How to listen to a script; None for our own job, which tells events."""
 
     @property
     def run_name(self) -> str:

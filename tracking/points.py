@@ -81,6 +81,7 @@ def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[st
 def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     groups = {"time/queue_seconds": _QUEUE_STATUSES, "time/download_seconds": _DOWNLOAD_STATUSES}
     groups["time/upload_seconds"] = frozenset({"Uploading"})
+    groups["time/script_seconds"] = frozenset({"Training"})
     totals: dict[str, float] = {}
     for transition in transitions:
         start, end = transition.get("StartTime"), transition.get("EndTime")

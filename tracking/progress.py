@@ -32,7 +32,8 @@ class Progress:
             elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
                 values = event.fields.get("values", {})
                 told = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
-                self._line(f"step {event.fields.get('step')}, {event.fields.get('samples')} samples, {told}")
+                seen = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
+                self._line(f"step {event.fields.get('step')}, {seen}{told}")
 
     def ended(self, metrics: Mapping[str, float], failure: tuple[str, str] | None) -> None:
         """Say how it ended."""

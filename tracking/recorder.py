@@ -13,7 +13,7 @@ from typing import Any
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
-from tracking import points
+from tracking import outside, points
 from tracking.describe import environment, hub_note, job_note
 from tracking.group import Group
 from tracking.plan import DataSource, PlannedJob
@@ -44,6 +44,8 @@ class Recorder:
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
         self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
+        if self._planned.script:
+            self._on_start(outside.start_event(self._planned))
 
     def show_data(self) -> None:
         """Write what the job's data looks like."""
@@ -141,6 +143,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> str:
         "platform.instance_type": spec.instance_type,
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
+        **(outside.tags(planned) if planned.script else {}),
     }
     return str(store.call(store.client.create_run, group.experiment_id, tags=tags).info.run_id)
 
@@ -149,8 +152,8 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
     tags = {"platform.status": str(description["SecondaryStatus"])}
     if started := description.get("TrainingStartTime"):
         tags["platform.training_start_time"] = repr(started.timestamp())
-    if result:
-        tags["platform.cache_state"] = str(result.fields.get("cache_state", "off"))
+    if result and "cache_state" in result.fields:
+        tags["platform.cache_state"] = str(result.fields["cache_state"])
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
     hub = result.fields.get("hub", {}) if result else {}

@@ -15,14 +15,15 @@ from mlflow.entities import Run, RunStatus
 
 from tracking.group import Group, child_runs
 from tracking.interrupt import Interrupts
+from tracking.listener import Listener
 from tracking.plan import PlannedJob
 from tracking.progress import Progress
 from tracking.recorder import Recorder, open_run
 from tracking.store import Store
 from tracking.system import SystemSampler
 from training import launcher, request
-from training.events import FAILURE_CLASSES
-from training.launcher import Follower
+from training.events import FAILURE_CLASSES, Event
+from training.launcher import Follower, Update
 from training.services.protocol import Service
 
 _TICK_SECONDS = 0.05
@@ -53,6 +54,7 @@ class _Followed:
         self._recorder.show_data()  # drawn while the job starts
         self._follower = Follower(self.job)
         self._look_at = 0.0
+        self._listener = Listener(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 
     def advance(self) -> Outcome | None:
@@ -63,17 +65,23 @@ class _Followed:
         self._look_at = time.monotonic() + self._follower.pause_seconds
         system = self._sampler.drain() if self._sampler else []
         if update or system:
-            lines, events = (update.lines, update.events) if update else ((), ())
+            lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
         return self._end() if self._follower.ended else None
+
+    def _events(self, update: Update) -> Sequence[Event]:
+        return self._listener.listen(update.lines, update.times) if self._listener else update.events
 
     def _end(self) -> Outcome:
         self.close()
         recorder, description = self._recorder, self._follower.description
         assert description is not None
         failure = None
-        if description["TrainingJobStatus"] != "Completed":
+        if description["TrainingJobStatus"] == "Completed":
+            if self._listener:
+                recorder.record((), self._listener.result(description["TrainingEndTime"].timestamp()))
+        else:
             failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
         finals = recorder.finish(description, failure, self.job.service.log_location(self.job.name))
         self._progress.ended(finals, failure)

@@ -50,6 +50,11 @@ class Job:
         """True for a job that ended otherwise than well."""
         return not self.succeeded and not self.unfinished
 
+    @property
+    def is_script(self) -> bool:
+        """True for a script of somebody's own, which is measured from outside."""
+        return self.text.get("measured") == "outside"
+
     def number(self, column: str) -> float:
         """Return a number of the job, NaN when it has none."""
         return self.numbers.get(column, math.nan)

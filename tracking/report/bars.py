@@ -15,7 +15,7 @@ from tracking.report.comparison import STEADY, Comparison
 from tracking.report.numbers import Summary, gain_percent
 from tracking.report.words import figure, signed_percent
 
-PHASE_LABELS = {"warmup": "warm-up", "train_steady": "training", "eval": "evaluation"}
+PHASE_LABELS = {"warmup": "warm-up", "train_steady": "training", "train": "training", "eval": "evaluation"}
 _ROW_INCHES = 0.56
 _BAR_HEIGHT = 0.42
 _WIDEST = 20.0
@@ -69,7 +69,7 @@ def intervals(comparison: Comparison) -> Plot | None:
 
 def phases(comparison: Comparison) -> Plot | None:
     """Return a stacked bar of the phases for each arm and cache state; None when no job tells any."""
-    rows = [(label, seconds) for label, seconds in _phase_rows(comparison) if sum(seconds.values()) > 0]
+    rows = [(label, seconds) for label, seconds in _phase_rows(comparison) if sum(seconds.values()) > seconds["other"]]
     if not rows:
         return None
     longest = max(sum(seconds.values()) for _, seconds in rows)

@@ -23,6 +23,7 @@ PHASE_COLOURS = {
     "compile": "#d55e00",
     "warmup": "#e69f00",
     "train_steady": "#0072b3",
+    "train": "#0072b4",
     "eval": "#009e74",
     "checkpoint": "#cc79a7",
     "save": "#7b5ea7",

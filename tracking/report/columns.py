@@ -18,6 +18,9 @@ _LOSSES = {
 }
 
 
+_MAY_BE_UNTOLD = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training")
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of the table."""
@@ -43,7 +46,7 @@ def columns(comparison: Comparison) -> list[Column]:
         _metric("steady", "steady\nsamples\n/s", "samples/s", STEADY),
         _metric("end to end", "end to\nend\n/s", "samples/s", END_TO_END),
         _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
-        _metric("training", "train\ns", "s", "time_train_steady_seconds"),
+        _metric("training", "train\ns", "s", _training(comparison)),
         _metric("billable", "billed\ns", "s", PAID),
         _metric(*_LOSSES[loss], "", loss, score),
     ]
@@ -52,7 +55,20 @@ def columns(comparison: Comparison) -> list[Column]:
     if any(arm.values("target_reached") for arm in comparison.arms):
         told.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
     repeats = Column("repeats", "n", "", lambda arm: str(len(arm.headline)))
+    # A script measured from outside may tell nothing of its steps.
+    told = [column for column in told if column.label not in _MAY_BE_UNTOLD or _is_told(column, comparison)]
     return [*told, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
+
+
+def _is_told(column: Column, comparison: Comparison) -> bool:
+    nothing_succeeded = not any(arm.succeeded for arm in comparison.arms)
+    return nothing_succeeded or any(column.value(arm) != NONE for arm in comparison.arms)
+
+
+def _training(comparison: Comparison) -> str:
+    """Return the column of the training's seconds: steady steps, or what Trainer told of a script's training."""
+    steady, whole = "time_train_steady_seconds", "time_train_seconds"
+    return steady if any(arm.values(steady) for arm in comparison.arms) else whole
 
 
 def _count(value: float) -> str:

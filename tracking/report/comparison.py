@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from tracking.report.arms import Arm, Job, arms_of
+from tracking.report.arms import Arm, Job, arms_of, finite
 from tracking.report.numbers import BreakEven, Interval, break_even, geometric_mean, ratio_interval
 from tracking.report.verdict import PAID, Measure, Verdict, judge, measure_of
 
@@ -61,6 +61,17 @@ class Comparison:
         return sum(seconds for job in self.jobs if (seconds := job.number(PAID)) > 0)
 
     @property
+    def is_of_scripts(self) -> bool:
+        """True when any job is a script, measured from outside."""
+        return any(job.is_script for job in self.jobs)
+
+    @property
+    def trusts_the_work(self) -> bool:
+        """True when no job tells how many samples it saw: that all did equal work is then taken on trust."""
+        jobs = [job for arm in self.arms for job in arm.succeeded]
+        return len(self.arms) > 1 and bool(jobs) and not finite(jobs, "samples")
+
+    @property
     def loss_column(self) -> str:
         """The final loss that the table shows: on the validation data where any job has it."""
         has_eval = any(arm.values("eval_loss") for arm in self.arms)
@@ -90,6 +101,8 @@ def _contrast(arm: Arm, baseline: Arm, measure: Measure | None) -> Contrast:
 
 
 def _break_evens(arm: Arm, baseline: Arm, speed_up: Interval | None) -> dict[str, BreakEven]:
+    if not any(job.number(STEADY) > 0 for job in (*arm.succeeded, *baseline.succeeded)):
+        return {}  # scripts do not tell their steps
     states = {arm.cache_state: arm.headline, **arm.asides} if arm.cache_state else {}
     return {state: _break_even(jobs, arm, baseline, speed_up) for state, jobs in states.items() if state}
 

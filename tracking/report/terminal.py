@@ -33,7 +33,7 @@ def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None
         for sentence in _sentences(contrast, comparison.arms[0]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2), expand=False))
     if comparison.jobs:
-        console.print(Text(words.spend_sentence(comparison)))
+        console.print(Text(" ".join([words.spend_sentence(comparison), *words.caveat_sentences(comparison)])))
 
 
 def _table(comparison: Comparison) -> Table:

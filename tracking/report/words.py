@@ -140,6 +140,13 @@ def spend_sentence(comparison: Comparison) -> str:
     return told + (f" ({untold} without a billing record)." if untold else ".")
 
 
+def caveat_sentences(comparison: Comparison) -> list[str]:
+    """Return what is taken on trust."""
+    if not comparison.is_of_scripts or not comparison.trusts_the_work:
+        return []
+    return ["No job tells how many samples it saw: that all did equal work is taken on trust."]
+
+
 def _count(arm: Arm) -> str:
     n = len(arm.headline)
     return (

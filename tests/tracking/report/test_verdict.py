@@ -151,3 +151,14 @@ def test_equal_samples_are_equal_within_one_percent() -> None:
     assert unequal(arm(*CHEAP, samples=1984.0), BASELINE) == []
     assert unequal(arm(*CHEAP, samples=1000.0), BASELINE) == ["the samples seen differ (1,000 to 2,000)"]
     assert unequal(arm(*CHEAP, samples=float("nan")), BASELINE) == ["some jobs do not tell how many samples they saw"]
+
+
+def test_scripts_that_tell_no_samples_are_compared_on_trust() -> None:
+    def script(arm: Arm) -> Arm:
+        return Arm(arm.label, tuple(Job(**{**vars(j), "text": {**j.text, "measured": "outside"}}) for j in arm.jobs))
+
+    untold = [script(arm(*paid, samples=float("nan"))) for paid in (CHEAP, (100.5, 101.5, 99.5))]
+    assert judge(*untold, ACCURACY).outcome == "cheaper"
+    told = [script(arm(*CHEAP)), script(BASELINE)]
+    assert judge(untold[0], told[1], ACCURACY).reason == "some jobs do not tell how many samples they saw"
+    assert judge(script(arm(*CHEAP, samples=1000.0)), told[1], ACCURACY).outcome == "not comparable"
