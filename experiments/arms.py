@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from experiments.document import Document
 from experiments.fields import Experiment
-from experiments.overrides import Tree, known_fields, unknown_field, with_values
+from experiments.overrides import Tree, is_field, unknown_field, with_values
 from experiments.rules import Here, check_machine, this_machine
+from experiments.script import taken
 from experiments.sentences import first_sentence
 from training.errors import InputError, nearest
 from training.staging.examples import shown
@@ -42,7 +43,7 @@ def arms(experiment: Experiment, here: Here | None = None) -> tuple[Arm, ...]:
 
 def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
     """Return the arms in their order, whatever machine they need."""
-    variants = [_variant(experiment, at, fields) for at, fields in enumerate(experiment.compare.arms)]
+    variants = [_variant(experiment, at, fields) for at, fields in enumerate(_fields_of_arms(experiment))]
     _refuse_twins(variants)
     labels = _labels(variants)
     baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
@@ -55,10 +56,25 @@ def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
     )
 
 
+def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
+    """Return what each arm sets; a script that cannot be told of a compiler has no default arms but itself."""
+    script, told = experiment.script, "arms" in experiment.compare.model_fields_set
+    if script is None or told or "compiler" in taken(script).values():
+        return experiment.compare.arms
+    return ({},)
+
+
+def label_alone(experiment: Experiment) -> str:
+    """Return what a single arm is called: its compiler, or its script where that takes none."""
+    if experiment.script is None or "compiler" in taken(experiment.script).values():
+        return experiment.compiler
+    return experiment.script.entry_point
+
+
 def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Experiment:
     place = f"compare.arms[{at}]"
     for name in fields:
-        if name not in known_fields():
+        if not is_field(name):
             raise InputError(unknown_field(name, place))
         if name.split(".")[0] in NOT_IN_ARMS:
             raise InputError(f"{place} must not set {name}: it is the same for every arm")
@@ -91,7 +107,8 @@ def _labels(variants: Sequence[Experiment]) -> list[str]:
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     telling = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
     telling.sort(key=lambda name: name != "compiler")
-    return [", ".join(_part(name, setting.get(name)) for name in telling) for setting in settings]
+    labels = [", ".join(_part(name, setting.get(name)) for name in telling) for setting in settings]
+    return labels if len(labels) > 1 else [label_alone(variants[0])]
 
 
 def _part(name: str, value: Any) -> str:
@@ -103,4 +120,5 @@ def _part(name: str, value: Any) -> str:
         text = "-".join(str(item) for item in value)
     else:
         text = "default" if value is None else value if isinstance(value, str) else shown(value)
-    return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"
+    known = {"batch_size": "batch"}.get(name, name.removeprefix("script.hyperparameters.").removeprefix("script."))
+    return f"{known.replace('_', ' ')} {text}"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from experiments.script_fields import Script
 from sweeps.scaling import Optimiser, ScalingRule, scale
 from training.jobspec import Compiler
 from training.staging.request import Data, Frozen, ModelOverrides, Name, Task
@@ -98,6 +99,8 @@ class Experiment(Frozen):
     """What the experiment is for, in a sentence or two."""
     task: Task = "classification"
     """What is learnt."""
+    script: Script | None = None
+    """A script to run in place of a task; the other fields are then values for its hyperparameters to take."""
     model: Name | None = None
     """Hub name, folder, or `package:` and the name of a packaged model; exactly one of it and `model_type` is given."""
     model_revision: Name | None = None
@@ -112,7 +115,7 @@ class Experiment(Frozen):
     tokenizer: Name | None = None
     """Hub name, folder, or `package:` and the name of a packaged tokenizer; None is the model's own. Goes with random
     weights: others were trained with their own."""
-    data: Data
+    data: Data | None = None
     """The labelled texts."""
     max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
     """Longest sequence, special tokens included; longer ones are cut, tokens."""

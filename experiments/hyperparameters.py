@@ -76,6 +76,7 @@ def _push(experiment: Experiment) -> dict[str, Scalar | None]:
 
 def staging_request(experiment: Experiment) -> StagingRequest:
     """Return what is to be staged for an experiment: the same for all arms that read the same."""
+    assert experiment.data is not None
     return StagingRequest(
         task=experiment.task,
         data=experiment.data,

@@ -48,8 +48,20 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
                 for gone in (field, *GOES_WITH.get(field, ())):
                     _remove(merged, gone)
     for name, value in values.items():
-        _set(merged, name.split("."), value)
+        _set(merged, keys_of(name), value)
     return merged
+
+
+def keys_of(name: str) -> list[str]:
+    """Return the keys that lead to a dotted name; what an open mapping holds is one key, dots included."""
+    dots = (at for at, letter in enumerate(name) if letter == ".")
+    outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
+    return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
+
+
+def is_field(name: str) -> bool:
+    """Tell whether a dotted name is a field, or an entry of an open mapping."""
+    return name in known_fields() or _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_under(name: str, field: str) -> bool:
@@ -76,7 +88,7 @@ def _remove(tree: Tree, name: str) -> None:
 def read_override(name: str, text: str) -> Any:
     """Return the value of `name=text`: text for a field of text, else a YAML value; `32,64` is a list too."""
     kinds = known_fields().get(name)
-    if kinds is None and _is_open(name.rpartition(".")[0]):
+    if kinds is None and is_field(name):
         return scalar(text.strip())
     if kinds is None:
         said = f"{name}={text}"[:80]

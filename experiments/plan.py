@@ -6,13 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from experiments import script
 from experiments.arms import Arm
 from experiments.fields import Experiment
 from experiments.hyperparameters import hyperparameters
-from tracking.plan import DataSource, PlannedJob
+from experiments.script import ScriptInputs
+from tracking.plan import DataSource, Heard, PlannedJob
 from training.home import compile_cache
 from training.jobspec import JobSpec, MetricDefinition
 from training.services.container import SECRET_VARIABLES
@@ -41,7 +44,11 @@ METRIC_DEFINITIONS = tuple(
 """What the service itself reads from Trainer's log, under the names of the reference workloads."""
 
 
-def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Staged]) -> str:
+Inputs = Staged | ScriptInputs
+"""What an arm's jobs read: staged data, or a script and its channels."""
+
+
+def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs]) -> str:
     """Return the hash of everything that a command asks for: equal commands find each other's unfinished work."""
     asked = {
         "verb": verb,
@@ -63,7 +70,7 @@ def source_digest(folder: Path = SOURCE) -> str:
 
 
 def plan(
-    group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Staged], home: Path
+    group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
 ) -> list[PlannedJob]:
     """Return the group's jobs: repeat by repeat, the arms in turn, so that a drifting machine drifts for all of them.
 
@@ -76,25 +83,23 @@ def plan(
     ]
 
 
-def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Staged, home: Path) -> PlannedJob:
+def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
     job_name = f"{group_id}-{experiment.compiler}-a{at}r{repeat}"
     machine = experiment.machine
+    keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     spec = JobSpec(
         name=job_name,
         compiler=experiment.compiler,
-        hyperparameters=hyperparameters(experiment, staged.bucket_lengths),
-        channels=dict(staged.channels),
-        source_uri=SOURCE.as_uri(),
+        **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
-        checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if experiment.save_strategy != "none" else None,
+        checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
         instance_type=machine.instance_type,
         instance_count=machine.instance_count,
         devices=machine.devices,
         volume_gib=machine.volume_gib,
         max_run_seconds=machine.max_run_seconds,
-        environment=_environment(experiment, home),
-        metric_definitions=METRIC_DEFINITIONS,
+        environment=_environment(experiment, staged, home),
     )
     return PlannedJob(
         spec=spec,
@@ -103,11 +108,38 @@ def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Stage
         is_baseline=arm.is_baseline,
         experiment_yaml=_yaml(name, experiment),
         data=_data_source(experiment, staged),
-        data_key=staged.key,
+        data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
+        script=_heard(experiment),
     )
 
 
-def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
+def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
+    """Return the fields of a JobSpec that say what is run, on what: our own job, or the script."""
+    if isinstance(staged, Staged):
+        return {
+            "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
+            "channels": dict(staged.channels),
+            "source_uri": SOURCE.as_uri(),
+            "metric_definitions": METRIC_DEFINITIONS,
+        }
+    assert experiment.script is not None
+    own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.metrics.items())
+    return {
+        "hyperparameters": script.hyperparameters(experiment),
+        "channels": dict(staged.channels.uris),
+        "source_uri": staged.source.folder.as_uri(),
+        "program": experiment.script.entry_point,
+        "metric_definitions": own or METRIC_DEFINITIONS,
+    }
+
+
+def _heard(experiment: Experiment) -> Heard | None:
+    if experiment.script is None:
+        return None
+    return Heard(regexes=experiment.script.metrics, hyperparameters=script.shown(experiment))
+
+
+def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
     machine = experiment.machine
     told: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
@@ -115,7 +147,7 @@ def _environment(experiment: Experiment, home: Path) -> dict[str, str]:
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
-        "TORCHINDUCTOR_CACHE_DIR": compile_cache(home),
+        "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
     return {variable: str(value) for variable, value in told.items() if value is not None}
@@ -129,13 +161,31 @@ def _secret_variables(experiment: Experiment) -> str | None:
     return ",".join(AWS_VARIABLES if push.token_secret else (push.token_variable,))
 
 
+def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
+    """Return the compiler's cache. A script does not tell what it found there, so each setting has one of its own."""
+    if isinstance(staged, Staged):
+        return compile_cache(home)
+    assert experiment.script is not None
+    fields = script.taken(experiment.script)
+    given = script.hyperparameters(experiment)
+    setting = {name: value for name, value in given.items() if fields.get(name) != "seed"}
+    key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]
+    return compile_cache(home) / f"script-{key}"
+
+
 def _yaml(name: str, experiment: Experiment) -> str:
     fields = experiment.model_dump(mode="json", exclude={"compare"}, exclude_none=True)
     return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 
-def _data_source(experiment: Experiment, staged: Staged) -> DataSource:
+def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
+    if isinstance(staged, ScriptInputs):
+        channels = staged.channels
+        return DataSource(
+            name=", ".join(channels.uris) or "none", source=channels.description, digest=channels.digest, rows={}
+        )
     data = experiment.data
+    assert data is not None
     name = data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)
     rows = {"train": staged.train_rows, "validation": staged.validation_rows}
     return DataSource(

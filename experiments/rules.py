@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 def check_fields(experiment: Experiment) -> None:
     """Raise `ValueError` where fields contradict each other, whatever the machine."""
+    if experiment.script is not None:
+        from experiments.script import check_script
+
+        _check_service(experiment)
+        check_script(experiment)
+        return
+    if experiment.data is None:
+        raise ValueError("data is missing")
     _check_model(experiment)
     _check_length_of_training(experiment)
     _check_buckets(experiment)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.plan import group_key, plan
+from experiments.arms import label_alone
+from experiments.plan import Inputs, group_key, plan
 from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
 from training.home import home
 from training.services.protocol import Service
-from training.staging.staged import Staged
 
 if TYPE_CHECKING:
     from tracking.store import Store
@@ -38,26 +38,33 @@ def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "compare":
         return without_pushes(arms(experiment), _say), experiment.compare.repeats
     check_token(experiment)
-    return (Arm(label=experiment.compiler, experiment=experiment, is_baseline=True),), 1
+    return (Arm(label=label_alone(experiment), experiment=experiment, is_baseline=True),), 1
 
 
-def _staged(chosen: Sequence[Arm]) -> list[Staged]:
-    from experiments.hyperparameters import staging_request
-    from training.staging.stage import stage
-
-    staged = []
-    for arm in chosen:
-        staged.append(stage(staging_request(arm.experiment), home()))
-        if not staged[-1].cached:
-            _say(f"Staged {staged[-1].train_rows} + {staged[-1].validation_rows} rows of {staged[-1].source}")
+def _staged(chosen: Sequence[Arm]) -> list[Inputs]:
+    staged = [_inputs(arm.experiment) for arm in chosen]
     for each in {each.key: each for each in staged}.values():
         for note in each.notes():
             _say(f"Note: {note}")
     return staged
 
 
+def _inputs(experiment: Experiment) -> Inputs:
+    if experiment.script is not None:
+        from experiments.script import script_inputs
+
+        return script_inputs(experiment.script, home())
+    from experiments.hyperparameters import staging_request
+    from training.staging.stage import stage
+
+    staged = stage(staging_request(experiment), home())
+    if not staged.cached:
+        _say(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
+    return staged
+
+
 def _run(
-    store: Store, verb: str, name: str, chosen: Sequence[Arm], repeats: int, staged: Sequence[Staged], parallel: int
+    store: Store, verb: str, name: str, chosen: Sequence[Arm], repeats: int, staged: Sequence[Inputs], parallel: int
 ) -> int:
     from experiments.reporting import report_group
     from tracking.group import close_group, open_group

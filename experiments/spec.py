@@ -15,11 +15,14 @@ from experiments.overrides import Tree, with_overrides
 from experiments.rules import check_machine, this_machine
 from experiments.sentences import first_sentence
 from training.errors import InputError, nearest
+from training.script.channels import BUILTIN_PREFIX
+from training.script.git import is_git_url
+from training.staging.models import PACKAGE_PREFIX
 
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
 
 FOLDER = Path(__file__).parent
-PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name")
+PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source")
 """Fields that may hold a path; in a file, it is relative to the file's folder."""
 
 
@@ -73,7 +76,7 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
         name = prefix + key
         if isinstance(value, dict):
             value = _with_rebased_paths(value, folder, f"{name}.")
-        elif name in PATH_FIELDS:
+        elif name in PATH_FIELDS or name.startswith("script.channels."):
             value = _rebased_path(name, value, folder)
         found[key] = value
     return found
@@ -83,5 +86,8 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     """Return a data file's path from its folder; a model or Hub name is a path only where it begins like one."""
     if not isinstance(value, str) or value.startswith(("~", "/")):
         return value
-    is_path = name in {"data.train", "data.validation"} or value.startswith(("./", "../"))
+    if name.startswith("script."):
+        is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, BUILTIN_PREFIX))
+    else:
+        is_path = name in {"data.train", "data.validation"} or value.startswith(("./", "../"))
     return str(folder / value) if is_path and value else value

@@ -99,7 +99,7 @@ print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.lear
 """
 
 
-@pytest.mark.parametrize("name", experiment_names())
+@pytest.mark.parametrize("name", [name for name in experiment_names() if load(name, {}).script is None])
 def test_the_job_reads_what_it_is_told(name: str) -> None:
     told = hyperparameters(load(name, {"padding": "buckets"}), (32, 64))
     words = [word for key, value in told.items() for word in (f"--{key}", str(value))]

