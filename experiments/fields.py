@@ -176,12 +176,16 @@ class Experiment(Frozen):
     """Put rows of like length in one batch, unless all are padded to `max_length` anyway."""
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
     """How the model computes attention; `auto` is the fastest that it has (flash_attention_2 needs its package)."""
+    dropout: Literal["auto", "torch"] = "auto"
+    """How dropout draws on a processor: its random bits in bulk (`auto`), or one number an element (`torch`)."""
     optimizer: Literal["auto", "adamw"] = "auto"
     """AdamW in a single kernel where torch has one (`auto`), or one kernel for each of its operations (`adamw`)."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
     """Processes of each device that make batches; None is 2 on a GPU and none on a processor, which trains itself."""
     compiler: Compiler = "none"
     """Compiler setting."""
+    allocator: Literal["keep", "system"] = "keep"
+    """Keep memory that a step has freed for the next one, or give it back to the system and ask for it again."""
     compile_cache: Literal["keep", "fresh"] = "keep"
     """Let a job find what earlier ones compiled, or start each with an empty cache."""
 

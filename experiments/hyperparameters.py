@@ -25,6 +25,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "bucket_lengths": buckets,
         "length_grouping": experiment.length_grouping,
         "attention": experiment.attention,
+        "dropout": experiment.dropout,
         "optimizer": experiment.optimizer,
         "dataloader_workers": experiment.dataloader_workers,
         "max_length": experiment.max_length,

@@ -29,6 +29,14 @@ AWS_VARIABLES = (
 
 SOURCE = Path(__file__).resolve().parent.parent / "training" / "job"
 
+# glibc's mallopt(3): large blocks come from the heap and not from mmap, and a freed heap is not handed back, so that no
+# step waits for the kernel to map and zero its activations and gradients anew.
+KEEPING_ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+}
+
 METRIC_DEFINITIONS = tuple(
     MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
     for name, key in (
@@ -150,7 +158,8 @@ def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
-    return {variable: str(value) for variable, value in told.items() if value is not None}
+    kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
+    return kept | {variable: str(value) for variable, value in told.items() if value is not None}
 
 
 def _secret_variables(experiment: Experiment) -> str | None:

@@ -21,6 +21,7 @@ def test_the_demos_arguments() -> None:
         "weights": "pretrained",
         "compiler": "inductor",
         "attention": "auto",
+        "dropout": "auto",
         "optimizer": "auto",
         "length_grouping": True,
         "precision": "auto",

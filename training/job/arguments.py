@@ -17,6 +17,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "precision": ("auto", "fp32", "bf16", "fp16"),
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "optimizer": ("auto", "adamw"),
+    "dropout": ("auto", "torch"),
     "padding": ("longest", "buckets", "max_length"),
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),
@@ -77,7 +78,9 @@ class Arguments:
     length_grouping: bool = True
     """Put rows of like length in one batch, unless all are padded to `max_length` anyway."""
     attention: str = "auto"
-    """How the model computes attention; auto leaves it to transformers, which takes the fastest it has."""
+    """How the model computes attention; auto takes eager on a processor, else what transformers takes."""
+    dropout: str = "auto"
+    """How random bits are drawn on a processor: auto draws them in bulk, torch one number an element."""
     optimizer: str = "auto"
     """AdamW: auto takes the one in a single kernel where torch has it."""
     dataloader_workers: Optional[int] = None

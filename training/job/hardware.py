@@ -15,6 +15,8 @@ from problems import Unsupported
 GIB = 2.0**30
 IMPORTED_AT = time.time()
 
+LONGEST_EAGER_TOKENS = 1024
+
 FLOPS_PER_SECOND = {
     # Dense peak of 16-bit matrix products on tensor cores, without sparsity, as NVIDIA's data sheets give it:
     # V100 (2020), T4 (2019), A10 and A10G (AWS G5 page: 70), A100 (2021), L4 (2023), L40S (2023), H100 SXM (2023),
@@ -56,6 +58,15 @@ def precision(asked: str, kind: str) -> str:
     # Volta and Turing emulate bf16, slowly.
     capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     return "bf16" if capable else "fp16"
+
+
+def attention(asked: str, kind: str, max_length: int) -> str:
+    """Return how a model is to compute attention; `auto` leaves it to transformers.
+
+    On a processor, PyTorch's scaled dot product has no kernel for training with dropout, and the one without dropout
+    is slower at these lengths than plain matrix products (docs/decisions.md). Longer rows need its thrift of memory.
+    """
+    return "eager" if asked == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else asked
 
 
 def peak_flops_per_second(name: str) -> Optional[float]:

@@ -54,7 +54,8 @@ class Settings:
     def pretrained(self) -> Pretrained:
         """What the training starts from."""
         arguments = self.arguments
-        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, arguments.attention)
+        attention = hardware.attention(arguments.attention, self.device_kind, self.train.facts.max_length)
+        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
 
     @property
     def task(self) -> Any:
@@ -115,7 +116,7 @@ class Settings:
 
     def effective(self) -> Dict[str, Any]:
         """Return the hyperparameters that count: those given, with what was left to the job filled in."""
-        return {**asdict(self.arguments), "precision": self.precision}
+        return {**asdict(self.arguments), "precision": self.precision, "attention": self.pretrained.attention}
 
 
 def settle(words: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:

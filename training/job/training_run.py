@@ -10,6 +10,7 @@ import pyarrow
 import torch
 import transformers
 
+import dropout
 import hardware
 import outcome
 import processes
@@ -41,6 +42,8 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     settings = settle(words, environment, events)
     # Only the first process pushes, and the first thing it does is to see that it can.
     destination = open_destination(settings.arguments, environment, events) if processes.rank() == 0 else None
+    if settings.arguments.dropout == "auto" and (dropout.CAN_COMPILE or not settings.compiler.compiles_here):
+        dropout.install()
     model = _load_model(settings)
     settings = _with_types_that_fit(settings, model)
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
