@@ -32,7 +32,7 @@ def draw_kept(shape: torch.Size, dropped: int) -> torch.Tensor:
     return (words.view(torch.int16)[:count] >= dropped - LEVELS // 2).view(shape)
 
 
-class _BulkDropout(torch.autograd.Function):
+class _BulkDropout(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(context: Any, input: torch.Tensor, dropped: int) -> torch.Tensor:
         context.kept, context.scale = draw_kept(input.shape, dropped), LEVELS / (LEVELS - dropped)
@@ -61,11 +61,11 @@ def _is_compiling() -> bool:
 
 
 def _register() -> None:
-    @torch.library.custom_op("trainfare::draw_kept", mutates_args=())
+    @torch.library.custom_op("trainfare::draw_kept", mutates_args=())  # type: ignore[untyped-decorator]
     def draw(like: torch.Tensor, dropped: int) -> torch.Tensor:
         return draw_kept(like.shape, dropped)
 
-    @draw.register_fake
+    @draw.register_fake  # type: ignore[untyped-decorator]
     def _(like: torch.Tensor, dropped: int) -> torch.Tensor:
         return torch.empty(like.shape, dtype=torch.bool, device=like.device)
 
