@@ -58,6 +58,7 @@ def test_throughput_by_hand() -> None:
             "throughput/steady_step_seconds_p25": 1.0,
             "throughput/steady_step_seconds_p50": 2.0,
             "throughput/steady_step_seconds_p75": 3.0,
+            "throughput/model_flops_per_second": 4.8e11,
             "throughput/mfu": 0.1,
         }
     )

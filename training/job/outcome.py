@@ -25,8 +25,9 @@ def throughput_metrics(
         "throughput/steady_step_seconds_p50": p50,
         "throughput/steady_step_seconds_p75": p75,
     }
+    flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
+    metrics["throughput/model_flops_per_second"] = flops_per_second
     if peak_flops_per_second is not None:
-        flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
         metrics["throughput/mfu"] = flops_per_second / peak_flops_per_second
     return metrics
 
@@ -42,7 +43,16 @@ def multiplied_parameters(model: Any) -> int:
     weight: Any = getattr(model.get_output_embeddings(), "weight", None)
     if weight is not None and weight is model.get_input_embeddings().weight:
         parameters += weight.numel()
-    return parameters
+    return parameters + _repeated_parameters(model)
+
+
+def _repeated_parameters(model: Any) -> int:
+    """Return the parameters of layers that are run again: ALBERT's layers share one set of weights."""
+    groups = getattr(model.config, "num_hidden_groups", None)
+    if not groups:
+        return 0
+    shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
+    return shared * model.config.num_hidden_layers // groups - shared
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
