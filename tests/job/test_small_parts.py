@@ -224,3 +224,15 @@ def test_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
     assert (processes.rank(), processes.count()) == (3, 8)
+
+
+def test_layers_that_share_their_weights_count_as_often_as_they_run() -> None:
+    from transformers import AlbertConfig, AlbertForSequenceClassification
+
+    sizes = {"vocab_size": 20, "embedding_size": 4, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    once, thrice = (
+        outcome.multiplied_parameters(AlbertForSequenceClassification(AlbertConfig(num_hidden_layers=n, **sizes)))
+        for n in (1, 3)
+    )
+    # 4 x (8 x 8 + 8) of attention, 8 x 16 + 16 and 16 x 8 + 8 of the feed-forward part, two norms of 2 x 8.
+    assert thrice - once == 2 * (4 * 72 + 144 + 136 + 32)

@@ -1,0 +1,113 @@
+"""Longer trainings on real data, judged by the measures of their fields."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.command import train
+from benchmarks.results import Row, write
+from benchmarks.workloads import DATA, EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS, check_data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Longer:
+    """One training, and what its metric must reach."""
+
+    metric: str
+    target: str
+    """In words."""
+    met: Callable[[float], bool]
+    fields: Mapping[str, str]
+
+
+def at(rate: str, batch_size: int, epochs: str) -> dict[str, str]:
+    """Return the fields of a training at a batch size and the rate that suits it."""
+    sizes = {"batch_size": str(batch_size), "base_batch_size": str(batch_size)}
+    return {**sizes, "base_learning_rate": rate, "epochs": epochs, "eval_batch_size": "64", "save_model": "false"}
+
+
+def accuracy_above(least: float, why: str) -> tuple[str, Callable[[float], bool]]:
+    """Return a target of accuracy in words and as a rule."""
+    return f"above {least:g} ({why})", lambda found: found > least
+
+
+MAJORITY = "the largest class"
+LABELLED_SST2 = {
+    "data.train": str(DATA / "sst2-train.tsv.gz"),
+    "data.validation": str(DATA / "sst2-dev.tsv.gz"),
+    "data.columns": "{text: sentence, label: label}",
+    "data.labels": "[negative, positive]",
+    "data.train_rows": "8000",
+}
+
+
+def _classified(least: float, why: str, fields: Mapping[str, str]) -> Longer:
+    words, met = accuracy_above(least, why)
+    return Longer(metric="eval_accuracy", target=words, met=met, fields={"experiment": "emotion", **fields})
+
+
+LONGER: dict[str, Longer] = {
+    "MiniLM on emotion, 16,000 rows, 2 epochs": _classified(0.88, "the issue's target", {**EMOTION, **at("2e-4", 16, "2")}),
+    "MiniLM on SST-2, 8,000 rows, 1 epoch": _classified(
+        0.60, f"{MAJORITY} has 0.51", {**LABELLED_SST2, **at("2e-4", 16, "1")}
+    ),
+    "MiniLM on MNLI pairs, 2,344 rows, 3 epochs": _classified(
+        0.50, f"{MAJORITY} has 0.44",
+        {**MINILM, **MNLI, "data.labels": "[entailment, neutral, contradiction]", **at("2e-4", 16, "3")},
+    ),
+    "MiniLM on tweets in 8 languages, 14,712 rows, 1 epoch": _classified(
+        0.40, f"{MAJORITY} has 0.33", {**TWEETS, "data.labels": "null", **at("3e-4", 16, "1"), "max_length": "64"}
+    ),
+    "GPT-2 (6 layers of 256) on SST-2 text": Longer(
+        metric="eval_perplexity",
+        target="below 2,000 (50,257 before training)",
+        met=lambda found: found < 2000,
+        fields={
+            "experiment": "sst2-gpt2",
+            **SST2_TEXT,
+            "data.train_rows": "20000",
+            "model_overrides": "{n_layer: 6, n_embd: 256, n_head: 4}",
+            "max_length": "128",
+            **at("1e-3", 8, "1"),
+        },
+    ),
+    "MiniLM on SQuAD, 15,000 questions, 2 epochs": Longer(
+        metric="eval_f1",
+        target="above 50 (official rules, 1,500 dev questions)",
+        met=lambda found: found > 50,
+        fields={"experiment": "squad-minilm", **SQUAD, "save_model": "false"},
+    ),
+}  # fmt: skip
+
+
+def rows_of(name: str, longer: Longer, folder: Path) -> list[Row]:
+    """Train once and return its figures."""
+    result = train(folder, longer.fields).result()
+    print(f"  {name}: {result[longer.metric]:.4g}", file=sys.stderr, flush=True)
+    found = [Row(name=f"{name}: {longer.metric}", value=result[longer.metric], unit="", target=longer.target,
+                 met=longer.met(result[longer.metric]))]  # fmt: skip
+    if "eval_exact_match" in result:
+        found.append(Row(name=f"{name}: eval_exact_match", value=result["eval_exact_match"], unit=""))
+    if "eval_f1_macro" in result:
+        found.append(Row(name=f"{name}: eval_f1_macro", value=result["eval_f1_macro"], unit=""))
+    rate = result["throughput/steady_samples_per_second"]
+    return [*found, Row(name=f"{name}: steady samples", value=rate, unit="samples/s")]
+
+
+def main(words: Sequence[str]) -> None:
+    """Run the trainings whose names hold one of the words, or all."""
+    check_data()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, longer in LONGER.items():
+            if not words or any(word.lower() in name.lower() for word in words):
+                rows += rows_of(name, longer, Path(folder))
+    write("quality", rows, ["One run each, compiler none, the experiment's defaults otherwise."])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
