@@ -52,7 +52,7 @@ def _repeated_parameters(model: Any) -> int:
     if not groups:
         return 0
     shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
-    return shared * model.config.num_hidden_layers // groups - shared
+    return int(shared * model.config.num_hidden_layers // groups - shared)
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
