@@ -45,6 +45,11 @@ class Hub:
         """The `Authorization` headers that it takes: today's, and that of old clients for large files."""
         return {f"Bearer {self.token}", f"Basic {base64.b64encode(f'access_token:{self.token}'.encode()).decode()}"}
 
+    @property
+    def repeated(self) -> str:
+        """What a careless server would say."""
+        return " also known as ".join(sorted(self.credentials))
+
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
         """Return the status and the JSON that answer a call."""
         if path == "/api/repos/create":
@@ -52,7 +57,7 @@ class Hub:
             repository = f"{self.created[-1].get('organization')}/{self.created[-1]['name']}"
             return 200, {"url": f"{self.url}/{repository}", "name": repository, "id": "1"}
         if path == "/api/validate-yaml":
-            return 200, {"errors": [], "warnings": []}
+            return 200, {"errors": [], "warnings": [{"message": f"{self.repeated} wrote this"}]}
         if branch := re.search(r"/branch/(.+)$", path):
             self.branches.append(branch[1])
             return 200, {}
@@ -122,8 +127,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
                     self._send(401, {"error": f"Invalid credentials: {authorization}"})
                     return
             if hub.refuses and re.search(hub.refuses, self.path):
-                repeated = " also known as ".join(sorted(hub.credentials))
-                self._send(403, {"error": f"{repeated} may not write"})
+                self._send(403, {"error": f"{hub.repeated} may not write"})
                 return
             self._send(*hub.answer(self.command, self.path, body))
 

@@ -52,6 +52,7 @@ def test_the_model_arrives(pushing: Job, hub: Hub) -> None:
     assert {path for path, header in hub.authorizations.items() if not header} <= {"/api/agent-harnesses"}
     assert set(hub.authorizations.values()) <= {f"Bearer {TOKEN}", ""}
     assert not any(TOKEN.encode() in body for body in hub.bodies)
+    assert "Bearer (hidden) wrote this" in ended.output
     assert_hidden(ended)
 
 

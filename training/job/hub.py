@@ -1,9 +1,12 @@
 """The trained model goes to the Hugging Face Hub. Only the first process of a job comes here."""
 
+import io
+import sys
 from base64 import b64encode
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, Optional
 
 from arguments import Arguments
 from events import Events
@@ -42,7 +45,8 @@ def open_destination(arguments: Arguments, environment: Mapping[str, str], event
     message = arguments.push_message or f"{arguments.task} trained by trainfare"
     destination = Destination(arguments.push_to_hub, arguments.push_revision, message, token)
     try:
-        _open(destination, arguments.push_private)
+        with _masked_output(events):
+            _open(destination, arguments.push_private)
     except ArgumentError:
         raise
     # Refused, unreachable, offline, a wrong name: each version raises classes of its own.
@@ -74,21 +78,33 @@ def push(folder: Path, destination: Destination, events: Events) -> Dict[str, An
 
     told: Dict[str, Any] = {"repository": destination.repository}
     try:
-        commit = HfApi().upload_folder(
-            repo_id=destination.repository,
-            folder_path=str(folder),
-            path_in_repo="",
-            revision=destination.revision,
-            commit_message=destination.message,
-            token=destination.token,
-            ignore_patterns=list(UNSENT),
-        )
+        with _masked_output(events):
+            commit = HfApi().upload_folder(
+                repo_id=destination.repository,
+                folder_path=str(folder),
+                path_in_repo="",
+                revision=destination.revision,
+                commit_message=destination.message,
+                token=destination.token,
+                ignore_patterns=list(UNSENT),
+            )
     except Exception as error:
         reason = said(error, events)
         events.emit("note", message=f"not pushed to {destination.repository}: {reason}; the job keeps the model")
         return {**told, "failure": reason}
     events.emit("note", message=f"pushed to {destination.repository}")
     return {**told, "url": _address(destination), "commit": getattr(commit, "oid", None)}
+
+
+@contextmanager
+def _masked_output(events: Events) -> Iterator[None]:
+    """Hold back what the library prints meanwhile, such as a server's warnings, and print it without the token."""
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed):
+            yield
+    finally:
+        sys.stderr.write(events.masked(printed.getvalue()))
 
 
 def said(error: Exception, events: Events) -> str:
