@@ -38,7 +38,8 @@ class Progress:
     def ended(self, metrics: Mapping[str, float], failure: tuple[str, str] | None) -> None:
         """Say how it ended."""
         if failure:
-            self._line(f"ended with {failure[0]}: {failure[1]}")
+            # Of a traceback the last line; the run holds all of it.
+            self._line(f"ended with {failure[0]}: {failure[1].strip().rpartition(chr(10))[2].rstrip(chr(34))}")
             return
         figures = (
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),

@@ -179,7 +179,7 @@ def test_a_script_out_of_git(command_line: CommandLine, loop: Path, git_url: str
 @pytest.mark.slow
 def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:
     """The project's own example on a model of one layer."""
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+    from transformers import AutoTokenizer, BertConfig, BertModel
 
     from training.staging.models import locate
 
@@ -187,7 +187,7 @@ def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path:
     tokenizer.save_pretrained(tmp_path / "model")
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     config = BertConfig(vocab_size=len(tokenizer), **sizes)
-    BertForSequenceClassification(config).save_pretrained(tmp_path / "model")
+    BertModel(config).save_pretrained(tmp_path / "model")
     fields = {
         "experiment": "plain_trainer",
         "script.channels.model": tmp_path / "model",
