@@ -13,6 +13,7 @@ from tracking.report.arms import Arm, Job, finite_or_zero
 from tracking.report.canvas import BACKGROUND, INK, PHASE_COLOURS, Plot, arm_colour, plot, short
 from tracking.report.comparison import STEADY, Comparison
 from tracking.report.numbers import Summary, gain_percent
+from tracking.report.verdict import PAID
 from tracking.report.words import figure, signed_percent
 
 PHASE_LABELS = {"warmup": "warm-up", "train_steady": "training", "train": "training", "eval": "evaluation"}
@@ -101,12 +102,12 @@ def _phase_rows(comparison: Comparison) -> list[tuple[str, dict[str, float]]]:
 
 
 def _against_baseline(comparison: Comparison, arm: Arm, column: str, told: Summary) -> str:
-    """Return the change against the baseline as the verdict counts it, or of the medians below two repeats."""
+    """Return the change against the baseline as the verdict counts it, or that of the medians."""
     contrast = next((c for c in comparison.contrasts if c.arm is arm), None)
     baseline = comparison.arms[0].summary(column)
     if contrast is None or baseline is None or baseline.median <= 0:
         return ""
-    interval = contrast.speed_up if column == STEADY else contrast.verdict.ratio
+    interval = {STEADY: contrast.speed_up, PAID: contrast.verdict.ratio}.get(column)
     return f"  {signed_percent(interval.estimate if interval else told.median / baseline.median)}"
 
 

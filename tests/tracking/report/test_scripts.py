@@ -48,3 +48,14 @@ def test_a_trainer_script(tracked: Any) -> None:
     assert "phases.png" in report.pngs
     assert "on trust" not in report.html
     assert report.comparison.contrasts[0].verdict.outcome == "cheaper"
+
+
+def test_each_chart_tells_its_own_change(tracked: Any) -> None:
+    """Billable seconds fall by 20 %, the training's own seconds by half."""
+    for arm, seconds, runtime in (("batch 4", 100.0, 10.0), ("batch 8", 80.0, 5.0)):
+        for repeat in range(2):
+            paid = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds + repeat}
+            tracked.job(arm, repeat, metrics={**paid, "train_runtime": runtime}, tags=OUTSIDE)
+    html = render(tracked.client, tracked.group, "own").html
+    assert "5.00  −50 %" in html
+    assert "80.5  −20 %" in html
