@@ -104,6 +104,12 @@ def test_failure_classes(reason: str, events: list[Event], log_tail: list[str], 
     assert text == ("it says" if events and events[-1].kind == "failure" and expected != "Error" else reason)
 
 
+def test_a_process_that_was_killed_says_more_than_the_one_that_misses_it() -> None:
+    reason = 'x\nExitCode 1\nExtraInfo "Killed by SIGKILL"\nErrorMessage "Error: Connection closed by peer"'
+    assert failure_of(failed(reason), [START, said("Error")], []) == ("Killed", reason)
+    assert failure_of(failed(reason), [START, said("BadData")], []) == ("BadData", "it says")
+
+
 def test_what_the_service_did_comes_before_what_the_job_said() -> None:
     stopped = {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Stopped", "FailureReason": ""}
     assert failure_of(stopped, [said("Error")], []) == ("Stopped", "it was stopped")

@@ -30,6 +30,9 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
     said = _said(events)
     if said is not None:
         failure_class = str(said.fields.get("failure_class"))
+        # Of several processes one was killed for good: the others told only that they miss it.
+        if failure_class == "Error" and (killed := _class_of(reason)) is not None:
+            return killed, reason
         return failure_class, str(said.fields.get("message") or reason)
     return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
 

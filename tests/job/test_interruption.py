@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 # A checkpoint calls torch.save four times.
@@ -172,3 +173,54 @@ def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
     assert ended.result["steps"] == 14
     # Evaluations leave no trace in the training: other ones, and the weights are the same.
     assert weights(ended) == weights(whole)
+
+
+def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -> None:
+    """No file may grow beyond 30 KiB: the weights find room, the optimizer's state does not."""
+    with_checkpoints(job)
+    assert job.run(dying("reporter:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
+    first = job.folder / "checkpoints/checkpoint-2"
+    before = {path.name: path.read_bytes() for path in first.iterdir()}
+    ended = job.run(["prlimit", f"--fsize={30 * 2**10}", sys.executable], **TRAINING)
+    assert ended.code == 1
+    (failure,) = ended.events("failure")
+    assert failure["message"].startswith(
+        f"the checkpoint of step 4 cannot be written in {job.folder / 'checkpoints'}: "
+    )
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == before
+    assert [path.name for path in first.parent.glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+@pytest.mark.slow
+def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
+    """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
+    with_checkpoints(job)
+    arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
+    process = job.start(**arguments)
+    wait_for(job.folder / "checkpoints", "checkpoint-4", process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
+    for each in [*children, psutil.Process(process.pid)]:
+        each.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 143, output
+    ended = job.run(**arguments)
+    assert ended.events("start")[-1]["resumed_from_step"] >= 4
+    assert curve(ended) == curve(whole)
+    assert weights(ended) == weights(whole)
+
+
+@pytest.mark.slow
+def test_under_a_compiler(job_in: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Compiled programs draw their dropout from the seed of the step: that too goes on where it was."""
+    arguments = {**TRAINING, "compiler": "inductor", "max_steps": 6, "save_steps": 2, "eval_strategy": "end"}
+    whole, job = (with_checkpoints(job_in(tmp_path / name)) for name in ("whole", "cut"))
+    for each in (whole, job):
+        each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
+    expected = whole.run(**arguments)
+    assert expected.code == 0, expected.output[-3000:]
+    assert job.run(dying("reporter:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
+    ended = job.run(**arguments)
+    assert ended.events("start")[-1]["resumed_from_step"] == 2
+    assert curve(ended) == curve(expected)
+    assert weights(ended) == weights(expected)

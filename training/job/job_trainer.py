@@ -9,11 +9,13 @@ from transformers.trainer_callback import PrinterCallback, TrainerState
 
 import processes
 from compilers import NoCompiler
+from failure import failure_class
 from hardware import process_age_seconds
 from keeper import Keeper
 from meter import Meter
 from numpy_states import allow_numpy_states
 from padding import NO_WORK, WORK, Collator
+from problems import Unwritable
 from processes import sum_over_processes
 from random_states import random_states_kept
 from sampler import EvalSampler, TrainSampler
@@ -140,7 +142,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             return
         self._saved_step = self.state.global_step
         with self.meter.phase("checkpoint"):
-            super()._save_checkpoint(*rest, **named)
+            self._write_checkpoint(*rest, **named)
             self._count_samples()
             # Every process writes its random states.
             processes.wait_for_all()
@@ -148,6 +150,17 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
                 )
+
+    def _write_checkpoint(self, *rest: Any, **named: Any) -> None:
+        try:
+            super()._save_checkpoint(*rest, **named)
+        except Exception as error:
+            if failure_class(error) == "OutOfMemory":
+                raise
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise Unwritable(
+                f"the checkpoint of step {self.state.global_step} cannot be written in {self.keeper.folder}: {said[0]}"
+            ) from error
 
     def _set_use_cache(self, use_cache: Optional[bool]) -> None:
         if self._use_cache is not None:

@@ -13,5 +13,9 @@ class Unsupported(Exception):
     """This machine or this version cannot do what was asked."""
 
 
+class Unwritable(Exception):
+    """A checkpoint cannot be written; earlier ones are as they were."""
+
+
 class Stopped(BaseException):
     """SIGTERM was received. No `Exception`, so that no library takes it for an error of its own and goes on."""
