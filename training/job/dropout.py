@@ -71,6 +71,6 @@ def _register() -> None:
 
 
 # With torch 2.4; compilers before it are left PyTorch's own dropout.
-CAN_COMPILE = hasattr(torch.library, "custom_op")
+CAN_COMPILE = hasattr(getattr(torch, "library", None), "custom_op")
 if CAN_COMPILE:
     _register()
