@@ -1,0 +1,58 @@
+"""A job under the oldest versions that is ended in the midst of its training, and goes on bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.job.conftest import Job
+
+pytestmark = pytest.mark.oldest
+
+DYING = str(ROOT / "tests" / "job" / "dying.py")
+
+TRAINING: dict[str, Any] = {
+    "max_steps": 9,
+    "per_device_eval_batch_size": 4,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "save_total_limit": 1,
+    "best_metric": "eval_loss",
+}
+
+
+def with_checkpoints(job: Job) -> Job:
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    return job
+
+
+@pytest.mark.parametrize(
+    ("spot", "name_of_signal", "code", "resumed_from"),
+    [
+        ("reporter:Reporter.on_step_end:6", "SIGKILL", -9, 4),
+        ("torch:save:6", "SIGKILL", -9, 2),
+        ("reporter:Reporter.on_prediction_step:2", "SIGTERM", 143, 2),
+    ],
+)
+def test_it_goes_on_bit_for_bit(
+    job_of: Callable[..., Job], oldest_python: str, spot: str, name_of_signal: str, code: int, resumed_from: int
+) -> None:
+    whole = with_checkpoints(job_of("classification", "whole")).run([oldest_python], **TRAINING)
+    job = with_checkpoints(job_of("classification", "cut"))
+    assert job.run([oldest_python, DYING, spot, name_of_signal], **TRAINING).code == code
+    ended = job.run([oldest_python], **TRAINING)
+    assert ended.events("start")[-1]["resumed_from_step"] == resumed_from
+    assert numbers(ended) == numbers(whole)
+    assert ended.result["metrics"]["best/step"] == whole.result["metrics"]["best/step"]
+    model = "model/pytorch_model.bin"
+    assert (ended.folder / model).read_bytes() == (whole.folder / model).read_bytes()
+
+
+def numbers(ended: Any) -> dict[tuple[int, str], float]:
+    told = [(event["step"], event["values"]) for event in ended.events("metric")]
+    return {(step, name): values[name] for step, values in told for name in ("loss", "eval_loss") if name in values}
