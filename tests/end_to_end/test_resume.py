@@ -73,12 +73,12 @@ def numbers(curve: dict[int, Any]) -> dict[int, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("devices", "steps"), [(1, 50), (2, 26)])
+@pytest.mark.parametrize(("devices", "steps"), [(1, 200), (2, 104)])
 def test_two_jobs_are_one_training(home: Path, devices: int, steps: int) -> None:
-    whole = numbers(losses(told(start(home, "whole", "checkpoints of whole", devices, epochs=2))))
+    whole = numbers(losses(told(start(home, "whole", "checkpoints of whole", devices, epochs=8))))
     assert sorted(whole) == list(range(1, steps + 1))
 
-    first = start(home, "first", "checkpoints of both", devices, epochs=2)
+    first = start(home, "first", "checkpoints of both", devices, epochs=8)
     told(first, until_step=5)
     if devices == 1:
         for process in marked(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
@@ -90,7 +90,7 @@ def test_two_jobs_are_one_training(home: Path, devices: int, steps: int) -> None
     assert status == ("Failed" if devices == 1 else "Stopped")
     assert failure_of(first.describe(), before, [])[0] == ("Killed" if devices == 1 else "Stopped")
 
-    second = told(start(home, "second", "checkpoints of both", devices, epochs=2))
+    second = told(start(home, "second", "checkpoints of both", devices, epochs=8))
     (begun,) = (event for event in second if event.kind == "start")
     assert 4 <= begun.fields["resumed_from_step"] <= max(losses(before))
     after = numbers(losses(second))

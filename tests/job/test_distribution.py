@@ -74,7 +74,7 @@ def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: A
 SAVING = {
     "per_device_batch_size": 2,
     "gradient_accumulation_steps": 2,
-    "epochs": 3,
+    "epochs": 8,
     "padding": "buckets",
     "bucket_lengths": "6,12",
     "learning_rate": 0.01,
@@ -94,7 +94,7 @@ def test_stopped_together_and_gone_on_together(new_job: NewJob) -> None:
     whole = new_job("whole")
     whole.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
     expected = whole.run(TORCHRUN, **SAVING)
-    assert expected.result["steps"] == 21
+    assert expected.result["steps"] == 56
 
     job = new_job("job")
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")

@@ -196,16 +196,20 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
     """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
     with_checkpoints(job)
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
-    process = job.start(**arguments)
-    wait_for(job.folder / "checkpoints", "checkpoint-4", process)
-    children = psutil.Process(process.pid).children(recursive=True)
+    process = job.start(dying("reporter:Reporter.on_step_end:5", "SIGSTOP"), **arguments)
+    main, deadline = psutil.Process(process.pid), time.monotonic() + 60
+    while main.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    children = main.children(recursive=True)
     assert len(children) >= 2
-    for each in [*children, psutil.Process(process.pid)]:
+    for each in [*children, main]:
         each.send_signal(signal.SIGTERM)
+    main.send_signal(signal.SIGCONT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 143, output
     ended = job.run(**arguments)
-    assert ended.events("start")[-1]["resumed_from_step"] >= 4
+    assert ended.events("start")[-1]["resumed_from_step"] == 5
     assert curve(ended) == curve(whole)
     assert weights(ended) == weights(whole)
 
