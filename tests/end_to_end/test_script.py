@@ -106,6 +106,7 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
     assert "steady" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_log_read_twice_gives_the_same_points(command_line: CommandLine, loop: Path) -> None:
     """The launcher dies after the job has told of itself; the same command reads the log from its start again."""
     fields = {"experiment": loop, "compare.repeats": 1}

@@ -150,6 +150,7 @@ def test_wrong_input_is_one_sentence(
     assert not (command_line.folder / "home" / "jobs").exists()
 
 
+@pytest.mark.slow
 def test_names_that_need_quoting_pass_through_mlflow_run(
     command_line: CommandLine, reviews: dict[str, object], tmp_path: Path
 ) -> None:
