@@ -11,7 +11,7 @@ from benchmarks.command import train
 from benchmarks.results import Row, measured, write
 from benchmarks.workloads import WORKLOADS, check_data
 
-ROUNDS = 3
+ROUNDS = 2
 CHOSEN = ("emotion", "squad")
 
 OFF: dict[str, dict[str, str]] = {
