@@ -108,7 +108,8 @@ def main(words: Sequence[str]) -> None:
         for name, longer in LONGER.items():
             if not words or any(word.lower() in name.lower() for word in words):
                 rows += rows_of(name, longer, Path(folder))
-    write("quality", rows, ["One run each, compiler none, the experiment's defaults otherwise."])
+    notes = ["One run each, compiler none, the experiment's defaults otherwise."]
+    write("quality", rows, notes, is_part=bool(words))
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ def main(names: Sequence[str]) -> None:
             "Utilisation counts real tokens only: 6 FLOP a multiplied parameter and token, attention left out, over "
             f"the best 2048-cubed matmul of the same precision measured just before; {ROUNDS} rounds.",
         ],
+        is_part=bool(names),
     )
 
 

@@ -53,8 +53,11 @@ def spread(values: Sequence[float]) -> float | None:
     return (high - low) / 2
 
 
-def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
-    """Write `benchmarks/results/<name>.json`, print the rows, and make the page anew."""
+def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part: bool = False) -> None:
+    """Write `benchmarks/results/<name>.json`, print the rows, and make the page anew.
+
+    Where only a part was measured, other rows of the same machine and commit stay.
+    """
     found = environment()
     machine = {**found["machine"], "python": found["python"], "packages": found["packages"], "gpu": _gpu()}
     result = {
@@ -65,11 +68,22 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
     }
+    file = FOLDER / f"{name}.json"
+    if is_part and file.exists():
+        result["rows"] = [*_others(json.loads(file.read_text()), result), *result["rows"]]
     FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     for row in rows:
         print("  " + _sentence(asdict(row)))
     PAGE.write_text(page())
+
+
+def _others(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an earlier measurement that stand beside those of now."""
+    if any(before[key] != now[key] for key in ("machine", "commit")):
+        return []
+    measured_now = {row["name"] for row in now["rows"]}
+    return [row for row in before["rows"] if row["name"] not in measured_now]
 
 
 def page() -> str:
