@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.command import train
@@ -51,17 +51,22 @@ def rows_of(name: str, fields: Mapping[str, str], folder: Path) -> list[Row]:
     return rows + [measured(f"{name}: instead of {option}", found, "x") for option, found in gains.items()]
 
 
-def main() -> None:
-    """Measure the chosen workloads and write the ratios."""
+def main(names: Sequence[str]) -> None:
+    """Measure the named workloads, or those chosen, and write the ratios."""
     check_data()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for workload in WORKLOADS:
-            if workload.name in CHOSEN:
+            if workload.name in (names or CHOSEN):
                 longer = {"max_steps": str(3 * workload.samples // workload.batch_size)}
                 rows += rows_of(workload.name, workload.fields(compiler="none", **longer), Path(folder))
-    write("ablation", rows, [f"Steady samples a second, MiniLM, {ROUNDS} rounds, each pair side by side."])
+    write(
+        "ablation",
+        rows,
+        [f"Steady samples a second, MiniLM, {ROUNDS} rounds, each pair side by side."],
+        is_part=bool(names),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

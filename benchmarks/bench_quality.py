@@ -62,7 +62,7 @@ LONGER: dict[str, Longer] = {
         {**MINILM, **MNLI, "data.labels": "[entailment, neutral, contradiction]", **at("2e-4", 16, "3")},
     ),
     "MiniLM on tweets in 8 languages, 14,712 rows, 1 epoch": _classified(
-        0.40, f"{MAJORITY} has 0.33", {**TWEETS, "data.labels": "null", **at("3e-4", 16, "1"), "max_length": "64"}
+        0.40, f"{MAJORITY} has 0.33", {**TWEETS, "data.labels": "null", **at("1e-4", 16, "1"), "max_length": "64"}
     ),
     "GPT-2 (6 layers of 256) on SST-2 text": Longer(
         metric="eval_perplexity",
@@ -81,7 +81,13 @@ LONGER: dict[str, Longer] = {
         metric="eval_f1",
         target="above 50 (official rules, 1,500 dev questions)",
         met=lambda found: found > 50,
-        fields={"experiment": "squad-minilm", **SQUAD, "epochs": "1", "save_model": "false"},
+        fields={
+            "experiment": "squad-minilm",
+            **SQUAD,
+            "base_learning_rate": "1e-4",
+            "epochs": "1",
+            "save_model": "false",
+        },
     ),
 }  # fmt: skip
 
