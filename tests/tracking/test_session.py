@@ -232,7 +232,8 @@ def test_an_outage_of_the_tracking_server_loses_nothing(
     assert len(done) == 1, "the job ended by itself during the outage"
     tracking_server.send(signal.SIGCONT)
     said, _ = launcher.communicate(timeout=120)
-    assert "nothing is lost" in said
+    # A short outage may pass within a single patient request, of which there is nothing to say.
+    assert seconds < 60 or "nothing is lost" in said
     assert "done 3" in said
     client = MlflowClient(tracking_server.database_uri)
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
