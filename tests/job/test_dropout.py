@@ -67,5 +67,7 @@ def test_off_means_off(installed: None) -> None:
     assert torch.equal(torch.nn.functional.dropout(values, 0.5, training=False), values)
     assert torch.equal(torch.nn.functional.dropout(values, 0.0), values)
     assert torch.nn.functional.dropout(values, 1.0).abs().sum() == 0
+    # Rounds to 65536 of 65536: no number to scale by.
+    assert torch.isfinite(torch.nn.functional.dropout(values, 0.999999)).all()
     with pytest.raises(ValueError, match="probability"):
         torch.nn.functional.dropout(values, 1.5)

@@ -18,9 +18,11 @@ def install() -> None:
     torchs_own = functional.dropout
 
     def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        if not training or not 0.0 < p < 1.0 or inplace or input.device.type != "cpu":
+        dropped = round(min(max(p, 0.0), 1.0) * LEVELS)
+        # Rates that are wrong, or round to nothing or everything, are PyTorch's to answer for.
+        if not training or not 0 < dropped < LEVELS or inplace or input.device.type != "cpu":
             return torchs_own(input, p, training, inplace)
-        return _dropout(input, round(p * LEVELS))
+        return _dropout(input, dropped)
 
     functional.dropout = dropout
 
