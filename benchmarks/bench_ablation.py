@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.command import train
+from benchmarks.data import check_data
 from benchmarks.results import Row, measured, write
-from benchmarks.workloads import WORKLOADS, check_data
+from benchmarks.workloads import WORKLOADS
 
 ROUNDS = 2
 CHOSEN = ("emotion", "squad")

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.command import EMOTION, emotion_fields, train
+from benchmarks.command import train
+from benchmarks.data import DATA, emotion_fields
 from benchmarks.results import measured, write
 
 ROWS, STEPS, ROUNDS = 1600, 50, 5
@@ -63,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for split in ("train", "validation"):
-            packed = EMOTION / f"emotion-{split}.jsonl.gz"
+            packed = DATA / f"emotion-{split}.jsonl.gz"
             (folder / f"emotion-{split}.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
         platform(folder)  # stages the data and creates the tracking database: once, whoever runs first
         bare(folder, "mlflow")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.command import train
+from benchmarks.data import DATA, EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS, check_data
 from benchmarks.results import Row, write
-from benchmarks.workloads import DATA, EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS, check_data
 
 
 @dataclass(frozen=True, kw_only=True)

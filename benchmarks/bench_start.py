@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.command import Trained, emotion_fields, train
+from benchmarks.command import Trained, train
+from benchmarks.data import emotion_fields
 from benchmarks.results import measured, write
 
 ROUNDS = 5

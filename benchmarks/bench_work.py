@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import emotion_fields, train
+from benchmarks.command import train
+from benchmarks.data import emotion_fields
 from benchmarks.results import measured, write
 
 SAMPLES, BATCH, ROUNDS = 240, 24, 2

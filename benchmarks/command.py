@@ -13,9 +13,8 @@ from typing import Any
 
 from tracking.describe import ROOT
 from training.events import Event, parse_line
+from training.services.folder import JobFolder
 from training.services.local import LocalService
-
-EMOTION = ROOT.parent / "shared" / "data"
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,8 @@ class Trained:
     """Seconds since the epoch at which the command was given."""
     events: list[Event]
     """What its job said."""
+    job: JobFolder
+    """The job's folder, its request in it."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the metrics of the job's result."""
@@ -36,20 +37,6 @@ class Trained:
     def first(self, kind: str) -> Event:
         """Return the first event of a kind."""
         return next(e for e in self.events if e.kind == kind)
-
-
-def emotion_fields(rows: int, validation_rows: int = 400) -> dict[str, str]:
-    """Return the fields of the emotion experiment on the shared files; exits where they are absent."""
-    train, validation = EMOTION / "emotion-train.jsonl.gz", EMOTION / "emotion-validation.jsonl.gz"
-    if not train.exists():
-        sys.exit(f"error: {train} is absent, and this benchmark needs it.")
-    return {
-        "experiment": "emotion",
-        "data.train": str(train),
-        "data.validation": str(validation),
-        "data.train_rows": str(rows),
-        "data.validation_rows": str(validation_rows),
-    }
 
 
 def train(folder: Path, fields: Mapping[str, str]) -> Trained:
@@ -74,5 +61,5 @@ def train(folder: Path, fields: Mapping[str, str]) -> Trained:
     if done.returncode:
         sys.exit(f"error: the platform's training failed:\n{done.stdout}\n{done.stderr}")
     [name] = {job["TrainingJobName"] for job in service.jobs()} - before
-    log = Path(service.log_location(name)).read_text()
-    return Trained(wall_seconds, started_at, [event for line in log.splitlines() if (event := parse_line(line))])
+    job = JobFolder(Path(service.log_location(name)).parent)
+    return Trained(wall_seconds, started_at, [event for line in job.lines() if (event := parse_line(line))], job)

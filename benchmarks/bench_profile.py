@@ -1,0 +1,88 @@
+"""What limits utilisation: the share of a training step that each kind of operation takes, without a compiler."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.command import train
+from benchmarks.data import check_data
+from benchmarks.peak import peak_flops_per_second
+from benchmarks.profiled import Profile, profile_of
+from benchmarks.results import Row, write
+from benchmarks.workloads import WORKLOADS, Workload
+
+CHOSEN = ("squad", "emotion", "emotion-bert", "sst2-gpt2")
+STEPS = 12
+
+KINDS = {
+    "matrix products": ("mm", "addmm", "bmm", "baddbmm", "linear", "mkldnn_linear", "matmul"),
+    "dropout": ("random_", "native_dropout", "native_dropout_backward", "bernoulli_", "ge"),
+    "optimizer": ("_fused_adamw_", "Optimizer.step", "Optimizer.zero_grad"),
+    "gradient norm": ("_foreach_norm", "linalg_vector_norm", "_foreach_mul_", "stack"),
+    "embeddings": ("embedding_dense_backward", "index_select", "embedding"),
+    "normalisation": ("native_layer_norm", "native_layer_norm_backward"),
+    "activation and softmax": ("gelu", "gelu_backward", "_softmax", "_softmax_backward_data", "tanh", "pow"),
+    "casts and copies": ("copy_", "cat", "clone", "contiguous", "fill_", "zero_"),
+    "sums and products of elements": ("add", "add_", "mul", "mul_", "div", "sum", "sub", "where", "masked_fill"),
+}
+"""PyTorch's operations by kind; further ones are `other operations`."""
+
+
+def seconds_by_kind(profile: Profile) -> dict[str, float]:
+    """Return the seconds of each kind of operation; what no operation accounts for is Python, and waiting for data."""
+    kind_of = {name: kind for kind, names in KINDS.items() for name in names}
+    found = dict.fromkeys([*KINDS, "other operations"], 0.0)
+    for operation in profile.operations:
+        plain = operation.name.removeprefix("aten::").partition("#")[0]
+        found[kind_of.get(plain, "other operations")] += operation.seconds
+    return {**found, "Python between operations": max(0.0, profile.seconds - sum(found.values()))}
+
+
+def flops_per_step(result: Mapping[str, Any]) -> float:
+    """Return the products of a mean step of a training, padding's with them, from what it measured of itself."""
+    seconds_per_step = result["optim/global_batch_size"] / result["throughput/steady_samples_per_second"]
+    return float(result["throughput/model_flops_per_second"] / result["padding/efficiency"] * seconds_per_step)
+
+
+def rows_of(workload: Workload, profile: Profile, ideal_seconds: float) -> list[Row]:
+    """Return the shares of the step, and how near its products, `ideal_seconds` at best, come to the machine's best."""
+    name = f"{workload.name} ({workload.model})"
+    seconds = seconds_by_kind(profile)
+    rows = [Row(name=f"{name}: a step", value=1e3 * profile.seconds / profile.steps, unit="ms", n=profile.steps)]
+    rows += [
+        Row(name=f"{name}: {kind}", value=100 * spent / profile.seconds, unit="% of the step")
+        for kind, spent in sorted(seconds.items(), key=lambda item: -item[1])
+    ]
+    reached = ideal_seconds * profile.steps / seconds["matrix products"]
+    return [*rows, Row(name=f"{name}: matrix products in their own time", value=reached, unit="of the matmul")]
+
+
+def main(names: Sequence[str]) -> None:
+    """Profile the named workloads, or those chosen."""
+    check_data()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for workload in WORKLOADS:
+            if workload.name in (names or CHOSEN):
+                steps = {"compiler": "none", "max_steps": str(STEPS)}
+                trained = train(Path(folder), workload.fields(**steps))
+                flops = flops_per_step(trained.result())
+                rows += rows_of(workload, profile_of(trained.job), flops / peak_flops_per_second("bf16"))
+    write(
+        "profile",
+        rows,
+        [
+            "PyTorch's profiler over the steps after the third, which it slows a little; the experiment's defaults.",
+            "Matrix products in their own time: 6 FLOP a multiplied parameter and position, padding counted and "
+            "attention's own products not, over the time of all matrix products.",
+        ],
+        is_part=bool(names),
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
