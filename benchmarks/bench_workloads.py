@@ -63,9 +63,8 @@ def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[
         met = statistics.median(gains) >= target
         rows.append(measured(f"{name}, {side} over recipe", gains, "x", f"at least {target:g} x", met))
         apart = _paired(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
-        alike = abs(statistics.median(apart)) <= workload.margin
         label = f"{name}, {side}: {workload.quality} above the recipe's"
-        rows.append(measured(label, apart, "", f"within {workload.margin:g}", alike))
+        rows.append(measured(label, apart, "", *_alike(apart, workload.margin)))
     return rows
 
 
@@ -82,6 +81,11 @@ def _figures(name: str, workload: Workload, results: Sequence[Mapping[str, Any]]
         measured(f"{name}: {workload.quality} after {workload.samples} samples", values(workload.quality), ""),
         measured(f"{name}: utilisation", used, "of the matmul", target, enough if target else None),
     ]
+
+
+def _alike(apart: Sequence[float], margin: float | None) -> tuple[str | None, bool | None]:
+    """Return the target and whether it is met."""
+    return (None, None) if margin is None else (f"within {margin:g}", abs(statistics.median(apart)) <= margin)
 
 
 def _paired(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:

