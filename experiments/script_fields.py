@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from training.errors import InputError
 from training.jobspec import MetricDefinition, Scalar
-from training.request import check_metric
+from training.limits import check_metric
 from training.staging.request import Frozen, Name
 
 

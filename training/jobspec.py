@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
 
+Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
+"""How several processes start: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for data and for
+model parallelism, PyTorch/XLA's spawner."""
+
 Scalar = str | int | float | bool
 
 JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
@@ -59,6 +63,34 @@ class JobSpec(BaseModel):
     """Machines."""
     devices: int = Field(default=1, ge=1)
     """Processes per machine, one a device."""
+    launcher: Launcher | None = None
+    """How several processes start; None is `xla` in the Training Compiler's images and `torchrun` elsewhere."""
+    mpi_options: str = ""
+    """Further options of `mpirun`; goes with `smddp` and `smp`."""
+    model_parallel: Mapping[str, Scalar] = {}
+    """Parameters of SageMaker's model-parallel library, such as `partitions`; goes with `smp`."""
+    compiler_debug: bool = False
+    """Whether the Training Compiler dumps what it does to the job's output; slows training down."""
+    fallback_instance_types: tuple[str, ...] = ()
+    """Machine types to take, in this order, where `instance_type` is not to be had."""
+    spot: bool = False
+    """Run on spare capacity, which may be taken back at any moment."""
+    max_wait_seconds: int | None = Field(default=None, ge=1)
+    """With `spot`: seconds to the job's end, waiting for capacity included; None is `max_run_seconds`."""
+    keep_alive_seconds: int = Field(default=0, ge=0, le=21_600)
+    """Seconds for which the machines stay, billed, for a next job of the same settings; 0 keeps none."""
+    subnets: tuple[str, ...] = ()
+    """Subnets of the user's network that the job runs in; goes with `security_groups`."""
+    security_groups: tuple[str, ...] = ()
+    """Security groups of the job's network interfaces."""
+    isolate_network: bool = False
+    """Let the container make no calls to the outside."""
+    encrypt_traffic: bool = False
+    """Encrypt what the machines of one job tell each other; makes distributed training slower."""
+    volume_key: str | None = None
+    """KMS key of the machines' disks."""
+    output_key: str | None = None
+    """KMS key of the artifacts in S3."""
     volume_gib: int = Field(default=30, ge=1)
     """Disk per machine, GiB."""
     max_run_seconds: int = Field(default=86_400, ge=1)

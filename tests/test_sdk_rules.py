@@ -1,0 +1,158 @@
+"""What SageMaker's SDK refuses: each rule with a job that breaks it alone, and jobs that break none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from training.errors import InputError
+from training.images import read_image
+from training.jobspec import JobSpec
+from training.sdk_rules import advice, check_sdk_rules
+
+ACCOUNT = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
+TRCOMP = f"{ACCOUNT}/huggingface-pytorch-trcomp-training:1.11.0-transformers4.21.1-gpu-py38-cu113-ubuntu20.04"
+OLD_TRCOMP = f"{ACCOUNT}/huggingface-pytorch-trcomp-training:1.9.0-transformers4.11.0-gpu-py38-cu111-ubuntu20.04"
+PLAIN_TRCOMP = f"{ACCOUNT}/pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker"
+NEW = f"{ACCOUNT}/huggingface-pytorch-training:2.9.0-transformers5.3.0-gpu-py312-cu130-ubuntu22.04"
+OLD = f"{ACCOUNT}/huggingface-pytorch-training:1.9-transformers4.12-gpu-py38-cu111-ubuntu20.04"
+
+
+def spec(**fields: Any) -> JobSpec:
+    usual = {
+        "name": "job",
+        "hyperparameters": {},
+        "channels": {},
+        "source_uri": "s3://b/s",
+        "output_uri": "s3://b/o",
+        "instance_type": "ml.g5.xlarge",
+        "image": NEW,
+    }
+    return JobSpec(**{**usual, **fields})
+
+
+SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"compiler": "inductor"},
+        {"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.p3.2xlarge"},
+        {"compiler": "trcomp", "image": PLAIN_TRCOMP, "instance_type": "ml.g4dn.12xlarge", "devices": 4},
+        {"compiler": "trcomp-off", "image": TRCOMP, "instance_type": "ml.p3.8xlarge", "devices": 4},
+        {"compiler": "trcomp", "image": OLD_TRCOMP, "instance_type": "ml.p3.8xlarge", "launcher": "pytorchddp"},
+        {"devices": 4, "instance_type": "ml.g5.12xlarge"},
+        {"devices": 2, "instance_type": "ml.trn1.2xlarge", "image": "own.example/neuron:1"},
+        {"launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD},
+        {**SMP, "model_parallel": {"partitions": 4, "microbatches": 4, "pipeline": "interleaved", "ddp": True}},
+        {"spot": True, "checkpoint_uri": "s3://b/c", "max_run_seconds": 60, "max_wait_seconds": 60},
+        {"instance_type": "ml.m5.large", "image": "own.example/anything:latest"},
+        {"fallback_instance_types": ("ml.g4dn.xlarge", "ml.p3.2xlarge")},
+    ],
+)
+def test_what_runs(fields: dict[str, Any]) -> None:
+    check_sdk_rules(spec(**fields))
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"instance_type": "g5.xlarge"}, "instance_type 'g5.xlarge' is no machine of SageMaker's"),
+    ({"fallback_instance_types": ("ml.g5.xlarge",)}, "fallback_instance_types repeat a type"),
+    ({"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
+    ({"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.p4de.24xlarge"}, "p3, p3dn, g4dn, p4d, g5 alone"),
+    (
+        {"compiler": "trcomp", "image": TRCOMP, "fallback_instance_types": ("ml.p5.48xlarge",)},
+        "does not run on ml.p5.48xlarge",
+    ),
+    ({"compiler": "trcomp"}, "compiler 'trcomp' needs one of SageMaker Training Compiler's images"),
+    ({"compiler": "trcomp", "image": "own.example/x:1"}, "and own.example/x:1 is none"),
+    ({"image": TRCOMP}, "compiler 'none' in the Training Compiler's image"),
+    (
+        {"compiler": "trcomp", "image": TRCOMP.replace("1.11.0", "1.12.0")},
+        "is for PyTorch 1.9 to 1.11, not 1.12.0",
+    ),
+    ({"launcher": "xla", "devices": 4}, "launcher 'xla' comes with the compilers trcomp and trcomp-off"),
+    (
+        {"compiler": "trcomp", "image": TRCOMP, "launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge"},
+        "launcher 'smddp' and compiler 'trcomp' exclude each other",
+    ),
+    (
+        {"compiler": "trcomp", "image": OLD_TRCOMP, "devices": 4, "instance_type": "ml.p3.8xlarge"},
+        "launcher 'xla' needs PyTorch 1.11 or later, and the image has 1.9.0",
+    ),
+    (
+        {"compiler": "trcomp", "image": TRCOMP, "launcher": "torchrun", "devices": 4},
+        "launcher 'torchrun' does not go with compiler 'trcomp' from PyTorch 1.11 on",
+    ),
+    ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later, and the image has 1.9"),
+    ({"devices": 2, "instance_type": "ml.m5.large"}, "runs on GPUs and Trainium alone, and ml.m5.large has neither"),
+    ({"devices": 2, "image": OLD}, "launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs, and the image has 1.9"),
+    ({"devices": 2, "program": "train.sh"}, "starts Python programs alone, and 'train.sh' is none"),
+    (
+        {"devices": 2, "launcher": "pytorchddp", "instance_type": "ml.trn1.2xlarge", "image": "own.example/x:1"},
+        "launcher 'pytorchddp' does not run on Trainium",
+    ),
+    ({"launcher": "smddp", "devices": 4, "image": OLD}, "not on ml.g5.xlarge"),
+    (
+        {"launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge"},
+        "is for PyTorch 1.6 to 2.2.0, and the image has 2.9.0",
+    ),
+    ({"mpi_options": "-x A"}, "mpi_options goes with the launchers smddp and smp, not with a single process"),
+    ({"devices": 2, "model_parallel": {"partitions": 2}}, "model_parallel goes with launcher smp, not with torchrun"),
+    ({**SMP, "model_parallel": {"pipeline": "fast"}}, "model_parallel.pipeline is 'fast'; it must be one of simple"),
+    ({**SMP, "model_parallel": {"microbatches": 0}}, "model_parallel.microbatches is 0; it must be a whole number"),
+    ({**SMP, "model_parallel": {"partitions": True}}, "model_parallel.partitions is True; it must be a whole number"),
+    ({**SMP, "model_parallel": {"auto_partition": False}}, "default_partition is needed where auto_partition is false"),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "default_partition": 2}},
+        "default_partition is 2; it must be below partitions, 2",
+    ),
+    ({**SMP, "model_parallel": {"memory_weight": 1.5}}, "memory_weight is 1.5; it must be from 0 to 1"),
+    ({**SMP, "model_parallel": {"x": float("nan")}}, "model_parallel.x is nan; it must be a finite number"),
+    ({**SMP, "model_parallel": {"ddp_port": 1}}, "model_parallel.ddp_port needs ddp"),
+    ({**SMP, "model_parallel": {"ddp": True, "horovod": True}}, "exclude each other"),
+    ({"max_wait_seconds": 60}, "max_wait_seconds 60 goes with spot, and spot is off"),
+    ({"spot": True}, "spot needs a checkpoint URI in S3"),
+    ({"spot": True, "checkpoint_uri": "file:///kept"}, "spot needs a checkpoint URI in S3"),
+    (
+        {"spot": True, "checkpoint_uri": "s3://b/c", "max_run_seconds": 61, "max_wait_seconds": 60},
+        "max_wait_seconds 60 must be at least max_run_seconds 61",
+    ),
+    (
+        {"spot": True, "checkpoint_uri": "s3://b/c", "fallback_instance_types": ("ml.g4dn.xlarge",)},
+        "spot and fallback_instance_types exclude each other",
+    ),
+    (
+        {"spot": True, "checkpoint_uri": "s3://b/c", "keep_alive_seconds": 600},
+        "spot and keep_alive_seconds 600 exclude each other",
+    ),
+    ({"subnets": ("subnet-1",)}, "subnets and security_groups go together, and security_groups is not given"),
+    ({"security_groups": ("sg-1",)}, "subnets and security_groups go together, and subnets is not given"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), REFUSED)
+def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        check_sdk_rules(spec(**fields))
+    assert message in str(refused.value)
+    assert str(refused.value).endswith(".")
+
+
+def test_advice_on_the_network_between_devices() -> None:
+    without = spec(compiler="trcomp", image=TRCOMP, devices=4, instance_type="ml.p3.8xlarge")
+    assert "ml.p3.8xlarge has no Elastic Fabric Adapter" in advice(without)[0]
+    assert advice(spec(compiler="trcomp", image=TRCOMP, devices=4, instance_type="ml.g4dn.12xlarge")) == []
+    assert "debug mode" in advice(spec(compiler="trcomp", image=TRCOMP, compiler_debug=True))[0]
+
+
+def test_what_an_address_tells() -> None:
+    image = read_image(TRCOMP)
+    assert image and image.has_training_compiler and image.on_gpu
+    assert (image.pytorch, image.transformers, image.pytorch_text) == ((1, 11, 0), "4.21.1", "1.11.0")
+    short = read_image(OLD)
+    assert short and not short.has_training_compiler and short.pytorch == (1, 9)
+    assert read_image("own.example/pytorch:latest") is None
+    assert read_image("local") is None
