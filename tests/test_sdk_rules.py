@@ -150,9 +150,13 @@ def test_advice_on_the_network_between_devices() -> None:
 
 def test_what_an_address_tells() -> None:
     image = read_image(TRCOMP)
-    assert image and image.has_training_compiler and image.on_gpu
+    assert image
+    assert image.has_training_compiler
+    assert image.on_gpu
     assert (image.pytorch, image.transformers, image.pytorch_text) == ((1, 11, 0), "4.21.1", "1.11.0")
     short = read_image(OLD)
-    assert short and not short.has_training_compiler and short.pytorch == (1, 9)
+    assert short
+    assert not short.has_training_compiler
+    assert short.pytorch == (1, 9)
     assert read_image("own.example/pytorch:latest") is None
     assert read_image("local") is None
