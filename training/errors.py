@@ -4,7 +4,10 @@ TrainfareError
 ├── InputError            the experiment, the data or the command line is wrong; nothing was started
 ├── ServiceError          a service refused a call or lost something
 │   ├── JobExists         a job of this name exists: attach to it instead
-│   └── JobNotFound       no job of this name
+│   ├── JobNotFound       no job of this name
+│   ├── AccessError       no credentials, credentials that have expired, or a right that is missing
+│   ├── QuotaError        the account may not use what the job asks for
+│   └── Unreachable       the service does not answer, or answers too slowly to be asked again
 ├── JobFailed             a job ended otherwise than Completed
 └── TrackingError         the tracking server does not answer
 
@@ -40,6 +43,26 @@ class JobExists(ServiceError):
 
 class JobNotFound(ServiceError):
     """No job of this name exists."""
+
+
+class AccessError(ServiceError):
+    """No credentials, credentials that have expired, or a right that is missing."""
+
+
+class QuotaError(ServiceError):
+    """The account may not use what the job asks for.
+
+    `quota` is its name as Service Quotas lists it; `limit` is how much is allowed: 0 means that waiting is in vain.
+    """
+
+    def __init__(self, message: str, quota: str, limit: int | None):
+        super().__init__(message)
+        self.quota = quota
+        self.limit = limit
+
+
+class Unreachable(ServiceError):
+    """The service does not answer, or not in time."""
 
 
 class JobFailed(TrainfareError):

@@ -1,0 +1,51 @@
+"""The clients of one account and region: one each, shared by everything in the process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from training.aws.refusals import translated
+from training.errors import InputError
+
+# Adaptive: all of the process's calls slow down together once AWS says that they come too fast, with jitter between
+# them. Ten tries take about two minutes.
+CONFIG = Config(
+    retries={"mode": "adaptive", "total_max_attempts": 10},
+    connect_timeout=10,
+    read_timeout=60,
+    max_pool_connections=32,
+    user_agent_extra="trainfare",
+)
+
+
+class Clients:
+    """Makes each client once. Credentials, region, profile and endpoints are boto3's to find."""
+
+    def __init__(self, region: str | None = None) -> None:
+        with translated("AWS"):
+            self.session = boto3.Session(region_name=region)
+        if self.session.region_name is None:
+            raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
+        self.region: str = self.session.region_name
+        self._made: dict[tuple[str, str], Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, service: str, region: str | None = None) -> Any:
+        """Return the client of a service, such as `sagemaker`; of another region where one is given."""
+        key = service, region or self.region
+        # Making one is not safe among threads; using one is.
+        with self._lock:
+            if key not in self._made:
+                with translated(service):
+                    self._made[key] = self.session.client(service, region_name=key[1], config=CONFIG)
+            return self._made[key]
+
+
+def is_in_sagemaker() -> bool:
+    """Return whether this runs on a machine of SageMaker's: a notebook, Studio or a job."""
+    return any(name in os.environ for name in ("SAGEMAKER_INTERNAL_IMAGE_URI", "SM_CURRENT_HOST", "TRAINING_JOB_NAME"))

@@ -1,0 +1,66 @@
+"""A job's log in CloudWatch, read page by page, each line once.
+
+CloudWatch gives events late, out of order among streams, and sometimes again. Each event has an id; what was seen
+within the last `LATE_SECONDS` of the log is asked for again and told apart by it. What comes later than that is in the
+log's full reading, from the start, once the job has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from training.errors import ServiceError
+from training.services.protocol import LogPage
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+LATE_SECONDS = 60
+PAGE_EVENTS = 10_000
+"""As many as FilterLogEvents gives at once."""
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far a log was read."""
+
+    newest_ms: int = 0
+    """Time of the newest event seen, milliseconds since the epoch."""
+    seen: frozenset[str] = frozenset()
+    """Ids of the events seen that may be given again."""
+
+    @property
+    def from_ms(self) -> int:
+        """From when on events are asked for."""
+        return max(0, self.newest_ms - 1000 * LATE_SECONDS)
+
+    def text(self) -> str:
+        return json.dumps([self.newest_ms, sorted(self.seen)])
+
+
+def read_cursor(text: str | None) -> Cursor:
+    """Return the cursor that `Cursor.text` wrote. Raises ServiceError for anything else."""
+    if text is None:
+        return Cursor()
+    try:
+        newest, seen = json.loads(text)
+        return Cursor(int(newest), frozenset(str(each) for each in seen))
+    except (ValueError, TypeError) as error:
+        raise ServiceError(f"'{text[:80]}' is no place in a log of SageMaker's.") from error
+
+
+def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
+    """Return the lines among `events` that `cursor` has not seen, in the order of their times, and how far that is."""
+    fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.seen}
+    ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], each["eventId"]))
+    newest_ms = max([cursor.newest_ms, *(each["timestamp"] for each in ordered)])
+    after = Cursor(newest_ms)
+    # Ids of the old kept too: their times are not known any more, and a page holds ten thousand at most.
+    kept = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
+    lines, times = [], []
+    for each in ordered:
+        for line in str(each["message"]).rstrip("\n").split("\n"):
+            lines.append(line)
+            times.append(each["timestamp"] / 1000)
+    return LogPage(lines=lines, cursor=Cursor(newest_ms, frozenset(kept)).text(), times=times)

@@ -1,0 +1,87 @@
+"""What AWS answers when it does not do as it is asked, in our own errors, each a sentence that a person can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from botocore import exceptions
+
+from training.errors import AccessError, InputError, JobExists, JobNotFound, QuotaError, ServiceError, Unreachable
+
+NO_CREDENTIALS = (exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound)
+EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+UNKNOWN_KEY = {"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
+DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
+THROTTLED = {"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded", "SlowDown"}
+NOT_FOUND = re.compile(r"Requested resource not found|Could not find training job", re.IGNORECASE)
+
+RENEW = "renew them (`aws sso login`, or new keys) and give the same command again; jobs run on meanwhile"
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Raise what boto3 raises as an error of ours; `what` is what was asked for, such as `job demo-1`."""
+    try:
+        yield
+    except exceptions.ClientError as error:
+        raise refusal(what, error.response) from error
+    except NO_CREDENTIALS as error:
+        raise AccessError(
+            f"{what}: AWS credentials are missing ({_line(error)}): `aws configure`, `aws sso login` or AWS_PROFILE "
+            f"gives some. Nothing was started."
+        ) from error
+    except (exceptions.TokenRetrievalError, exceptions.UnauthorizedSSOTokenError) as error:
+        raise AccessError(f"{what}: AWS credentials have expired ({_line(error)}): {RENEW}.") from error
+    except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
+        raise Unreachable(f"{what}: AWS does not answer ({_line(error)}); check the region and the network.") from error
+    except exceptions.ParamValidationError as error:
+        raise InputError(f"{what}: the request is malformed: {_line(error)}.") from error
+    except exceptions.BotoCoreError as error:
+        raise ServiceError(f"{what}: {_line(error)}.") from error
+
+
+def refusal(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
+    """Return the error for what AWS answered."""
+    code, message = str(response["Error"].get("Code")), str(response["Error"].get("Message", ""))
+    said = message.strip().rstrip(".") or code
+    if code in EXPIRED:
+        return AccessError(f"{what}: AWS credentials have expired: {RENEW}.")
+    if code in UNKNOWN_KEY:
+        return AccessError(f"{what}: AWS does not know the credentials ({said}).")
+    if code in DENIED:
+        return AccessError(f"{what}: access is denied: {said}. docs/aws.md lists the rights that are needed.")
+    if code == "ResourceLimitExceeded":
+        return quota_error(what, said)
+    if code == "ResourceInUse":
+        return JobExists(f"{what} exists already at SageMaker.")
+    if code in {"ResourceNotFound", "ResourceNotFoundException"} or NOT_FOUND.search(message):
+        return JobNotFound(f"{what} does not exist at SageMaker in this region and account.")
+    if code in THROTTLED:
+        return Unreachable(f"{what}: AWS answers too many calls ({said}); give the same command again later.")
+    if code.startswith("ValidationException"):
+        return InputError(f"{what}: SageMaker refuses the request: {said}.")
+    return ServiceError(f"{what}: {code}: {said}.")
+
+
+def quota_error(what: str, message: str) -> QuotaError:
+    """Return the error for a quota; SageMaker's message names it and its limit."""
+    name = re.search(r"service limit '([^']+)'", message)
+    limit = re.search(r"' is (\d+)", message)
+    quota, allowed = name[1] if name else "unknown", int(limit[1]) if limit else None
+    hint = (
+        "ask for more under Service Quotas, SageMaker; until then no job of this type can start"
+        if allowed == 0
+        else "all of it is in use: it is free again as other jobs end"
+    )
+    return QuotaError(
+        f"{what}: the account's quota '{quota}' is {allowed if allowed is not None else 'reached'}: {hint}.",
+        quota,
+        allowed,
+    )
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,138 @@
+"""SageMaker as a training service: the same calls as on this machine, through boto3."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlparse
+
+from training.aws import cloudwatch
+from training.aws.clients import Clients
+from training.aws.refusals import translated
+from training.errors import JobNotFound
+from training.jobspec import JOB_NAME_PATTERN
+from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request
+
+LIST_PAGE = 100
+MOST_OUTPUT_BYTES = 2**30
+"""An output archive larger than this is not looked into."""
+
+
+class SageMakerService:
+    """Training jobs of one account and region. Holds no state: any process may ask about any job."""
+
+    name = "sagemaker"
+
+    def __init__(self, clients: Clients | None = None) -> None:
+        self._clients = clients or Clients()
+
+    @property
+    def region(self) -> str:
+        """The region where the jobs run."""
+        return self._clients.region
+
+    def create(self, request: Request) -> None:
+        """Start the job. Raises JobExists when the name is taken, QuotaError, AccessError, InputError."""
+        with self._asked(request["TrainingJobName"]):
+            self._sagemaker.create_training_job(**request)
+
+    def describe(self, job_name: str) -> Description:
+        """Return the job's state now. Raises JobNotFound."""
+        with self._asked(job_name):
+            description: Description = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        description.pop("ResponseMetadata", None)
+        return {"Environment": {}, "FinalMetricDataList": [], **description}
+
+    def stop(self, job_name: str) -> None:
+        """Ask the job to stop: SIGTERM, 120 s of grace, SIGKILL. Does nothing to a job that has ended."""
+        if self.describe(job_name)["TrainingJobStatus"] in TERMINAL_STATUSES | {"Stopping"}:
+            return
+        with self._asked(job_name):
+            self._sagemaker.stop_training_job(TrainingJobName=job_name)
+
+    def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
+        """Return the log lines after `cursor`, or from the start; of all machines, in the order of their times."""
+        _check_name(job_name)
+        at = cloudwatch.read_cursor(cursor)
+        events = list(self._events(job_name, at))
+        return cloudwatch.page(events, at)
+
+    def log_location(self, job_name: str) -> str:
+        """Return the address of the log in the console."""
+        _check_name(job_name)
+        group = cloudwatch.GROUP.replace("/", "$252F")
+        return (
+            f"https://{self.region}.console.aws.amazon.com/cloudwatch/home?region={self.region}"
+            f"#logsV2:log-groups/log-group/{group}$3FlogStreamNameFilter$3D{job_name}$252F"
+        )
+
+    def jobs(self, *, running_only: bool = False) -> list[Description]:
+        """Return the jobs, newest first, as the list tells them: name, status and times."""
+        wanted = {"StatusEquals": "InProgress"} if running_only else {}
+        order = {"SortBy": "CreationTime", "SortOrder": "Descending", "MaxResults": LIST_PAGE}
+        with translated("jobs"):
+            pages = self._sagemaker.get_paginator("list_training_jobs").paginate(**order, **wanted)
+            return [_listed(summary) for page in pages for summary in page["TrainingJobSummaries"]]
+
+    def fetch_output(self, job_name: str, filename: str) -> bytes | None:
+        """Return a file that the job wrote to its output data folder, or None when there is none."""
+        description = self.describe(job_name)
+        uri = f"{description['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{job_name}/output/output.tar.gz"
+        archive = self._read(uri)
+        if archive is None:
+            return None
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+            # Of several machines the toolkit keeps one folder each; one machine's files lie at the top.
+            for member in tar.getmembers():
+                if member.isfile() and member.name.removeprefix("./").removeprefix("data/") == filename:
+                    file = tar.extractfile(member)
+                    return file.read() if file else None
+        return None
+
+    @property
+    def _sagemaker(self) -> Any:
+        return self._clients.get("sagemaker")
+
+    def _asked(self, job_name: str) -> Any:
+        _check_name(job_name)
+        return translated(f"Job {job_name}")
+
+    def _events(self, job_name: str, cursor: cloudwatch.Cursor) -> Iterator[dict[str, Any]]:
+        logs = self._clients.get("logs")
+        wanted: dict[str, Any] = {
+            "logGroupName": cloudwatch.GROUP,
+            "logStreamNamePrefix": f"{job_name}/",
+            "startTime": cursor.from_ms,
+            "limit": cloudwatch.PAGE_EVENTS,
+        }
+        try:
+            with translated(f"The log of job {job_name}"):
+                for page in logs.get_paginator("filter_log_events").paginate(**wanted):
+                    yield from page["events"]
+        except JobNotFound:
+            # The account's first job: the group comes with its first line.
+            return
+
+    def _read(self, uri: str) -> bytes | None:
+        place = urlparse(uri)
+        s3, where = self._clients.get("s3"), {"Bucket": place.netloc, "Key": place.path.lstrip("/")}
+        with translated(uri):
+            try:
+                answer = s3.get_object(**where)
+            except s3.exceptions.NoSuchKey:
+                return None
+            body: bytes = answer["Body"].read() if answer["ContentLength"] <= MOST_OUTPUT_BYTES else None
+        return body
+
+
+def _check_name(job_name: str) -> None:
+    """A name that no job can have is not worth a call, and could reach beyond the job in a prefix of streams."""
+    if not re.fullmatch(JOB_NAME_PATTERN, job_name):
+        raise JobNotFound(f"Job {job_name} does not exist at SageMaker: no job can be called that.")
+
+
+def _listed(summary: dict[str, Any]) -> Description:
+    return {**summary, "SecondaryStatus": summary.get("SecondaryStatus", summary["TrainingJobStatus"])}
