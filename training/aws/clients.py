@@ -32,6 +32,7 @@ class Clients:
         if self.session.region_name is None:
             raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
         self.region: str = self.session.region_name
+        self._client: Any = self.session.client
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
@@ -42,7 +43,7 @@ class Clients:
         with self._lock:
             if key not in self._made:
                 with translated(service):
-                    self._made[key] = self.session.client(service, region_name=key[1], config=CONFIG)
+                    self._made[key] = self._client(service, region_name=key[1], config=CONFIG)
             return self._made[key]
 
 

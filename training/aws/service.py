@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 from training.aws import cloudwatch
 from training.aws.clients import Clients
 from training.aws.refusals import translated
-from training.errors import JobNotFound
+from training.errors import JobNotFound, ServiceError
 from training.jobspec import JOB_NAME_PATTERN
 from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request
 
@@ -25,6 +25,7 @@ class SageMakerService:
     """Training jobs of one account and region. Holds no state: any process may ask about any job."""
 
     name = "sagemaker"
+    pauses_seconds = (2.0, 15.0)
 
     def __init__(self, clients: Clients | None = None) -> None:
         self._clients = clients or Clients()
@@ -44,6 +45,8 @@ class SageMakerService:
         with self._asked(job_name):
             description: Description = self._sagemaker.describe_training_job(TrainingJobName=job_name)
         description.pop("ResponseMetadata", None)
+        if not description["ModelArtifacts"]["S3ModelArtifacts"]:
+            del description["ModelArtifacts"]
         return {"Environment": {}, "FinalMetricDataList": [], **description}
 
     def stop(self, job_name: str) -> None:
@@ -124,8 +127,9 @@ class SageMakerService:
                 answer = s3.get_object(**where)
             except s3.exceptions.NoSuchKey:
                 return None
-            body: bytes = answer["Body"].read() if answer["ContentLength"] <= MOST_OUTPUT_BYTES else None
-        return body
+            if answer["ContentLength"] > MOST_OUTPUT_BYTES:
+                raise ServiceError(f"{uri} has {answer['ContentLength'] / 2**30:.1f} GiB: too much to look into.")
+            return bytes(answer["Body"].read())
 
 
 def _check_name(job_name: str) -> None:

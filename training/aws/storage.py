@@ -155,7 +155,9 @@ def _missing_bucket(clients: Clients, bucket: str, account: str, error: ClientEr
 
 def _check_region(bucket: str, found: str, wanted: str) -> None:
     if found != wanted:
-        raise InputError(f"Bucket {bucket} is in {found}, and the jobs run in {wanted}: SageMaker reads no other region.")
+        raise InputError(
+            f"Bucket {bucket} is in {found}, and the jobs run in {wanted}: SageMaker reads no other region's."
+        )
 
 
 def split(uri: str) -> tuple[str, str]:

@@ -48,6 +48,7 @@ class LocalService:
     """
 
     name = "local"
+    pauses_seconds = (0.05, 1.0)
 
     def __init__(self, root: Path) -> None:
         # One spelling of the path for everybody: the processes of a job are found by it.

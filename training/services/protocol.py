@@ -37,6 +37,8 @@ class Service(Protocol):
 
     name: str
     """`local` or `sagemaker`."""
+    pauses_seconds: tuple[float, float]
+    """Between two looks at a job: after something new, and the longest while nothing is."""
 
     def create(self, request: Request) -> None:
         """Start the job. Raises `JobExists` when the name is taken, and then changes nothing."""

@@ -1,0 +1,81 @@
+"""An AWS account on this machine: SageMaker that really trains, and moto's S3, IAM, STS and CloudWatch Logs beside it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+from tests.aws.api import Api
+from tests.aws.training import Jobs
+
+ACCOUNT = "123456789012"
+"""moto's."""
+REGION = "us-east-1"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/trainer"
+BUCKET = f"sagemaker-{REGION}-{ACCOUNT}"
+TRUST = {
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}]
+}
+
+
+class Account:
+    """What one test has of AWS."""
+
+    def __init__(self, root: Path, moto_url: str) -> None:
+        self.clients = {
+            name: boto3.client(name, region_name=REGION, endpoint_url=moto_url, **KEYS)
+            for name in ("s3", "iam", "sts", "logs")
+        }
+        types = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model.shape_for(
+            "TrainingInstanceType"
+        )
+        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(types.enum))
+        self.api = Api(self.jobs.operations())
+        self.variables = {
+            "AWS_ACCESS_KEY_ID": KEYS["aws_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": KEYS["aws_secret_access_key"],
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ENDPOINT_URL": moto_url,
+            "AWS_ENDPOINT_URL_SAGEMAKER": self.api.url,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        """What a process finds in its environment to reach this account."""
+
+    def make_role(self) -> str:
+        """Make the role of the jobs and return its ARN."""
+        self.clients["iam"].create_role(RoleName="trainer", AssumeRolePolicyDocument=json.dumps(TRUST))
+        return ROLE
+
+
+KEYS: dict[str, Any] = {"aws_access_key_id": "AKIAEXAMPLE", "aws_secret_access_key": "example"}
+
+
+@contextmanager
+def open_account(root: Path) -> Iterator[Account]:
+    """Open an account, and leave nothing of it running."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    url = "http://{}:{}".format(*moto.get_host_and_port())
+    # moto's state is the process's, not the server's.
+    urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST")).close()
+    account = Account(root, url)
+    account.api.start()
+    try:
+        yield account
+    finally:
+        account.jobs.stop_all()
+        account.api.close()
+        moto.stop()

@@ -1,0 +1,93 @@
+"""Who asks, which role the jobs assume, and every way in which neither is known."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from botocore.config import Config
+
+from tests.aws.account import ACCOUNT, ROLE, Account
+from training.aws.clients import Clients
+from training.aws.identity import account_of, role_of
+from training.aws.refusals import refusal
+from training.errors import AccessError, InputError, JobExists, JobNotFound, QuotaError, ServiceError, Unreachable
+
+
+def test_the_account(account: Account) -> None:
+    assert account_of(Clients()) == ACCOUNT
+
+
+def test_a_role_by_name_and_by_arn(account: Account) -> None:
+    account.make_role()
+    assert role_of(Clients(), "trainer") == role_of(Clients(), ROLE) == ROLE
+
+
+def test_a_role_that_does_not_exist(account: Account) -> None:
+    with pytest.raises(AccessError, match="Role nobody does not exist in this account: give a role's name or ARN"):
+        role_of(Clients(), "nobody")
+
+
+def test_no_role_outside_sagemaker(account: Account) -> None:
+    with pytest.raises(InputError, match="machine.role is not given, and this does not run inside SageMaker"):
+        role_of(Clients(), None)
+
+
+def test_no_credentials(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with pytest.raises(AccessError, match="AWS: AWS credentials are missing .* Nothing was started"):
+        account_of(Clients())
+
+
+def test_a_profile_that_does_not_exist(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(AccessError, match="nobody"):
+        Clients()
+
+
+def test_no_region(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    with pytest.raises(InputError, match="No AWS region is set"):
+        Clients()
+
+
+def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+    monkeypatch.setattr("training.aws.clients.CONFIG", Config(retries={"total_max_attempts": 1}))
+    with pytest.raises(Unreachable, match="AWS: AWS does not answer .*; check the region and the network"):
+        account_of(Clients())
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind", "said"),
+    [
+        ("ExpiredTokenException", "expired", AccessError, "credentials have expired: renew them"),
+        ("UnrecognizedClientException", "bad token", AccessError, "AWS does not know the credentials (bad token)"),
+        ("AccessDeniedException", "no iam:PassRole", AccessError, "access is denied: no iam:PassRole. docs/aws.md"),
+        ("ResourceInUse", "", JobExists, "Job a exists already at SageMaker"),
+        ("ValidationException", "Requested resource not found.", JobNotFound, "Job a does not exist at SageMaker"),
+        ("ValidationException", "Bad enum.", InputError, "SageMaker refuses the request: Bad enum."),
+        ("ThrottlingException", "Rate exceeded", Unreachable, "AWS answers too many calls (Rate exceeded)"),
+        ("InternalFailure", "", ServiceError, "Job a: InternalFailure: InternalFailure."),
+    ],
+)
+def test_refusals(code: str, message: str, kind: type, said: str) -> None:
+    error = refusal("Job a", {"Error": {"Code": code, "Message": message}})
+    assert type(error) is kind
+    assert said in str(error)
+
+
+@pytest.mark.parametrize(("limit", "hint"), [(0, "no job of this type can start"), (2, "it is free again as other")])
+def test_quotas(limit: int, hint: str) -> None:
+    message = (
+        f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
+        f"utilization of {limit} Instances and a request delta of 1 Instances."
+    )
+    error = refusal("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
+    assert isinstance(error, QuotaError)
+    assert (error.quota, error.limit) == ("ml.p3dn.24xlarge for training job usage", limit)
+    assert hint in str(error)

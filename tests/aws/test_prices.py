@@ -1,0 +1,64 @@
+"""What a machine costs: from the price list in its own shape, from a table, and never where two figures disagree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from training.aws.prices import Price, parse_price_list, table_price, usd
+from training.errors import InputError
+
+
+def entry(dollars: str, unit: str = "Hrs", published: str = "2026-10-01T00:00:00Z") -> str:
+    dimension = {"unit": unit, "pricePerUnit": {"USD": dollars}}
+    terms = {"OnDemand": {"SKU.OFFER": {"priceDimensions": {"RATE": dimension}}}}
+    return json.dumps({"product": {"sku": "SKU"}, "terms": terms, "publicationDate": published})
+
+
+def test_one_price() -> None:
+    assert parse_price_list([entry("1.515")]) == (1.515, "2026-10-01")
+    assert parse_price_list([entry("1.515"), entry("1.5150"), entry("0")]) == (1.515, "2026-10-01")
+
+
+@pytest.mark.parametrize(
+    "entries", [[], [entry("1.515"), entry("1.408")], [entry("1.515", "Quantity")], [json.dumps({"terms": {}})]]
+)
+def test_no_price_or_two(entries: list[str]) -> None:
+    assert parse_price_list(entries) is None
+
+
+def test_dollars() -> None:
+    # 90 s on 2 machines at 1.408 an hour: 180 / 3600 of 1.408.
+    assert usd(90, 2, Price(usd_per_hour=1.408, source="x", date="2026-10-01")) == pytest.approx(0.0704)
+
+
+def test_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "prices.json"
+    table.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.1}}))
+    assert table_price(table, "ml.g5.xlarge") == Price(usd_per_hour=1.1, source="prices.json", date="2026-11-01")
+    assert table_price(table, "ml.g5.2xlarge") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "must be JSON such as"),
+        ("[]", "must be JSON such as"),
+        ('{"date": "yesterday", "usd_per_hour": {}}', "Invalid isoformat string: 'yesterday'"),
+        ('{"usd_per_hour": {}}', "'date'"),
+        ('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": -1}}', "ml.g5.xlarge costs -1.0; a price is between"),
+        ('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": "free"}}', "could not convert"),
+    ],
+)
+def test_a_table_that_is_none(tmp_path: Path, text: str, said: str) -> None:
+    table = tmp_path / "prices.json"
+    table.write_text(text)
+    with pytest.raises(InputError, match=said):
+        table_price(table, "ml.g5.xlarge")
+
+
+def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file or directory"):
+        table_price(tmp_path / "none.json", "ml.g5.xlarge")
