@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from experiments.machine_fields import Aws, Machine
 from experiments.script_fields import Script
 from sweeps.scaling import Optimiser, ScalingRule, scale
 from training.jobspec import Compiler
@@ -38,25 +39,6 @@ class Target(Frozen):
     """Value to reach, in the metric's unit."""
     direction: Literal["min", "max"] | None = None
     """Whether lower (`min`) or higher (`max`) is better; None is what the metric implies."""
-
-
-class Machine(Frozen):
-    """What the job runs on."""
-
-    instance_type: Name = "local"
-    """Machine type, such as `ml.p3.2xlarge`; `local` is this machine."""
-    instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Machines."""
-    devices: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes on each machine, one a device."""
-    cores: Annotated[int, Field(ge=1, le=4_096)] | None = None
-    """Processor cores of the job; None is all that this machine has."""
-    memory_gib: Annotated[float, Field(gt=0.0, le=1e6)] | None = None
-    """Memory of the job, GiB; None sets no limit."""
-    volume_gib: Annotated[int, Field(ge=1, le=16_384)] = 30
-    """Disk of each machine, GiB."""
-    max_run_seconds: Annotated[int, Field(ge=1, le=2_419_200)] = 86_400
-    """Seconds after which the job is stopped; 28 days at most."""
 
 
 class PushToHub(Frozen):
@@ -217,6 +199,8 @@ class Experiment(Frozen):
     """Where the job runs."""
     machine: Machine = Machine()
     """What the job runs on."""
+    aws: Aws = Aws()
+    """Whose account, network and keys, on SageMaker."""
     compare: Compare = Compare()
     """What a comparison runs."""
 

@@ -27,6 +27,12 @@ AWS_VARIABLES = (
 )
 """What boto3 reads a secret with where no role gives access."""
 
+MACHINE_FIELDS = (
+    *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
+    *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
+)
+"""Fields of an experiment's machine that a job takes as they are."""
+
 SOURCE = Path(__file__).resolve().parent.parent / "training" / "job"
 
 # glibc's mallopt(3): large blocks come from the heap and not from mmap, and a freed heap is not handed back, so that no
@@ -102,11 +108,8 @@ def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Input
         **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
-        instance_type=machine.instance_type,
-        instance_count=machine.instance_count,
-        devices=machine.devices,
-        volume_gib=machine.volume_gib,
-        max_run_seconds=machine.max_run_seconds,
+        **{name: getattr(machine, name) for name in MACHINE_FIELDS},
+        image=machine.image or "local",
         environment=_environment(experiment, staged, home),
     )
     return PlannedJob(

@@ -120,9 +120,21 @@ def _check_push(experiment: Experiment) -> None:
         raise ValueError(f"push_to_hub.token_variable {push.token_variable!r} is a name that jobs are told by")
 
 
+SAGEMAKER_ALONE = (
+    *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
+    *("keep_alive_seconds", "image"),
+)
+"""Fields of `machine` that mean nothing on this machine."""
+LOCAL_ALONE = ("cores", "memory_gib")
+
+
 def _check_service(experiment: Experiment) -> None:
     if experiment.service == "sagemaker":
-        raise ValueError("service 'sagemaker' does not exist yet in this version; 'local' does")
+        _check_sagemaker(experiment)
+        return
+    for name in SAGEMAKER_ALONE:
+        if getattr(experiment.machine, name):
+            raise ValueError(f"machine.{name} goes with service 'sagemaker'; the service is 'local'")
     if experiment.compiler in {"trcomp", "trcomp-off"}:
         raise ValueError(
             f"compiler {experiment.compiler!r} does not run on the local service: it is part of SageMaker's Training "
@@ -133,6 +145,18 @@ def _check_service(experiment: Experiment) -> None:
         raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
     if machine.instance_count != 1:
         raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
+
+
+def _check_sagemaker(experiment: Experiment) -> None:
+    """Rules that SageMaker's own come after: see training.sdk_rules."""
+    machine = experiment.machine
+    if machine.instance_type == "local":
+        raise ValueError("machine.instance_type is 'local', and service 'sagemaker' needs one such as ml.g5.xlarge")
+    for name in LOCAL_ALONE:
+        if getattr(machine, name) is not None:
+            raise ValueError(f"machine.{name} goes with service 'local': at SageMaker the instance type says it")
+    if machine.spot and experiment.script is None and experiment.save_strategy == "none":
+        raise ValueError("machine.spot needs checkpoints to go on from, and save_strategy is none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +183,8 @@ def this_machine() -> Here:
 
 def check_machine(experiment: Experiment, here: Here) -> None:
     """Refuse what the local service cannot run on this machine."""
+    if experiment.service != "local":
+        return
     cores = experiment.machine.cores
     if cores is not None and cores > here.cores:
         raise InputError(f"machine.cores is {cores}, but this machine has {here.cores}")

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,11 @@ from experiments.arms import label_alone
 from experiments.plan import Inputs, group_key, plan
 from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
+from experiments.where import Where, open_where
 from training.home import home
-from training.services.protocol import Service
 
 if TYPE_CHECKING:
+    from tracking.plan import PlannedJob
     from tracking.store import Store
 
 
@@ -71,13 +73,16 @@ def _run(
     from tracking.interrupt import Left
     from tracking.session import run_jobs
 
+    where = open_where(chosen[0].experiment, _say)
+    # Once for nothing: what cannot run there is refused before a run is opened and before anything is uploaded.
+    for job in plan("check", name, chosen, 1, staged, home()):
+        where.checked(job.spec)
     key = group_key(verb, name, chosen, repeats, staged)
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
-    jobs = plan(group.id, name, chosen, repeats, staged, home())
-    service = SERVICES[chosen[0].experiment.service]()
+    jobs = [_ready(job, where) for job in plan(group.id, name, chosen, repeats, staged, home())]
     _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
     try:
-        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=_say)
+        outcomes = run_jobs(store, where.service, group, jobs, parallel=parallel, say=_say)
     except Left:
         _say("Left running; the same command attaches to it again.")
         return 130
@@ -91,14 +96,8 @@ def _run(
     return 130 if stopped else 1 if failed or unpushed else 0
 
 
-def _local() -> Service:
-    from training.services.local import LocalService
-
-    return LocalService(home())
-
-
-SERVICES: Mapping[str, Callable[[], Service]] = {"local": _local}
-"""Where jobs run, by the experiment's `service`."""
+def _ready(job: PlannedJob, where: Where) -> PlannedJob:
+    return replace(job, spec=where.ready(job.spec), price=where.price(job.spec))
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from training.jobspec import JobSpec, Scalar
+from training.price import Price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,8 @@ class PlannedJob:
     data_key: str
     """Key of the staged data: jobs of one key saw the same tokens."""
 
+    price: Price | None = None
+    """What a machine costs, where it costs anything and that is known."""
     script: Heard | None = None
     """How to listen to a script; None for our own job, which tells events."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from mlflow.entities import Metric, Param
 
 from training.events import Event
+from training.price import Price
 from training.services.protocol import Description
 
 _QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
@@ -67,8 +68,33 @@ def cost_metrics(description: Description) -> dict[str, float]:
         metrics["cost/billable_instance_seconds"] = float(billable) * instances
     if description.get("TrainingTimeInSeconds") is not None:
         metrics["cost/training_seconds"] = float(description["TrainingTimeInSeconds"])
+    if description.get("EnableManagedSpotTraining"):
+        metrics |= _spot_metrics(description)
+    if warm := description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds"):
+        # Billed beside the job, and not part of its billable seconds.
+        metrics["cost/warm_pool_seconds"] = float(warm)
     metrics.update(_transition_seconds(description.get("SecondaryStatusTransitions", [])))
     return metrics
+
+
+def _spot_metrics(description: Description) -> dict[str, float]:
+    """Return what spare capacity saved, and how often it was taken back.
+
+    With spot SageMaker tells the discount as fewer billable seconds: saved is 1 - billable / training.
+    """
+    training, billable = description.get("TrainingTimeInSeconds"), description.get("BillableTimeInSeconds")
+    statuses = [each["Status"] for each in description.get("SecondaryStatusTransitions", [])]
+    metrics = {"cost/spot_interruptions": float(statuses.count("Interrupted"))}
+    if training and billable is not None:
+        metrics["cost/spot_savings_percent"] = 100 * (1 - billable / training)
+    return metrics
+
+
+def money(billable_instance_seconds: float | None, price: Price | None) -> dict[str, float]:
+    """Return what the job cost, where seconds and price are known."""
+    if billable_instance_seconds is None or price is None:
+        return {}
+    return {"cost/usd": price.usd(billable_instance_seconds, 1)}
 
 
 def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[str, float]:

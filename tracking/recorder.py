@@ -20,7 +20,11 @@ from tracking.plan import DataSource, PlannedJob
 from tracking.store import Store
 from tracking.tables import log_class_distribution, log_confusion_matrix, log_tables
 from training.events import Event
+from training.price import Price
 from training.services.protocol import Description
+
+_COMPILER_SAYS = ("Found configuration for Training Compiler", "Configuring SM Training Compiler")
+"""Lines by which SageMaker Training Compiler tells that it is on (AWS's FAQ of it)."""
 
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
@@ -71,11 +75,13 @@ class Recorder:
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
         finals = {**points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
         cost = points.cost_metrics(description)
+        cost |= points.money(cost.get("cost/billable_instance_seconds"), self._planned.price)
         samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
         finals |= {**cost, **points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step))
-        self._store.tag(self.run_id, _final_tags(description, result, failure))
+        tags = _final_tags(description, result, failure)
+        self._store.tag(self.run_id, {**tags, **_price_tags(self._planned.price), **self._compiler_tag()})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
@@ -89,6 +95,13 @@ class Recorder:
         """Why the trained model was not pushed to the Hub, where it should have been."""
         result = self._last("result")
         return result.fields.get("hub", {}).get("failure") if result else None
+
+    def _compiler_tag(self) -> dict[str, str]:
+        """Whether the log shows that SageMaker Training Compiler was at work, for jobs that asked for it."""
+        if self._planned.spec.compiler not in {"trcomp", "trcomp-off"}:
+            return {}
+        shown = any(phrase in line for line in self.lines for phrase in _COMPILER_SAYS)
+        return {"platform.compiler_active": "true" if shown else "false"}
 
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=points.hyperparameters(event))
@@ -148,8 +161,17 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> str:
     return str(store.call(store.client.create_run, group.experiment_id, tags=tags).info.run_id)
 
 
+def _price_tags(price: Price | None) -> dict[str, str]:
+    if price is None:
+        return {}
+    told = {"usd_per_hour": f"{price.usd_per_hour:g}", "source": price.source, "date": price.date}
+    return {f"platform.price_{name}": value for name, value in told.items()}
+
+
 def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
     tags = {"platform.status": str(description["SecondaryStatus"])}
+    if chosen := description.get("ResourceConfig", {}).get("SelectedInstanceType"):
+        tags["platform.instance_type"] = str(chosen)
     if started := description.get("TrainingStartTime"):
         tags["platform.training_start_time"] = repr(started.timestamp())
     if result and "cache_state" in result.fields:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from training.aws.prices import Price, parse_price_list, table_price, usd
+from training.aws.prices import parse_price_list, table_price
 from training.errors import InputError
+from training.price import Price
 
 
 def entry(dollars: str, unit: str = "Hrs", published: str = "2026-10-01T00:00:00Z") -> str:
@@ -31,7 +32,7 @@ def test_no_price_or_two(entries: list[str]) -> None:
 
 def test_dollars() -> None:
     # 90 s on 2 machines at 1.408 an hour: 180 / 3600 of 1.408.
-    assert usd(90, 2, Price(usd_per_hour=1.408, source="x", date="2026-10-01")) == pytest.approx(0.0704)
+    assert Price(usd_per_hour=1.408, source="x", date="2026-10-01").usd(90, 2) == pytest.approx(0.0704)
 
 
 def test_a_table(tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,11 @@ from typing import Any
 from training.aws.clients import Clients
 from training.aws.refusals import translated
 from training.errors import InputError, ServiceError
+from training.price import Price
 
 PRICE_LIST_REGION = "us-east-1"
 """The price list is served in few regions, for all of them."""
 CACHED_DAYS = 7
-
-
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """What one machine costs."""
-
-    usd_per_hour: float
-    source: str
-    """`AWS price list`, or the file that says so."""
-    date: str
-    """ISO date on which the figure was published, or read."""
-
-
-def usd(billable_seconds: float, instances: int, price: Price) -> float:
-    """Return dollars: seconds of one machine, times the machines, at the price."""
-    return billable_seconds * instances * price.usd_per_hour / 3600
 
 
 def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
@@ -53,17 +37,23 @@ def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
     return (found.pop(), published[:10]) if len(found) == 1 else None
 
 
-def listed_price(clients: Clients, instance_type: str, cache: Path) -> Price | None:
+def listed_price(clients: Clients, instance_type: str, cache: Path, say: Callable[[str], None]) -> Price | None:
     """Return what AWS's price list says of training on a machine type in the clients' region, or None.
 
-    Answers are kept in the file `cache` for a week, with the day they were read.
+    Answers are kept in the file `cache` for a week, with the day they were read. A list that cannot be read is said,
+    and no reason not to train.
     """
     key = f"{clients.region} {instance_type}"
     known = _cached(cache)
     if key in known and _age_days(known[key]["read"]) <= CACHED_DAYS:
         return _price(known[key])
-    answer = parse_price_list(_asked(clients, instance_type))
+    try:
+        answer = parse_price_list(_asked(clients, instance_type))
+    except ServiceError as error:
+        say(f"Note: no money is told, for the price list was not read: {error}")
+        return None
     if answer is None:
+        say(f"Note: no money is told: the price list has not exactly one price of {key}; aws.prices names a table.")
         return None
     known[key] = {"usd_per_hour": answer[0], "date": answer[1], "read": _today().isoformat()}
     cache.parent.mkdir(parents=True, exist_ok=True)
