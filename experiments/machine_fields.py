@@ -49,7 +49,7 @@ class Machine(Frozen):
 
 
 class Aws(Frozen):
-    """Whose account, network and keys. What is not given here is taken from the configuration file of SageMaker's SDK."""
+    """Whose account, network and keys; the configuration file of SageMaker's SDK fills in what is not given."""
 
     region: Name | None = None
     """Region; None is that of the environment."""

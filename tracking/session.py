@@ -57,18 +57,31 @@ class _Followed:
         self._listener = Listener(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 
-    def advance(self) -> Outcome | None:
-        """Record what is new; return the outcome once the job has ended and its log is read to the end."""
+    def advance(self, followed: int) -> Outcome | None:
+        """Record what is new; return the outcome once the job has ended and its log is read to the end.
+
+        `followed` is how many jobs share the service's limit of looks.
+        """
         if time.monotonic() < self._look_at:
             return None
         update = self._follower.look()
-        self._look_at = time.monotonic() + self._follower.pause_seconds
+        share_seconds = followed / self.job.service.looks_per_second
+        self._look_at = time.monotonic() + max(self._follower.pause_seconds, share_seconds)
         system = self._sampler.drain() if self._sampler else []
+        if update and update.is_whole:
+            self._begin_again()
         if update or system:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
         return self._end() if self._follower.ended else None
+
+    def _begin_again(self) -> None:
+        """Forget what was heard: the whole log follows, and what is recorded twice is stored once."""
+        self._recorder.lines.clear()
+        self._recorder.events.clear()
+        if self.planned.script:
+            self._listener = Listener(self.planned.script.regexes)
 
     def _events(self, update: Update) -> Sequence[Event]:
         return self._listener.listen(update.lines, update.times) if self._listener else update.events
@@ -122,7 +135,7 @@ def run_jobs(
                     if interrupts.stopping:  # asked between the submission and the line above
                         active[job.spec.name].job.stop()
                 for name, followed in list(active.items()):
-                    if outcome := followed.advance():
+                    if outcome := followed.advance(len(active)):
                         outcomes[name] = outcome
                         del active[name]
                 time.sleep(_TICK_SECONDS)

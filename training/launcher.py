@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,19 +34,24 @@ class Update:
     """The job's state where it changed, else None."""
     cursor: str
     """Where to follow on from: pass it to `follow` to see only what comes after this update."""
+    is_whole: bool = False
+    """Whether `lines` are the whole log once more, because some had come too late to be seen in their order."""
 
 
 class Follower:
     """Reads a job's log and state on from look to look, so that one thread can follow many jobs."""
 
-    def __init__(self, job: Job, cursor: str | None = None) -> None:
+    def __init__(self, job: Job, cursor: str | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.job = job
         self.description: Description | None = None
         self.ended = False
         """True once the job has ended and its log is read out; there is nothing more to look for then."""
         self.pause_seconds = 0.0
         """Pause before the next look, seconds: short after something new, growing while nothing is."""
-        self._cursor = cursor
+        self._from_start = cursor is None
+        self._cursor, self._clock = cursor, clock
+        self._lines_seen = 0
+        self._end_seen_at: float | None = None
         self._pauses = _Pauses(*job.service.pauses_seconds)
 
     def look(self) -> Update | None:
@@ -54,12 +60,30 @@ class Follower:
         description = self.job.describe()
         page = self.job.service.logs(self.job.name, self._cursor)
         changed = description != self.description
-        self.ended = description["TrainingJobStatus"] in TERMINAL_STATUSES and not page.lines
         self.description, self._cursor = description, page.cursor
+        self._lines_seen += len(page.lines)
         self.pause_seconds = self._pauses.after(changed or bool(page.lines))
+        self.ended = not page.lines and self._is_over(description)
+        if self.ended and (late := self._late_lines()):
+            return _update(late, description, is_whole=True)
         if not changed and not page.lines:
             return None
         return _update(page, description if changed else None)
+
+    def _is_over(self, description: Description) -> bool:
+        """Return whether the job has ended so long ago that no more lines can come."""
+        if description["TrainingJobStatus"] not in TERMINAL_STATUSES:
+            return False
+        if self._end_seen_at is None:
+            self._end_seen_at = self._clock()
+        return self._clock() - self._end_seen_at >= self.job.service.log_delay_seconds
+
+    def _late_lines(self) -> LogPage | None:
+        """Return the whole log where it holds more than was seen of it: lines may be stored behind later ones."""
+        if not self.job.service.log_delay_seconds or not self._from_start:
+            return None
+        whole = self.job.service.logs(self.job.name)
+        return whole if len(whole.lines) > self._lines_seen else None
 
 
 @dataclass(frozen=True)
@@ -113,9 +137,17 @@ class _Pauses:
             self._next = self._shortest
         pause = self._next
         self._next = min(self._longest, pause * BACK_OFF)
-        return pause
+        # Many that began together must not ask together for ever.
+        return pause * random.uniform(0.8, 1.2)
 
 
-def _update(page: LogPage, description: Description | None) -> Update:
+def _update(page: LogPage, description: Description | None, *, is_whole: bool = False) -> Update:
     events = [event for line in page.lines if (event := parse_line(line))]
-    return Update(lines=page.lines, times=page.times, events=events, description=description, cursor=page.cursor)
+    return Update(
+        lines=page.lines,
+        times=page.times,
+        events=events,
+        description=description,
+        cursor=page.cursor,
+        is_whole=is_whole,
+    )

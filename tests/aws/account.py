@@ -1,4 +1,4 @@
-"""An AWS account on this machine: SageMaker that really trains, and moto's S3, IAM, STS and CloudWatch Logs beside it."""
+"""An AWS account on this machine: SageMaker that really trains; beside it moto's S3, IAM, STS and CloudWatch Logs."""
 
 from __future__ import annotations
 

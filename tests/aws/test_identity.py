@@ -24,19 +24,19 @@ def test_a_role_by_name_and_by_arn(account: Account) -> None:
 
 
 def test_a_role_that_does_not_exist(account: Account) -> None:
-    with pytest.raises(AccessError, match="Role nobody does not exist in this account: give a role's name or ARN"):
+    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: give a role's name or ARN"):
         role_of(Clients(), "nobody")
 
 
 def test_no_role_outside_sagemaker(account: Account) -> None:
-    with pytest.raises(InputError, match="machine.role is not given, and this does not run inside SageMaker"):
+    with pytest.raises(InputError, match=r"machine\.role is not given, and this does not run inside SageMaker"):
         role_of(Clients(), None)
 
 
 def test_no_credentials(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    with pytest.raises(AccessError, match="AWS: AWS credentials are missing .* Nothing was started"):
+    with pytest.raises(AccessError, match=r"AWS: AWS credentials are missing .* Nothing was started"):
         account_of(Clients())
 
 
@@ -49,7 +49,7 @@ def test_a_profile_that_does_not_exist(account: Account, monkeypatch: pytest.Mon
 def test_no_region(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
-    with pytest.raises(InputError, match="No AWS region is set"):
+    with pytest.raises(InputError, match=r"No AWS region is set"):
         Clients()
 
 
@@ -58,7 +58,7 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
     monkeypatch.setattr("training.aws.clients.CONFIG", Config(retries={"total_max_attempts": 1}))
-    with pytest.raises(Unreachable, match="AWS: AWS does not answer .*; check the region and the network"):
+    with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
         account_of(Clients())
 
 

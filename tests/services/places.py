@@ -107,7 +107,7 @@ class SageMakerPlace:
 
     def again(self) -> SageMakerService:
         service = SageMakerService(Clients())
-        service.pauses_seconds = (0.05, 0.5)
+        service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.5
         return service
 
     def folder(self, name: str, files: dict[str, str]) -> str:

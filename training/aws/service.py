@@ -26,6 +26,9 @@ class SageMakerService:
 
     name = "sagemaker"
     pauses_seconds = (2.0, 15.0)
+    # A look is two calls, and ten calls a second are what an account's other users hardly notice.
+    looks_per_second = 4.0
+    log_delay_seconds = 15.0
 
     def __init__(self, clients: Clients | None = None) -> None:
         self._clients = clients or Clients()

@@ -39,6 +39,10 @@ class Service(Protocol):
     """`local` or `sagemaker`."""
     pauses_seconds: tuple[float, float]
     """Between two looks at a job: after something new, and the longest while nothing is."""
+    looks_per_second: float
+    """At how many jobs one process may look, so that its calls stay within the service's limits."""
+    log_delay_seconds: float
+    """How long after a job's end its last lines may still come."""
 
     def create(self, request: Request) -> None:
         """Start the job. Raises `JobExists` when the name is taken, and then changes nothing."""

@@ -1,0 +1,60 @@
+"""A log read page by page: each line once, whatever comes late, twice or out of order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.aws.cloudwatch import LATE_SECONDS, page, read_cursor
+from training.errors import ServiceError
+
+
+def event(number: int, at_ms: int, message: str = "") -> dict[str, Any]:
+    return {"eventId": f"{number:05}", "timestamp": at_ms, "message": message or f"line {number}"}
+
+
+def test_lines_come_in_the_order_of_their_times() -> None:
+    found = page([event(2, 2000), event(1, 1000, "two\nlines\n")], read_cursor(None))
+    assert found.lines == ["two", "lines", "line 2"]
+    assert found.times == [1.0, 1.0, 2.0]
+
+
+def test_what_is_given_again_is_not_told_again() -> None:
+    first = page([event(1, 1000), event(2, 2000)], read_cursor(None))
+    second = page([event(1, 1000), event(2, 2000), event(3, 2000)], read_cursor(first.cursor))
+    assert second.lines == ["line 3"]
+    assert page([event(3, 2000)], read_cursor(second.cursor)).lines == []
+
+
+def test_what_comes_late_is_told() -> None:
+    first = page([event(2, 60_000)], read_cursor(None))
+    assert read_cursor(first.cursor).from_ms == 60_000 - 1000 * LATE_SECONDS
+    assert page([event(1, 30_000), event(2, 60_000)], read_cursor(first.cursor)).lines == ["line 1"]
+
+
+def test_equal_lines_of_one_moment_are_two() -> None:
+    assert page([event(1, 1000, "same"), event(2, 1000, "same")], read_cursor(None)).lines == ["same", "same"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 5)), max_size=30),
+)
+def test_every_line_once_however_it_is_delivered(told: list[tuple[int, int]]) -> None:
+    """Events stored in rounds, each in the round it says, all within the time that late ones may take."""
+    cursor, seen = read_cursor(None), []
+    for turn in range(6):
+        stored = [event(number, at) for number, (at, stored_in) in enumerate(told) if stored_in <= turn]
+        asked = [each for each in stored if each["timestamp"] >= cursor.from_ms]
+        found = page(asked, cursor)
+        seen += list(found.lines)
+        cursor = read_cursor(found.cursor)
+    assert sorted(seen) == sorted(f"line {number}" for number in range(len(told)))
+
+
+@pytest.mark.parametrize("text", ["", "x", "[1]", '{"a": 1}', "[null, []]"])
+def test_a_place_that_is_none(text: str) -> None:
+    with pytest.raises(ServiceError, match="is no place in a log of SageMaker's"):
+        read_cursor(text)

@@ -1,0 +1,75 @@
+"""The command line on SageMaker: the same job as on this machine, with the same losses, its data and log by way of S3
+and CloudWatch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.aws.account import ROLE, Account
+from tests.end_to_end.conftest import CommandLine
+
+ON_SAGEMAKER = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> dict[str, object]:
+    table = tmp_path / "prices.json"
+    table.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600.0}}))
+    return {"aws.prices": table}
+
+
+def losses(command_line: CommandLine, run: Run) -> list[float]:
+    return [each.value for each in MlflowClient(command_line.uri).get_metric_history(run.info.run_id, "loss")]
+
+
+def test_the_same_job_on_both_services(
+    command_line: CommandLine, reviews: dict[str, object], account: Account, prices: dict[str, object]
+) -> None:
+    account.make_role()
+    here = command_line("train", reviews)
+    assert here.returncode == 0, here.stdout + here.stderr
+    there = command_line("train", {**reviews, **ON_SAGEMAKER, **prices})
+    assert there.returncode == 0, there.stdout + there.stderr
+    local, remote = command_line.runs()
+    assert losses(command_line, local) == losses(command_line, remote) != []
+    assert set(local.data.metrics) - set(remote.data.metrics) <= {
+        name for name in local.data.metrics if name.startswith("system/")
+    }
+    assert set(remote.data.metrics) - set(local.data.metrics) == {"cost/usd"}
+    tags, metrics = remote.data.tags, remote.data.metrics
+    # At a dollar a second.
+    assert metrics["cost/usd"] == metrics["cost/billable_seconds"]
+    assert (tags["platform.price_source"], tags["platform.price_date"]) == ("prices.json", "2026-11-01")
+    assert (tags["platform.service"], tags["platform.instance_type"]) == ("sagemaker", "ml.g5.xlarge")
+    assert "huggingface-pytorch-training:2.9.0-transformers5.3.0" in tags["platform.image"]
+    assert tags["platform.model_uri"].startswith("s3://sagemaker-us-east-1-")
+    [name] = account.jobs.names()
+    assert name == tags["platform.job_name"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"machine.instance_type": "ml.g5.huge"}, "SageMaker refuses the request: 1 validation error detected"),
+        ({"aws.role": "nobody"}, "Role nobody does not exist in this account"),
+        ({"aws.role": ROLE.replace("trainer", "nobody")}, "Could not assume role"),
+        ({"aws.bucket": "nowhere-at-all"}, "Bucket nowhere-at-all does not exist"),
+        ({"compiler": "trcomp", "machine.instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
+        ({"machine.spot": "true"}, "machine.spot needs checkpoints to go on from, and save_strategy is none"),
+        ({"machine.devices": 2, "machine.instance_type": "ml.g5.12xlarge"}, "ml.g5.12xlarge has 4 GPUs"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    command_line: CommandLine, reviews: dict[str, object], account: Account, wrong: dict[str, object], said: str
+) -> None:
+    account.make_role()
+    done = command_line("train", {**reviews, **ON_SAGEMAKER, **wrong})
+    assert done.returncode in {1, 2}, done.stdout
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert account.jobs.names() == []
