@@ -16,7 +16,7 @@ verbs
   train      train one job
   compare    train every arm of the experiment, repeat with other seeds, and report
   report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
-  jobs       list | stop NAME | log NAME: the jobs of this machine
+  jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
 
 fields
   Any field of the experiment, nested ones with dots:

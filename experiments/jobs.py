@@ -1,4 +1,4 @@
-"""The `jobs` verb: what runs on this machine, since when, and how to stop it."""
+"""The `jobs` verb: what runs, here or at SageMaker, since when, and how to stop it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ VERBS = ("list", "log", "stop")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `jobs list`, `jobs stop NAME` or `jobs log NAME`."""
-    service = LocalService(home())
-    match list(arguments) or ["list"]:
+    """Run `jobs [--service sagemaker] list`, `stop NAME`, `stop --group ID` or `log NAME`."""
+    words = list(arguments)
+    service = _service(words)
+    match words or ["list"]:
         case ["list"]:
             # A name that is cut cannot be given to `stop`: whole names, also where nobody looks at a terminal.
-            Console(width=None if sys.stdout.isatty() else 200).print(_table(service.jobs()))
+            Console(width=None if sys.stdout.isatty() else 200).print(_table(_listed(service)))
+        case ["stop", "--group", group]:
+            for name in _of_group(service, group):
+                _stop(service, name)
         case ["stop", name]:
-            service.stop(name)
-            print(f"{name}: {service.describe(name)['TrainingJobStatus']}")
+            _stop(service, name)
         case ["log", name]:
             _print_log(service, name)
         case [verb, *rest] if verb not in VERBS:
@@ -34,6 +37,46 @@ def main(arguments: Sequence[str]) -> int:
         case [verb, *rest]:
             raise InputError(f"jobs {verb} {' '.join(rest)}: give {'no name' if verb == 'list' else 'one job name'}.")
     return 0
+
+
+def _service(words: list[str]) -> Service:
+    """Take `--service NAME` out of the words and return that service."""
+    if "--service" not in words:
+        return LocalService(home())
+    at = words.index("--service")
+    name = "".join(words[at + 1 : at + 2])
+    del words[at : at + 2]
+    if name == "sagemaker":
+        from training.aws.service import SageMakerService
+
+        return SageMakerService()
+    if name != "local":
+        raise InputError(f"--service is '{name}': it must be local or sagemaker.")
+    return LocalService(home())
+
+
+def _listed(service: Service) -> list[Description]:
+    """Return the jobs; of those that run, all that is known, for the list alone does not tell since when they cost."""
+    if service.name == "local":
+        return service.jobs()
+    running = {each["TrainingJobName"] for each in service.jobs(running_only=True)}
+    return [
+        service.describe(each["TrainingJobName"]) if each["TrainingJobName"] in running else each
+        for each in service.jobs()
+    ]
+
+
+def _of_group(service: Service, group: str) -> list[str]:
+    names = [each["TrainingJobName"] for each in service.jobs(running_only=True)]
+    found = [name for name in names if name.startswith(f"{group}-")]
+    if not found:
+        raise InputError(f"jobs stop --group {group}: no job of this group runs.")
+    return found
+
+
+def _stop(service: Service, name: str) -> None:
+    service.stop(name)
+    print(f"{name}: {service.describe(name)['TrainingJobStatus']}")
 
 
 def _print_log(service: Service, name: str) -> None:
