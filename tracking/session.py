@@ -22,11 +22,14 @@ from tracking.recorder import Recorder, open_run
 from tracking.store import Store
 from tracking.system import SystemSampler
 from training import launcher, request
+from training.errors import QuotaError
 from training.events import FAILURE_CLASSES, Event
 from training.launcher import Follower, Update
 from training.services.protocol import Service
 
 _TICK_SECONDS = 0.05
+_FULL_SECONDS = 60.0
+"""Until a job is tried again for which the account's quota had no room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +127,25 @@ def run_jobs(
     runs = child_runs(store, group)
     outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
     waiting = deque(job for job in planned if job.spec.name not in outcomes)
+    run_ids = {name: str(run.info.run_id) for name, run in runs.items()}
     active: dict[str, _Followed] = {}
+    full_until = 0.0
     with Interrupts(lambda: _stop_all(active)) as interrupts:
         try:
             while active or (waiting and not interrupts.stopping):
-                while waiting and len(active) < parallel and not interrupts.stopping:
+                while waiting and len(active) < parallel and not interrupts.stopping and time.monotonic() >= full_until:
                     job = waiting.popleft()
-                    run_id = _run_id(store, group, job, runs.get(job.spec.name))
-                    active[job.spec.name] = _Followed(store, service, job, run_id, say)
+                    if job.spec.name not in run_ids:
+                        run_ids[job.spec.name] = open_run(store, group, job)
+                    try:
+                        active[job.spec.name] = _Followed(store, service, job, run_ids[job.spec.name], say)
+                    except QuotaError as error:
+                        if error.limit == 0:
+                            raise
+                        say(f"  {job.run_name}: waits. {error}")
+                        waiting.appendleft(job)
+                        full_until = time.monotonic() + _FULL_SECONDS
+                        break
                     if interrupts.stopping:  # asked between the submission and the line above
                         active[job.spec.name].job.stop()
                 for name, followed in list(active.items()):
@@ -143,10 +157,6 @@ def run_jobs(
             for followed in active.values():
                 followed.close()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
-
-
-def _run_id(store: Store, group: Group, job: PlannedJob, run: Run | None) -> str:
-    return str(run.info.run_id) if run else open_run(store, group, job)
 
 
 def _kept(job: PlannedJob, run: Run | None) -> Outcome | None:

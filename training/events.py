@@ -27,7 +27,7 @@ EVENT_PREFIX = "trainfare-event "
 
 EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
 
-FAILURE_CLASSES = frozenset({"OutOfMemory", "BadData", "Killed", "TimeLimit", "Stopped", "Error"})
+FAILURE_CLASSES = frozenset({"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Error"})
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from training.services.protocol import Description
 # The first match wins. Out of memory comes first: a process that ran out may be killed for it.
 REASON_PATTERNS = (
     ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
+    ("Capacity", r"^CapacityError\b"),
     ("BadData", r"^ClientError: (source|channel) |Data download failed"),
     ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
 )

@@ -17,6 +17,8 @@ from training.jobspec import JOB_NAME_PATTERN
 from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request
 
 LIST_PAGE = 100
+MOST_LISTED = 500
+"""An account may have had many thousands; each page of a hundred is a call."""
 MOST_OUTPUT_BYTES = 2**30
 """An output archive larger than this is not looked into."""
 
@@ -80,7 +82,9 @@ class SageMakerService:
         wanted = {"StatusEquals": "InProgress"} if running_only else {}
         order = {"SortBy": "CreationTime", "SortOrder": "Descending", "MaxResults": LIST_PAGE}
         with translated("jobs"):
-            pages = self._sagemaker.get_paginator("list_training_jobs").paginate(**order, **wanted)
+            pages = self._sagemaker.get_paginator("list_training_jobs").paginate(
+                **order, **wanted, PaginationConfig={"MaxItems": MOST_LISTED}
+            )
             return [_listed(summary) for page in pages for summary in page["TrainingJobSummaries"]]
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
