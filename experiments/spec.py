@@ -22,7 +22,7 @@ from training.staging.models import PACKAGE_PREFIX
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
 
 FOLDER = Path(__file__).parent
-PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source")
+PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
 """Fields that may hold a path; in a file, it is relative to the file's folder."""
 
 
@@ -89,5 +89,5 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     if name.startswith("script."):
         is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, BUILTIN_PREFIX))
     else:
-        is_path = name in {"data.train", "data.validation"} or value.startswith(("./", "../"))
+        is_path = name in {"data.train", "data.validation", "aws.prices"} or value.startswith(("./", "../"))
     return str(folder / value) if is_path and value else value
