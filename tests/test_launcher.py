@@ -94,7 +94,7 @@ EXIT_1 = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{}"
         (EXIT_1.format(""), [START, said("Error"), said("OutOfMemory"), said("Error")], [], "OutOfMemory"),
         (EXIT_1.format(""), [START, said("OutOfMemory"), START], ["ValueError"], "Error"),
         (EXIT_1.format(""), [START, said("NoSuchClass")], [], "Error"),
-        ("CapacityError: Unable to provision requested ML compute capacity.", [], [], "Error"),
+        ("CapacityError: Unable to provision requested ML compute capacity.", [], [], "Capacity"),
     ],
 )
 def test_failure_classes(reason: str, events: list[Event], log_tail: list[str], expected: str) -> None:

@@ -6,6 +6,7 @@ to, one without a run is started. So the loop can be left at any moment and ente
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -69,7 +70,8 @@ class _Followed:
             return None
         update = self._follower.look()
         share_seconds = followed / self.job.service.looks_per_second
-        self._look_at = time.monotonic() + max(self._follower.pause_seconds, share_seconds)
+        # Many that began together must not ask together for ever.
+        self._look_at = time.monotonic() + max(self._follower.pause_seconds, share_seconds * random.uniform(0.8, 1.2))
         system = self._sampler.drain() if self._sampler else []
         if update and update.is_whole:
             self._begin_again()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -137,8 +136,7 @@ class _Pauses:
             self._next = self._shortest
         pause = self._next
         self._next = min(self._longest, pause * BACK_OFF)
-        # Many that began together must not ask together for ever.
-        return pause * random.uniform(0.8, 1.2)
+        return pause
 
 
 def _update(page: LogPage, description: Description | None, *, is_whole: bool = False) -> Update:

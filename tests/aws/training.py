@@ -1,31 +1,17 @@
-"""Training jobs as SageMaker runs them, each for real: by the local service, on what lies in S3, with its log and its
-artifacts where SageMaker puts them."""
+"""The account's training jobs: created once, listed, stopped, within quotas."""
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
 import threading
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
 from tests.aws.api import Answer, Refused
-from training.errors import InputError
-from training.services.local import LocalService
-from training.services.protocol import TERMINAL_STATUSES, Description
+from tests.aws.job import TrainingJob, machine_types
 
-GROUP = "/aws/sagemaker/TrainingJobs"
-LOOK_SECONDS = 0.05
-CAPACITY = (
-    "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
-)
 NOT_ASSUMED = (
     "Could not assume role {role}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' "
     "to assume the role."
@@ -38,7 +24,7 @@ class Jobs:
     def __init__(self, root: Path, account: str, clients: Mapping[str, Any], instance_types: frozenset[str]) -> None:
         self._root, self._account, self._clients = root, account, clients
         self._instance_types = instance_types
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, TrainingJob] = {}
         self._lock = threading.Lock()
         self.quotas: dict[str, int] = {}
         """Machine type to how many the account may have; absent is no limit."""
@@ -60,7 +46,9 @@ class Jobs:
             if name in self._jobs:
                 raise Refused("ResourceInUse", f"Training job names must be unique: {self._arn(name)} exists.")
             self._check_quota(request)
-            self._jobs[name] = _Job(dict(request), self._root / "containers" / name, self._clients, self.no_capacity)
+            self._jobs[name] = TrainingJob(
+                dict(request), self._root / "containers" / name, self._clients, self.no_capacity
+            )
         self._jobs[name].start()
         return {"TrainingJobArn": self._arn(name)}
 
@@ -96,7 +84,7 @@ class Jobs:
         """Where the job's container lies."""
         return self._jobs[name].base
 
-    def _job(self, asked: Mapping[str, Any]) -> _Job:
+    def _job(self, asked: Mapping[str, Any]) -> TrainingJob:
         job = self._jobs.get(asked["TrainingJobName"])
         if job is None:
             raise Refused("ValidationException", "Requested resource not found.")
@@ -106,7 +94,7 @@ class Jobs:
         return f"arn:aws:sagemaker:us-east-1:{self._account}:training-job/{name}"
 
     def _check(self, request: Mapping[str, Any]) -> None:
-        for each in _types(request):
+        for each in machine_types(request):
             if each not in self._instance_types:
                 raise Refused(
                     "ValidationException",
@@ -119,8 +107,8 @@ class Jobs:
             raise Refused("ValidationException", NOT_ASSUMED.format(role=request["RoleArn"])) from error
 
     def _check_quota(self, request: Mapping[str, Any]) -> None:
-        [kind, *_], count = _types(request), request["ResourceConfig"]["InstanceCount"]
-        running = [job for job in self._jobs.values() if not job.ended and _types(job.request)[0] == kind]
+        [kind, *_], count = machine_types(request), request["ResourceConfig"]["InstanceCount"]
+        running = [job for job in self._jobs.values() if not job.ended and machine_types(job.request)[0] == kind]
         used = sum(job.request["ResourceConfig"]["InstanceCount"] for job in running)
         limit = self.quotas.get(kind)
         if limit is not None and used + count > limit:
@@ -129,256 +117,3 @@ class Jobs:
                 f"The account-level service limit '{kind} for training job usage' is {limit} Instances, with current "
                 f"utilization of {used} Instances and a request delta of {count} Instances.",
             )
-
-
-def _types(request: Mapping[str, Any]) -> list[str]:
-    resources = request["ResourceConfig"]
-    preferred = [each["InstanceType"] for each in resources.get("InstancePreferences", [])]
-    return preferred or [resources["InstanceType"]]
-
-
-class _Job:
-    """One job, in a thread of its own."""
-
-    def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], no_capacity: set[str]) -> None:
-        self.request, self._root, self._clients = request, root, clients
-        self._types = [each for each in _types(request) if each not in no_capacity]
-        self._service = LocalService(root)
-        self._created = datetime.now(UTC)
-        self._downloading: datetime | None = None
-        self._uploaded: datetime | None = None
-        self._failed: str | None = None
-        self._stop_asked = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._sent: str | None = None
-        self._artifact: str | None = None
-
-    @property
-    def name(self) -> str:
-        return str(self.request["TrainingJobName"])
-
-    @property
-    def base(self) -> Path:
-        return self._root / "jobs" / self.name / "opt" / "ml"
-
-    @property
-    def ended(self) -> bool:
-        return self._uploaded is not None
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join(60)
-
-    def stop(self) -> Answer:
-        self._stop_asked.set()
-        return {}
-
-    def describe(self) -> Description:
-        """Return the description, complete at every moment of the job's life."""
-        described = {name: value for name, value in self.request.items() if name != "Tags"}
-        described |= {"TrainingJobArn": f"arn:aws:sagemaker:us-east-1:111122223333:training-job/{self.name}"}
-        described |= {"CreationTime": self._created, "ModelArtifacts": {"S3ModelArtifacts": self._artifact or ""}}
-        if self._types:
-            chosen = {"SelectedInstanceType": self._types[0]} if "InstancePreferences" in self._resources else {}
-            described["ResourceConfig"] = {**self._resources, **chosen}
-        return described | self._course()
-
-    @property
-    def _resources(self) -> dict[str, Any]:
-        return dict(self.request["ResourceConfig"])
-
-    def _course(self) -> dict[str, Any]:
-        """Return the fields that change."""
-        local = self._local()
-        course = [_entered("Starting", self._created, self._downloading)]
-        if self._downloading:
-            course += _after_start(local, self._downloading)
-        final = self._final(local)
-        if self._uploaded is None:
-            course = [each for each in course if each["Status"] not in {"Completed", "Failed", "Stopped"}] or course
-            course[-1].pop("EndTime", None)
-        elif final:
-            course = [each for each in course if each["Status"] not in {final, "MaxRuntimeExceeded"}]
-            course[-1]["EndTime"] = self._uploaded
-            course.append(_entered(final, self._uploaded, self._uploaded))
-        status = _status(final) if self._uploaded and final else "Stopping" if self._stop_asked.is_set() else None
-        return {
-            "TrainingJobStatus": status or "InProgress",
-            "SecondaryStatus": course[-1]["Status"],
-            "SecondaryStatusTransitions": course,
-            "LastModifiedTime": course[-1]["StartTime"],
-            **self._reason(local),
-            **self._billed(),
-            "FinalMetricDataList": local.get("FinalMetricDataList", []) if self._uploaded else [],
-        }
-
-    def _final(self, local: Description) -> str | None:
-        if self._failed:
-            return "Failed"
-        if not local:
-            return "Stopped" if self._uploaded else None
-        return str(local["SecondaryStatus"])
-
-    def _reason(self, local: Description) -> dict[str, str]:
-        reason = self._failed or (local.get("FailureReason") if self._uploaded else None)
-        return {"FailureReason": reason} if reason else {}
-
-    def _billed(self) -> dict[str, Any]:
-        if not self._downloading:
-            return {}
-        if not self._uploaded:
-            return {"TrainingStartTime": self._downloading}
-        seconds = max(1, round((self._uploaded - self._downloading).total_seconds()))
-        billed = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
-        return {"TrainingStartTime": self._downloading, "TrainingEndTime": self._uploaded, **billed}
-
-    def _local(self) -> Description:
-        return self._service.describe(self.name) if (self._root / "jobs" / self.name).exists() else {}
-
-    def _run(self) -> None:
-        try:
-            if not self._types:
-                self._failed = CAPACITY
-                return
-            self._downloading = datetime.now(UTC)
-            self._service.create(self._downloaded())
-            self._watch()
-            self._upload()
-        except InputError as error:
-            self._failed = f"ClientError: {error}"
-        except ClientError as error:
-            self._failed = f"ClientError: Data download failed: {error}"
-        finally:
-            self._uploaded = datetime.now(UTC)
-
-    def _downloaded(self) -> dict[str, Any]:
-        """Return the request as the local service takes it, with all that it names brought here."""
-        places = {"CheckpointConfig": self._root / "checkpoints", "OutputDataConfig": self._root / "output"}
-        hyperparameters = dict(self.request["HyperParameters"])
-        source = self._fetch_file(json.loads(hyperparameters["sagemaker_submit_directory"]))
-        hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
-        # What the images do beyond starting the program is not to be had here.
-        for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
-            del hyperparameters[key]
-        channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
-        request = {**self.request, "HyperParameters": hyperparameters, "InputDataConfig": channels}
-        request["OutputDataConfig"] = {"S3OutputPath": places["OutputDataConfig"].as_uri()}
-        request["ResourceConfig"] = {**self._resources, "InstanceType": "local"}
-        if "CheckpointConfig" in request:
-            self._fetch_folder(request["CheckpointConfig"]["S3Uri"], places["CheckpointConfig"])
-            request["CheckpointConfig"] = {"S3Uri": places["CheckpointConfig"].as_uri()}
-        return request
-
-    def _channel(self, channel: Mapping[str, Any]) -> dict[str, Any]:
-        source = channel["DataSource"]["S3DataSource"]
-        folder = self._root / "channels" / channel["ChannelName"]
-        if not self._fetch_folder(source["S3Uri"], folder):
-            raise InputError(
-                f"Data download failed:No S3 objects found under S3 URL {source['S3Uri']} given in input data source."
-            )
-        local = {**source, "S3Uri": folder.as_uri()}
-        return {**channel, "DataSource": {"S3DataSource": local}}
-
-    def _fetch_file(self, uri: str) -> Path:
-        path = self._root / "source" / uri.rpartition("/")[2]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        bucket, key = _place(uri)
-        self._clients["s3"].download_file(bucket, key, str(path))
-        return path
-
-    def _fetch_folder(self, uri: str, folder: Path) -> int:
-        """SageMaker takes every object whose key begins with the URI."""
-        folder.mkdir(parents=True, exist_ok=True)
-        bucket, prefix = _place(uri)
-        pages = self._clients["s3"].get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-        for key in keys:
-            path = folder / key.removeprefix(prefix).lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._clients["s3"].download_file(bucket, key, str(path))
-        return len(keys)
-
-    def _watch(self) -> None:
-        """Bring the log to CloudWatch until the job has ended."""
-        stopped = False
-        while True:
-            ended = self._local()["TrainingJobStatus"] in TERMINAL_STATUSES
-            self._send_log()
-            if ended:
-                return
-            if self._stop_asked.is_set() and not stopped:
-                self._service.stop(self.name)
-                stopped = True
-            time.sleep(LOOK_SECONDS)
-
-    def _send_log(self) -> None:
-        logs = self._clients["logs"]
-        stream = {"logGroupName": GROUP, "logStreamName": f"{self.name}/algo-1-{int(self._created.timestamp())}"}
-        while (page := self._service.logs(self.name, self._sent)).lines:
-            if self._sent is None:
-                _quietly(logs.create_log_group, logGroupName=GROUP)
-                _quietly(logs.create_log_stream, **stream)
-            self._sent = page.cursor
-            told = zip(page.lines, page.times, strict=True)
-            # An event of CloudWatch's holds one character at least.
-            events = [{"timestamp": int(1000 * at), "message": line or " "} for line, at in told]
-            logs.put_log_events(**stream, logEvents=events)
-
-    def _upload(self) -> None:
-        output, name = str(self.request["OutputDataConfig"]["S3OutputPath"]).rstrip("/"), self.name
-        artifact = self._root / "output" / name / "output" / "model.tar.gz"
-        if artifact.exists():
-            self._artifact = f"{output}/{name}/output/model.tar.gz"
-            self._put(self._artifact, artifact.read_bytes())
-        data = self.base / "output" / "data"
-        if data.exists() and any(data.iterdir()):
-            self._put(f"{output}/{name}/output/output.tar.gz", _packed(data))
-        kept, uri = self._root / "checkpoints", self.request.get("CheckpointConfig", {}).get("S3Uri")
-        for path in sorted(kept.rglob("*")) if uri else ():
-            if path.is_file():
-                self._put(f"{uri}/{path.relative_to(kept).as_posix()}", path.read_bytes())
-
-    def _put(self, uri: str, content: bytes) -> None:
-        bucket, key = _place(uri)
-        self._clients["s3"].put_object(Bucket=bucket, Key=key, Body=content)
-
-
-def _after_start(local: Description, downloading: datetime) -> list[dict[str, Any]]:
-    """Return the local service's transitions after its start, the download beginning when ours began."""
-    course = [dict(each) for each in local.get("SecondaryStatusTransitions", [])]
-    course = [each for each in course if each["Status"] not in {"Starting", "Pending"}]
-    if not course or course[0]["Status"] != "Downloading":
-        return [_entered("Downloading", downloading, None), *course]
-    course[0]["StartTime"] = downloading
-    return course
-
-
-def _entered(status: str, start: datetime, end: datetime | None) -> dict[str, Any]:
-    ended = {"EndTime": end} if end else {}
-    return {"Status": status, "StartTime": start, "StatusMessage": status, **ended}
-
-
-def _status(final: str) -> str:
-    return final if final in {"Completed", "Failed"} else "Stopped"
-
-
-def _packed(folder: Path) -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as tar:
-        tar.add(folder, arcname=".")
-    return content.getvalue()
-
-
-def _place(uri: str) -> tuple[str, str]:
-    parsed = urlparse(uri)
-    return parsed.netloc, parsed.path.lstrip("/")
-
-
-def _quietly(call: Any, **fields: Any) -> None:
-    try:
-        call(**fields)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
-            raise

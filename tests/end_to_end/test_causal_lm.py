@@ -33,6 +33,7 @@ def sentences(shared: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_perplexity_falls_below_the_untrained_one(command_line: CommandLine, sentences: dict[str, object]) -> None:
     done = command_line("train", sentences)
     assert done.returncode == 0, done.stdout + done.stderr

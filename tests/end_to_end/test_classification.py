@@ -80,6 +80,7 @@ def emotion(shared: Path) -> dict[str, object]:
     return {"data.train": data / "emotion-train.jsonl.gz", "data.validation": data / "emotion-validation.jsonl.gz"}
 
 
+@pytest.mark.slow
 def test_emotion_bert(command_line: CommandLine, shared: Path) -> None:
     run = trained(command_line, "emotion-bert", "bert", emotion(shared))
     assert run.data.metrics["optim/global_batch_size"] == 24
@@ -90,6 +91,7 @@ def test_emotion_bert(command_line: CommandLine, shared: Path) -> None:
     assert [(row["row"], row["label"]) for row in found["predictions"]] == list(enumerate(labels, start=1))
 
 
+@pytest.mark.slow
 def test_distilbert_spot(command_line: CommandLine, shared: Path) -> None:
     run = trained(command_line, "distilbert-spot", "distilbert", {**emotion(shared), "save_steps": 2})
     check_tables(tables(command_line, run), EMOTIONS, run.data.metrics["eval_accuracy"])

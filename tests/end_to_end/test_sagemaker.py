@@ -13,6 +13,8 @@ from mlflow.entities import Run
 from tests.aws.account import ROLE, Account
 from tests.end_to_end.conftest import CommandLine
 
+pytestmark = pytest.mark.slow
+
 ON_SAGEMAKER = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
 
 
@@ -31,6 +33,7 @@ def test_the_same_job_on_both_services(
     command_line: CommandLine, reviews: dict[str, object], account: Account, prices: dict[str, object]
 ) -> None:
     account.make_role()
+    reviews["save_model"] = "true"
     here = command_line("train", reviews)
     assert here.returncode == 0, here.stdout + here.stderr
     there = command_line("train", {**reviews, **ON_SAGEMAKER, **prices})

@@ -62,6 +62,7 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
     assert json.loads(text("request.json"))["HyperParameters"]["per_device_batch_size"] == "8"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_losses(command_line: CommandLine, reviews: dict[str, object]) -> None:
     fields = {**reviews, "max_steps": 3, "save_model": "false"}
     del fields["epochs"]

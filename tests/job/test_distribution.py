@@ -90,6 +90,7 @@ def losses(ended: Any) -> dict[int, float]:
     return {e["step"]: e["values"]["loss"] for e in ended.events("metric") if "loss" in e["values"]}
 
 
+@pytest.mark.slow
 def test_stopped_together_and_gone_on_together(new_job: NewJob) -> None:
     whole = new_job("whole")
     whole.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")

@@ -18,7 +18,7 @@ from training.jobspec import MetricDefinition
 from training.launcher import Job, failure_of, submit
 
 
-@pytest.fixture(params=["local", "sagemaker"])
+@pytest.fixture(params=["local", pytest.param("sagemaker", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "local":
         return LocalPlace(tmp_path)

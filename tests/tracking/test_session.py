@@ -107,6 +107,7 @@ def start_launcher(folder: Path, uri: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.slow
 def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp_path: Path) -> None:
     """Killed with SIGKILL at five moments; then the same command ends it: three jobs, each point once."""
     for moment_seconds in (1.6, 2.2, 2.8, 3.1, 2.5):
