@@ -63,6 +63,7 @@ def test_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path)
     assert rows[0]["references"] == ["Denver Broncos"] * 3
 
 
+@pytest.mark.slow
 def test_the_reference_experiments_run_with_other_models_and_data(command_line: CommandLine, tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", KINDS["unigram"](), "bert")
     data = squad_file(tmp_path, 4)

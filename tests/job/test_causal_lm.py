@@ -101,6 +101,7 @@ def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
     assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, unlike(13)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_random_weights(new_lm: Any) -> None:
     runs = [new_lm(f"job {at}", blocks(20), blocks(5)) for at in range(3)]
     losses = [job.run(**PLAIN, seed=seed, save_model=False).losses for job, seed in zip(runs, (1, 1, 2), strict=True)]

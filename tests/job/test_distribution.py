@@ -54,7 +54,7 @@ def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, paddin
     assert ended.output.count("'train_runtime'") == 1
 
 
-@pytest.mark.parametrize("rows", [13, 16, 101])
+@pytest.mark.parametrize("rows", [13, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (16, 101))])
 def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: Any, rows: int) -> None:
     results = []
     for name, command in (("one", [sys.executable]), ("two", TORCHRUN)):

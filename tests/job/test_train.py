@@ -80,6 +80,7 @@ def test_the_metric_expressions_of_others_match(job: Any) -> None:
         assert all(float(number) >= 0 for number in found)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits(new_job: NewJob) -> None:
     weights = []
     for name, seed in (("a", 7), ("b", 7), ("c", 8)):

@@ -217,7 +217,8 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
     assert runs[0].data.tags["platform.failure_class"] == "Killed"
 
 
-@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [8, 60])
 def test_an_outage_of_the_tracking_server_loses_nothing(
     tracking_server: TrackingServer, tmp_path: Path, seconds: int
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
@@ -45,8 +44,3 @@ class Clients:
                 with translated(service):
                     self._made[key] = self._client(service, region_name=key[1], config=CONFIG)
             return self._made[key]
-
-
-def is_in_sagemaker() -> bool:
-    """Return whether this runs on a machine of SageMaker's: a notebook, Studio or a job."""
-    return any(name in os.environ for name in ("SAGEMAKER_INTERNAL_IMAGE_URI", "SM_CURRENT_HOST", "TRAINING_JOB_NAME"))

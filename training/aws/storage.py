@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
@@ -158,9 +157,3 @@ def _check_region(bucket: str, found: str, wanted: str) -> None:
         raise InputError(
             f"Bucket {bucket} is in {found}, and the jobs run in {wanted}: SageMaker reads no other region's."
         )
-
-
-def split(uri: str) -> tuple[str, str]:
-    """Return bucket and key of an `s3://` URI."""
-    place = urlparse(uri)
-    return place.netloc, place.path.lstrip("/")
