@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from experiments.jobs import main as jobs
 from tests.aws.account import BUCKET, Account
 from tests.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, running
@@ -50,6 +52,20 @@ def test_credentials_that_expire_leave_the_job_running(place: SageMakerPlace, ac
     assert [each["TrainingJobName"] for each in place.service.jobs(running_only=True)] == ["job"]
     job.stop()
     assert ended(job)[0]["TrainingJobStatus"] == "Stopped"
+
+
+def test_jobs_are_listed_and_stopped_by_group(
+    place: SageMakerPlace, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = submit(place.service, place.request(RUNS_ON, name="study-1-a0r0"))
+    running(job)
+    assert jobs(["--service", "sagemaker", "list"]) == 0
+    assert re.search(r"study-1-a0r0 +Training .* so far", capsys.readouterr().out)
+    assert jobs(["--service", "sagemaker", "stop", "--group", "study-1"]) == 0
+    assert capsys.readouterr().out == "study-1-a0r0: Stopping\n"
+    ended(job)
+    with pytest.raises(InputError, match="no job of this group runs"):
+        jobs(["--service", "sagemaker", "stop", "--group", "study-1"])
 
 
 def test_no_quota(place: SageMakerPlace, account: Account) -> None:

@@ -29,7 +29,7 @@ def test_a_role_that_does_not_exist(account: Account) -> None:
 
 
 def test_no_role_outside_sagemaker(account: Account) -> None:
-    with pytest.raises(InputError, match=r"machine\.role is not given, and this does not run inside SageMaker"):
+    with pytest.raises(InputError, match=r"aws\.role is not given, and this does not run inside SageMaker"):
         role_of(Clients(), None)
 
 

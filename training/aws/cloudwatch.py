@@ -56,7 +56,7 @@ def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
     ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], each["eventId"]))
     newest_ms = max([cursor.newest_ms, *(each["timestamp"] for each in ordered)])
     after = Cursor(newest_ms)
-    # Ids of the old kept too: their times are not known any more, and a page holds ten thousand at most.
+    # All that may be given again is among these events: they were asked for from before this moment on.
     kept = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
     lines, times = [], []
     for each in ordered:

@@ -36,7 +36,7 @@ def role_of(clients: Clients, asked: str | None) -> str:
     if assumed and "sagemaker" in caller.lower():
         return _by_name(clients, assumed[1])
     raise InputError(
-        "machine.role is not given, and this does not run inside SageMaker: name a role that SageMaker may assume, or "
+        "aws.role is not given, and this does not run inside SageMaker: name a role that SageMaker may assume, or "
         "set one in SageMaker's own config.yaml (docs/aws.md)."
     )
 
