@@ -110,21 +110,37 @@ def test_killed_for_good(job: Any, whole: Any, cuts: list[str], resumed_from: li
 def test_killed_while_it_writes_a_checkpoint(job: Any, whole: Any) -> None:
     """At no chosen call, but whenever the folder of what is being written shows up; three times over."""
     with_checkpoints(job)
+    kills = 0
     for _ in range(3):
-        process = job.start(**TRAINING, precision="fp32", logging_steps=1)
-        wait_for(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
-        process.kill()
-        process.communicate()
+        with job.start(**TRAINING, precision="fp32", logging_steps=1) as process:
+            kills += killed_at(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
+    assert kills, "no start was ever seen to write a checkpoint"
     ended = job.run(**TRAINING)
     assert curve(ended) == curve(whole)
     assert weights(ended) == weights(whole)
 
 
-def wait_for(folder: Path, pattern: str, process: subprocess.Popen[str]) -> None:
+def killed_at(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
+    """Kill `process` when a file of `folder` matches; False where it ended first, as it may with its last one saved."""
     deadline = time.monotonic() + 60
-    while not any(folder.glob(pattern)):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
+    try:
+        while not seen(folder, pattern):
+            assert time.monotonic() < deadline
+            if process.poll() is not None:
+                assert process.returncode == 0, process.communicate()
+                return False
+    finally:
+        process.kill()
+        process.communicate()
+    return True
+
+
+def seen(folder: Path, pattern: str) -> bool:
+    """The folder may be renamed while it is read."""
+    try:
+        return any(folder.glob(pattern))
+    except FileNotFoundError:
+        return False
 
 
 def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
