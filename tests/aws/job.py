@@ -17,8 +17,8 @@ from urllib.parse import urlparse
 from botocore.exceptions import ClientError
 
 from tests.aws.api import Answer
+from tests.aws.machine import Machine, free_port, job_description, merged
 from training.errors import InputError
-from training.services.local import LocalService
 from training.services.protocol import TERMINAL_STATUSES, Description
 
 GROUP = "/aws/sagemaker/TrainingJobs"
@@ -40,14 +40,14 @@ class TrainingJob:
     def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], no_capacity: set[str]) -> None:
         self.request, self._root, self._clients = request, root, clients
         self._types = [each for each in machine_types(request) if each not in no_capacity]
-        self._service = LocalService(root)
+        count = int(request["ResourceConfig"]["InstanceCount"])
+        self._machines = [Machine(root, str(request["TrainingJobName"]), at) for at in range(count)]
         self._created = datetime.now(UTC)
         self._downloading: datetime | None = None
         self._uploaded: datetime | None = None
         self._failed: str | None = None
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._sent: str | None = None
         self._artifact: str | None = None
 
     @property
@@ -56,7 +56,8 @@ class TrainingJob:
 
     @property
     def base(self) -> Path:
-        return self._root / "jobs" / self.name / "opt" / "ml"
+        """What `/opt/ml` is on the first machine."""
+        return self._machines[0].base
 
     @property
     def ended(self) -> bool:
@@ -132,7 +133,7 @@ class TrainingJob:
         return {"TrainingStartTime": self._downloading, "TrainingEndTime": self._uploaded, **billed}
 
     def _local(self) -> Description:
-        return self._service.describe(self.name) if (self._root / "jobs" / self.name).exists() else {}
+        return job_description([machine.describe() for machine in self._machines])
 
     def _run(self) -> None:
         try:
@@ -140,7 +141,7 @@ class TrainingJob:
                 self._failed = CAPACITY
                 return
             self._downloading = datetime.now(UTC)
-            self._service.create(self._downloaded())
+            self._start_machines(self._downloaded())
             self._watch()
             self._upload()
         except InputError as error:
@@ -151,8 +152,7 @@ class TrainingJob:
             self._uploaded = datetime.now(UTC)
 
     def _downloaded(self) -> dict[str, Any]:
-        """Return the request as the local service takes it, with all that it names brought here."""
-        places = {"CheckpointConfig": self._root / "checkpoints", "OutputDataConfig": self._root / "output"}
+        """Return the request with all that it names brought here."""
         hyperparameters = dict(self.request["HyperParameters"])
         source = self._fetch_file(json.loads(hyperparameters["sagemaker_submit_directory"]))
         hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
@@ -160,13 +160,15 @@ class TrainingJob:
         for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
             del hyperparameters[key]
         channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
-        request = {**self.request, "HyperParameters": hyperparameters, "InputDataConfig": channels}
-        request["OutputDataConfig"] = {"S3OutputPath": places["OutputDataConfig"].as_uri()}
-        request["ResourceConfig"] = {**self._resources, "InstanceType": "local"}
-        if "CheckpointConfig" in request:
-            self._fetch_folder(request["CheckpointConfig"]["S3Uri"], places["CheckpointConfig"])
-            request["CheckpointConfig"] = {"S3Uri": places["CheckpointConfig"].as_uri()}
-        return request
+        return {**self.request, "HyperParameters": hyperparameters, "InputDataConfig": channels}
+
+    def _start_machines(self, request: Mapping[str, Any]) -> None:
+        port = free_port()
+        for machine in self._machines:
+            # Each has its own copy of what earlier starts kept.
+            if "CheckpointConfig" in request:
+                self._fetch_folder(request["CheckpointConfig"]["S3Uri"], machine.checkpoints)
+            machine.start(request, self._types[0], len(self._machines), port)
 
     def _channel(self, channel: Mapping[str, Any]) -> dict[str, Any]:
         source = channel["DataSource"]["S3DataSource"]
@@ -198,26 +200,30 @@ class TrainingJob:
         return len(keys)
 
     def _watch(self) -> None:
-        """Bring the log to CloudWatch until the job has ended."""
+        """Bring the log to CloudWatch until every machine has ended; one that fails ends the others."""
         stopped = False
         while True:
-            ended = self._local()["TrainingJobStatus"] in TERMINAL_STATUSES
-            self._send_log()
-            if ended:
+            states = [machine.describe()["TrainingJobStatus"] for machine in self._machines]
+            for machine in self._machines:
+                self._send_log(machine)
+            if TERMINAL_STATUSES.issuperset(states):
                 return
-            if self._stop_asked.is_set() and not stopped:
-                self._service.stop(self.name)
+            if not stopped and (self._stop_asked.is_set() or "Failed" in states):
                 stopped = True
+                for machine in self._machines:
+                    machine.stop()
             time.sleep(LOOK_SECONDS)
 
-    def _send_log(self) -> None:
+    def _send_log(self, machine: Machine) -> None:
         logs = self._clients["logs"]
-        stream = {"logGroupName": GROUP, "logStreamName": f"{self.name}/algo-1-{int(self._created.timestamp())}"}
-        while (page := self._service.logs(self.name, self._sent)).lines:
-            if self._sent is None:
+        stream = {
+            "logGroupName": GROUP,
+            "logStreamName": f"{self.name}/{machine.host}-{int(self._created.timestamp())}",
+        }
+        for page, is_first in machine.new_lines():
+            if is_first:
                 _quietly(logs.create_log_group, logGroupName=GROUP)
                 _quietly(logs.create_log_stream, **stream)
-            self._sent = page.cursor
             told = zip(page.lines, page.times, strict=True)
             # An event of CloudWatch's holds one character at least.
             events = [{"timestamp": int(1000 * at), "message": line or " "} for line, at in told]
@@ -225,17 +231,23 @@ class TrainingJob:
 
     def _upload(self) -> None:
         output, name = str(self.request["OutputDataConfig"]["S3OutputPath"]).rstrip("/"), self.name
-        artifact = self._root / "output" / name / "output" / "model.tar.gz"
-        if artifact.exists():
+        artifact = merged([machine.artifact for machine in self._machines], self._root / "model.tar.gz")
+        if artifact:
             self._artifact = f"{output}/{name}/output/model.tar.gz"
             self._put(self._artifact, artifact.read_bytes())
         data = self.base / "output" / "data"
         if data.exists() and any(data.iterdir()):
             self._put(f"{output}/{name}/output/output.tar.gz", _packed(data))
-        kept, uri = self._root / "checkpoints", self.request.get("CheckpointConfig", {}).get("S3Uri")
-        for path in sorted(kept.rglob("*")) if uri else ():
+        if "CheckpointConfig" in self.request:
+            for machine in self._machines:
+                self._upload_checkpoints(machine.checkpoints)
+
+    def _upload_checkpoints(self, folder: Path) -> None:
+        """All machines write under one prefix."""
+        for path in sorted(folder.rglob("*")):
             if path.is_file():
-                self._put(f"{uri}/{path.relative_to(kept).as_posix()}", path.read_bytes())
+                uri = self.request["CheckpointConfig"]["S3Uri"]
+                self._put(f"{uri}/{path.relative_to(folder).as_posix()}", path.read_bytes())
 
     def _put(self, uri: str, content: bytes) -> None:
         bucket, key = _place(uri)

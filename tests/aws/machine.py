@@ -1,0 +1,139 @@
+"""The machines of one training job: each a container of the local service, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import socket
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from training.aws.gpus import gpu_count
+from training.services import container
+from training.services.local import LocalService
+from training.services.protocol import TERMINAL_STATUSES, Description, LogPage
+
+ON_MACHINE = Path(__file__).with_name("on_machine.py")
+LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
+"""Both start a process on each GPU of each machine; the second, by an MPI of the images', here by torchrun as well."""
+BELOW_THE_KERNELS_OWN = range(20_000, 30_000)
+"""Ports that Linux gives to nobody who does not ask for them by number."""
+
+
+class Machine:
+    """One machine of a job."""
+
+    def __init__(self, root: Path, job_name: str, at: int) -> None:
+        self.at, self.host = at, f"algo-{at + 1}"
+        self.root = root if at == 0 else root / self.host
+        self.checkpoints = self.root / "checkpoints"
+        self._name = job_name
+        self._service = LocalService(self.root)
+        self._sent: str | None = None
+
+    @property
+    def base(self) -> Path:
+        """What `/opt/ml` is there."""
+        return self.root / "jobs" / self._name / "opt" / "ml"
+
+    def start(self, request: Mapping[str, Any], instance_type: str, machines: int, port: int) -> None:
+        """Start the job's part; `request` names places on this machine. Raises InputError."""
+        own = {**request, "ResourceConfig": {**request["ResourceConfig"], "InstanceType": "local", "InstanceCount": 1}}
+        own |= {"OutputDataConfig": {"S3OutputPath": (self.root / "output").as_uri()}}
+        if "CheckpointConfig" in request:
+            own["CheckpointConfig"] = {"S3Uri": self.checkpoints.as_uri()}
+        own["Environment"] = {name: self._rooted(value) for name, value in request.get("Environment", {}).items()}
+        own["HyperParameters"] = hyperparameters = dict(request["HyperParameters"])
+        processes = _processes(hyperparameters, instance_type)
+        if machines > 1:
+            told = {"host": self.at, "hosts": machines, "port": port, "processes": processes}
+            told |= {"program": json.loads(hyperparameters["sagemaker_program"])}
+            own["Environment"] |= {"EMULATED_MACHINE": json.dumps(told)}
+            own["HyperParameters"] = self._with_own_program(hyperparameters)
+        elif processes:
+            hyperparameters["sagemaker_torch_distributed_enabled"] = "true"
+            hyperparameters["sagemaker_mpi_num_of_processes_per_host"] = json.dumps(processes)
+        self._service.create(own)
+
+    def describe(self) -> Description:
+        """Return the local service's description, or nothing before the start."""
+        return self._service.describe(self._name) if self.base.parents[1].exists() else {}
+
+    def stop(self) -> None:
+        self._service.stop(self._name)
+
+    def new_lines(self) -> Iterator[tuple[LogPage, bool]]:
+        """Yield what is new in the log, and whether it is the log's beginning."""
+        while (page := self._service.logs(self._name, self._sent)).lines:
+            is_first, self._sent = self._sent is None, page.cursor
+            yield page, is_first
+
+    @property
+    def artifact(self) -> Path:
+        """The packed model, if there is one."""
+        return self.root / "output" / self._name / "output" / "model.tar.gz"
+
+    def _rooted(self, value: str) -> str:
+        return str(self.base) + value.removeprefix(container.ROOT) if value.startswith(container.ROOT) else value
+
+    def _with_own_program(self, hyperparameters: dict[str, str]) -> dict[str, str]:
+        """Have a program run that does here what the toolkit does on one machine of several."""
+        code = self.root / "source-of-machine"
+        code.mkdir(parents=True)
+        with tarfile.open(container.local_path(json.loads(hyperparameters["sagemaker_submit_directory"]))) as tar:
+            tar.extractall(code, filter="data")
+        shutil.copy(ON_MACHINE, code)
+        changed = {"sagemaker_program": ON_MACHINE.name, "sagemaker_submit_directory": code.as_uri()}
+        return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}
+
+
+def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:
+    """Return how many processes a launcher starts, taking its flags away; 0 where there is none."""
+    asked = [hyperparameters.pop(name) for name in LAUNCHERS if name in hyperparameters]
+    return (_gpus(instance_type) or 1) if "true" in asked else 0
+
+
+@cache
+def _gpus(instance_type: str) -> int | None:
+    return gpu_count(instance_type, "us-east-1")
+
+
+def job_description(descriptions: Sequence[Description]) -> Description:
+    """Return what the machines' descriptions say of their job: it ends when all have ended, as the first that failed.
+
+    Those that lose another fail too, later.
+    """
+    started = [each for each in descriptions if each]
+    running = [each for each in started if each["TrainingJobStatus"] not in TERMINAL_STATUSES]
+    failed = [each for each in started if each["TrainingJobStatus"] == "Failed"]
+    failed.sort(key=lambda each: each["LastModifiedTime"])
+    return next(iter((*running, *failed, *started)), {})
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on, and that no outgoing connection will be given."""
+    for port in random.sample(BELOW_THE_KERNELS_OWN, 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("a hundred ports are all taken")
+
+
+def merged(artifacts: Sequence[Path], into: Path) -> Path | None:
+    """Return one archive of the models that the machines kept: SageMaker packs them together."""
+    found = [path for path in artifacts if path.exists()]
+    if len(found) < 2:
+        return found[0] if found else None
+    with tarfile.open(into, "w:gz") as whole:
+        for path in found:
+            with tarfile.open(path) as part:
+                for member in part.getmembers():
+                    whole.addfile(member, part.extractfile(member) if member.isfile() else None)
+    return into
