@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import tarfile
 import threading
 import time
@@ -12,17 +13,23 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
 from tests.aws.api import Answer
+from tests.aws.checkpoints import Synced
+from tests.aws.course import after_start, entered, status
+from tests.aws.logstream import LogStream
 from tests.aws.machine import Machine, free_port, job_description, merged
+from tests.aws.objects import Objects
+from tests.aws.troubles import Troubles
 from training.errors import InputError
 from training.services.protocol import TERMINAL_STATUSES, Description
 
-GROUP = "/aws/sagemaker/TrainingJobs"
 LOOK_SECONDS = 0.05
+SPOT_SHARE = 0.3
+"""Billed of a second on spare capacity."""
+BEFORE_A_LOSS = frozenset({"Starting", "Downloading", "Training", "Interrupted"})
 CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
 )
@@ -37,18 +44,32 @@ def machine_types(request: Mapping[str, Any]) -> list[str]:
 class TrainingJob:
     """One job, in a thread of its own."""
 
-    def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], no_capacity: set[str]) -> None:
-        self.request, self._root, self._clients = request, root, clients
-        self._types = [each for each in machine_types(request) if each not in no_capacity]
-        count = int(request["ResourceConfig"]["InstanceCount"])
-        self._machines = [Machine(root, str(request["TrainingJobName"]), at) for at in range(count)]
-        self._created = datetime.now(UTC)
-        self._downloading: datetime | None = None
+    def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], troubles: Troubles) -> None:
+        self.request, self._home, self._clients, self._troubles = request, root, clients, troubles
+        self._objects = Objects(clients["s3"])
+        self._types = [each for each in machine_types(request) if each not in troubles.no_capacity]
+        self._created = self._starting = datetime.now(UTC)
+        self._began: datetime | None = None
+        self._earlier: list[dict[str, Any]] = []
+        """Transitions of starts whose machines were taken back."""
         self._uploaded: datetime | None = None
         self._failed: str | None = None
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._artifact: str | None = None
+        self._lock = threading.RLock()
+        self._take_machines()
+
+    def _take_machines(self) -> None:
+        """Have machines on which nothing is yet."""
+        self._root = self._home / f"start-{len(self._earlier)}"
+        self._machines = [Machine(self._root, self.name, at) for at in range(int(self._resources["InstanceCount"]))]
+        since_ms = int(1000 * self._starting.timestamp())
+        self._streams = [
+            LogStream(self._clients["logs"], f"{self.name}/{machine.host}-{since_ms}") for machine in self._machines
+        ]
+        self._synced: list[Synced] = []
+        self._downloading: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -81,7 +102,8 @@ class TrainingJob:
         if self._types:
             chosen = {"SelectedInstanceType": self._types[0]} if "InstancePreferences" in self._resources else {}
             described["ResourceConfig"] = {**self._resources, **chosen}
-        return described | self._course()
+        with self._lock:
+            return described | self._course()
 
     @property
     def _resources(self) -> dict[str, Any]:
@@ -90,9 +112,9 @@ class TrainingJob:
     def _course(self) -> dict[str, Any]:
         """Return the fields that change."""
         local = self._local()
-        course = [_entered("Starting", self._created, self._downloading)]
+        course = [*self._earlier, entered("Starting", self._starting, self._downloading)]
         if self._downloading:
-            course += _after_start(local, self._downloading)
+            course += after_start(local, self._downloading)
         final = self._final(local)
         if self._uploaded is None:
             course = [each for each in course if each["Status"] not in {"Completed", "Failed", "Stopped"}] or course
@@ -100,10 +122,10 @@ class TrainingJob:
         elif final:
             course = [each for each in course if each["Status"] not in {final, "MaxRuntimeExceeded"}]
             course[-1]["EndTime"] = self._uploaded
-            course.append(_entered(final, self._uploaded, self._uploaded))
-        status = _status(final) if self._uploaded and final else "Stopping" if self._stop_asked.is_set() else None
+            course.append(entered(final, self._uploaded, self._uploaded))
+        told = status(final) if self._uploaded and final else "Stopping" if self._stop_asked.is_set() else None
         return {
-            "TrainingJobStatus": status or "InProgress",
+            "TrainingJobStatus": told or "InProgress",
             "SecondaryStatus": course[-1]["Status"],
             "SecondaryStatusTransitions": course,
             "LastModifiedTime": course[-1]["StartTime"],
@@ -124,13 +146,14 @@ class TrainingJob:
         return {"FailureReason": reason} if reason else {}
 
     def _billed(self) -> dict[str, Any]:
-        if not self._downloading:
+        if not self._began:
             return {}
         if not self._uploaded:
-            return {"TrainingStartTime": self._downloading}
-        seconds = max(1, round((self._uploaded - self._downloading).total_seconds()))
-        billed = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
-        return {"TrainingStartTime": self._downloading, "TrainingEndTime": self._uploaded, **billed}
+            return {"TrainingStartTime": self._began}
+        seconds = max(1, round((self._uploaded - self._began).total_seconds()))
+        paid = round(SPOT_SHARE * seconds) if self.request.get("EnableManagedSpotTraining") else seconds
+        billed = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": paid}
+        return {"TrainingStartTime": self._began, "TrainingEndTime": self._uploaded, **billed}
 
     def _local(self) -> Description:
         return job_description([machine.describe() for machine in self._machines])
@@ -140,9 +163,10 @@ class TrainingJob:
             if not self._types:
                 self._failed = CAPACITY
                 return
-            self._downloading = datetime.now(UTC)
-            self._start_machines(self._downloaded())
-            self._watch()
+            self._begin()
+            while not self._watch():
+                self._lose_machines()
+                self._begin()
             self._upload()
         except InputError as error:
             self._failed = f"ClientError: {error}"
@@ -151,126 +175,117 @@ class TrainingJob:
         finally:
             self._uploaded = datetime.now(UTC)
 
+    def _begin(self) -> None:
+        self._downloading = datetime.now(UTC)
+        self._began = self._began or self._downloading
+        self._start_machines(self._downloaded())
+
+    def _lose_machines(self) -> None:
+        """Note that spare capacity was taken back, and wait for other."""
+        lost = datetime.now(UTC)
+        with self._lock:
+            told = [each for each in self._course()["SecondaryStatusTransitions"] if each["Status"] in BEFORE_A_LOSS]
+            told[-1]["EndTime"] = lost
+            self._starting = datetime.now(UTC)
+            self._earlier = [*told, entered("Interrupted", lost, self._starting)]
+            self._take_machines()
+
     def _downloaded(self) -> dict[str, Any]:
         """Return the request with all that it names brought here."""
         hyperparameters = dict(self.request["HyperParameters"])
-        source = self._fetch_file(json.loads(hyperparameters["sagemaker_submit_directory"]))
+        archive = json.loads(hyperparameters["sagemaker_submit_directory"])
+        source = self._objects.fetch_file(archive, self._root / "source")
         hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
         # What the images do beyond starting the program is not to be had here.
         for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
             del hyperparameters[key]
         channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
-        return {**self.request, "HyperParameters": hyperparameters, "InputDataConfig": channels}
+        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._troubles.grace_seconds)}
+        environment = grace | self.request.get("Environment", {})
+        local = {"HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": environment}
+        return {**self.request, **local}
 
     def _start_machines(self, request: Mapping[str, Any]) -> None:
         port = free_port()
         for machine in self._machines:
             # Each has its own copy of what earlier starts kept.
             if "CheckpointConfig" in request:
-                self._fetch_folder(request["CheckpointConfig"]["S3Uri"], machine.checkpoints)
+                kept = str(request["CheckpointConfig"]["S3Uri"])
+                self._synced.append(Synced(self._objects, kept, machine.checkpoints))
             machine.start(request, self._types[0], len(self._machines), port)
 
     def _channel(self, channel: Mapping[str, Any]) -> dict[str, Any]:
         source = channel["DataSource"]["S3DataSource"]
         folder = self._root / "channels" / channel["ChannelName"]
-        if not self._fetch_folder(source["S3Uri"], folder):
+        if not self._objects.fetch_folder(source["S3Uri"], folder):
             raise InputError(
                 f"Data download failed:No S3 objects found under S3 URL {source['S3Uri']} given in input data source."
             )
         local = {**source, "S3Uri": folder.as_uri()}
         return {**channel, "DataSource": {"S3DataSource": local}}
 
-    def _fetch_file(self, uri: str) -> Path:
-        path = self._root / "source" / uri.rpartition("/")[2]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        bucket, key = _place(uri)
-        self._clients["s3"].download_file(bucket, key, str(path))
-        return path
+    def _watch(self) -> bool:
+        """Bring log and checkpoints away until every machine has ended; one that fails ends the others.
 
-    def _fetch_folder(self, uri: str, folder: Path) -> int:
-        """SageMaker takes every object whose key begins with the URI."""
-        folder.mkdir(parents=True, exist_ok=True)
-        bucket, prefix = _place(uri)
-        pages = self._clients["s3"].get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-        for key in keys:
-            path = folder / key.removeprefix(prefix).lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._clients["s3"].download_file(bucket, key, str(path))
-        return len(keys)
-
-    def _watch(self) -> None:
-        """Bring the log to CloudWatch until every machine has ended; one that fails ends the others."""
+        Returns False when the machines are taken back.
+        """
         stopped = False
         while True:
             states = [machine.describe()["TrainingJobStatus"] for machine in self._machines]
-            for machine in self._machines:
-                self._send_log(machine)
+            self._send_logs()
+            if self._is_taken_back():
+                return False
             if TERMINAL_STATUSES.issuperset(states):
-                return
+                return True
+            if any(self.name.endswith(end) for end in self._troubles.hanging):
+                self._signal(signal.SIGSTOP)
             if not stopped and (self._stop_asked.is_set() or "Failed" in states):
                 stopped = True
-                for machine in self._machines:
-                    machine.stop()
+                self._stop_machines()
             time.sleep(LOOK_SECONDS)
 
-    def _send_log(self, machine: Machine) -> None:
-        logs = self._clients["logs"]
-        stream = {
-            "logGroupName": GROUP,
-            "logStreamName": f"{self.name}/{machine.host}-{int(self._created.timestamp())}",
-        }
-        for page, is_first in machine.new_lines():
-            if is_first:
-                _quietly(logs.create_log_group, logGroupName=GROUP)
-                _quietly(logs.create_log_stream, **stream)
-            told = zip(page.lines, page.times, strict=True)
-            # An event of CloudWatch's holds one character at least.
-            events = [{"timestamp": int(1000 * at), "message": line or " "} for line, at in told]
-            logs.put_log_events(**stream, logEvents=events)
+    def _is_taken_back(self) -> bool:
+        """Bring new checkpoints away; return whether the machines are taken back meanwhile, which are then at rest."""
+        taken, warned = self._troubles.taken_back_at, self._troubles.warned_at
+        if not all(synced.bring(taken[0] if taken else None) for synced in self._synced):
+            del taken[0]
+            self._signal(signal.SIGKILL)
+            self._await_end()
+            return True
+        if warned and any(synced.has(warned[0]) for synced in self._synced):
+            del warned[0]
+            self._stop_machines()
+            self._await_end()
+            return all(synced.bring() for synced in self._synced)
+        return False
+
+    def _await_end(self) -> None:
+        while not TERMINAL_STATUSES.issuperset(each.describe()["TrainingJobStatus"] for each in self._machines):
+            time.sleep(LOOK_SECONDS)
+        self._send_logs()
+
+    def _stop_machines(self) -> None:
+        for machine in self._machines:
+            machine.stop()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for machine in self._machines:
+            machine.signal(number)
+
+    def _send_logs(self) -> None:
+        for machine, stream in zip(self._machines, self._streams, strict=True):
+            for page in machine.new_lines():
+                stream.put(page, twice=self._troubles.lines_twice)
 
     def _upload(self) -> None:
         output, name = str(self.request["OutputDataConfig"]["S3OutputPath"]).rstrip("/"), self.name
         artifact = merged([machine.artifact for machine in self._machines], self._root / "model.tar.gz")
         if artifact:
             self._artifact = f"{output}/{name}/output/model.tar.gz"
-            self._put(self._artifact, artifact.read_bytes())
+            self._objects.put(self._artifact, artifact.read_bytes())
         data = self.base / "output" / "data"
         if data.exists() and any(data.iterdir()):
-            self._put(f"{output}/{name}/output/output.tar.gz", _packed(data))
-        if "CheckpointConfig" in self.request:
-            for machine in self._machines:
-                self._upload_checkpoints(machine.checkpoints)
-
-    def _upload_checkpoints(self, folder: Path) -> None:
-        """All machines write under one prefix."""
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                uri = self.request["CheckpointConfig"]["S3Uri"]
-                self._put(f"{uri}/{path.relative_to(folder).as_posix()}", path.read_bytes())
-
-    def _put(self, uri: str, content: bytes) -> None:
-        bucket, key = _place(uri)
-        self._clients["s3"].put_object(Bucket=bucket, Key=key, Body=content)
-
-
-def _after_start(local: Description, downloading: datetime) -> list[dict[str, Any]]:
-    """Return the local service's transitions after its start, the download beginning when ours began."""
-    course = [dict(each) for each in local.get("SecondaryStatusTransitions", [])]
-    course = [each for each in course if each["Status"] not in {"Starting", "Pending"}]
-    if not course or course[0]["Status"] != "Downloading":
-        return [_entered("Downloading", downloading, None), *course]
-    course[0]["StartTime"] = downloading
-    return course
-
-
-def _entered(status: str, start: datetime, end: datetime | None) -> dict[str, Any]:
-    ended = {"EndTime": end} if end else {}
-    return {"Status": status, "StartTime": start, "StatusMessage": status, **ended}
-
-
-def _status(final: str) -> str:
-    return final if final in {"Completed", "Failed"} else "Stopped"
+            self._objects.put(f"{output}/{name}/output/output.tar.gz", _packed(data))
 
 
 def _packed(folder: Path) -> bytes:
@@ -278,16 +293,3 @@ def _packed(folder: Path) -> bytes:
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         tar.add(folder, arcname=".")
     return content.getvalue()
-
-
-def _place(uri: str) -> tuple[str, str]:
-    parsed = urlparse(uri)
-    return parsed.netloc, parsed.path.lstrip("/")
-
-
-def _quietly(call: Any, **fields: Any) -> None:
-    try:
-        call(**fields)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
-            raise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import shutil
+import signal
 import socket
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from training.aws.gpus import gpu_count
-from training.services import container
+from training.services import container, processes
 from training.services.local import LocalService
 from training.services.protocol import TERMINAL_STATUSES, Description, LogPage
 
@@ -48,15 +51,15 @@ class Machine:
             own["CheckpointConfig"] = {"S3Uri": self.checkpoints.as_uri()}
         own["Environment"] = {name: self._rooted(value) for name, value in request.get("Environment", {}).items()}
         own["HyperParameters"] = hyperparameters = dict(request["HyperParameters"])
-        processes = _processes(hyperparameters, instance_type)
+        each = _processes(hyperparameters, instance_type)
         if machines > 1:
-            told = {"host": self.at, "hosts": machines, "port": port, "processes": processes}
+            told = {"host": self.at, "hosts": machines, "port": port, "processes": each}
             told |= {"program": json.loads(hyperparameters["sagemaker_program"])}
             own["Environment"] |= {"EMULATED_MACHINE": json.dumps(told)}
             own["HyperParameters"] = self._with_own_program(hyperparameters)
-        elif processes:
+        elif each:
             hyperparameters["sagemaker_torch_distributed_enabled"] = "true"
-            hyperparameters["sagemaker_mpi_num_of_processes_per_host"] = json.dumps(processes)
+            hyperparameters["sagemaker_mpi_num_of_processes_per_host"] = json.dumps(each)
         self._service.create(own)
 
     def describe(self) -> Description:
@@ -66,11 +69,17 @@ class Machine:
     def stop(self) -> None:
         self._service.stop(self._name)
 
-    def new_lines(self) -> Iterator[tuple[LogPage, bool]]:
-        """Yield what is new in the log, and whether it is the log's beginning."""
+    def signal(self, number: signal.Signals) -> None:
+        """Signal every process of the job's."""
+        for process in processes.marked(str(self.base.resolve())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def new_lines(self) -> Iterator[LogPage]:
+        """Yield what is new in the log."""
         while (page := self._service.logs(self._name, self._sent)).lines:
-            is_first, self._sent = self._sent is None, page.cursor
-            yield page, is_first
+            self._sent = page.cursor
+            yield page
 
     @property
     def artifact(self) -> Path:

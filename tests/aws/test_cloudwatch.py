@@ -39,6 +39,11 @@ def test_equal_lines_of_one_moment_are_two() -> None:
     assert page([event(1, 1000, "same"), event(2, 1000, "same")], read_cursor(None)).lines == ["same", "same"]
 
 
+def test_lines_of_one_moment_come_in_the_order_of_their_ids() -> None:
+    events = [{"eventId": str(number), "timestamp": 1000, "message": str(number)} for number in (10, 9, 100)]
+    assert page(events, read_cursor(None)).lines == ["9", "10", "100"]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 5)), max_size=30),
 )

@@ -89,14 +89,14 @@ def test_a_quota_that_is_used_up(place: SageMakerPlace, account: Account) -> Non
 
 
 def test_no_machine_is_to_be_had(place: SageMakerPlace, account: Account) -> None:
-    account.jobs.no_capacity.add("ml.g4dn.xlarge")
+    account.jobs.troubles.no_capacity.add("ml.g4dn.xlarge")
     description, lines = ended(submit(place.service, place.request("print(1)")))
     assert failure_of(description, [], lines)[0] == "Capacity"
     assert "BillableTimeInSeconds" not in description
 
 
 def test_the_next_machine_is_taken(place: SageMakerPlace, account: Account) -> None:
-    account.jobs.no_capacity.add("ml.g4dn.xlarge")
+    account.jobs.troubles.no_capacity.add("ml.g4dn.xlarge")
     request = place.request("print(1)", fallback_instance_types=("ml.g5.xlarge", "ml.p3.2xlarge"))
     description, lines = ended(submit(place.service, request))
     assert (description["TrainingJobStatus"], lines) == ("Completed", ["1"])

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from tests.aws.api import Answer, Refused
 from tests.aws.job import TrainingJob, machine_types
+from tests.aws.troubles import Troubles
 
 NOT_ASSUMED = (
     "Could not assume role {role}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' "
@@ -25,11 +26,11 @@ class Jobs:
         self._root, self._account, self._clients = root, account, clients
         self._instance_types = instance_types
         self._jobs: dict[str, TrainingJob] = {}
+        self._gone: list[TrainingJob] = []
         self._lock = threading.Lock()
         self.quotas: dict[str, int] = {}
         """Machine type to how many the account may have; absent is no limit."""
-        self.no_capacity: set[str] = set()
-        """Machine types that are not to be had."""
+        self.troubles = Troubles()
 
     def operations(self) -> dict[str, Any]:
         return {
@@ -47,7 +48,7 @@ class Jobs:
                 raise Refused("ResourceInUse", f"Training job names must be unique: {self._arn(name)} exists.")
             self._check_quota(request)
             self._jobs[name] = TrainingJob(
-                dict(request), self._root / "containers" / name, self._clients, self.no_capacity
+                dict(request), self._root / "containers" / name, self._clients, self.troubles
             )
         self._jobs[name].start()
         return {"TrainingJobArn": self._arn(name)}
@@ -73,11 +74,18 @@ class Jobs:
     def names(self) -> list[str]:
         return list(self._jobs)
 
+    def vanish(self, name: str) -> None:
+        """Have nobody know the job any more."""
+        with self._lock:
+            self._gone.append(self._jobs.pop(name))
+
     def stop_all(self) -> None:
         """Leave nothing running."""
-        for job in self._jobs.values():
+        self.troubles.grace_seconds = 0
+        every = [*self._jobs.values(), *self._gone]
+        for job in every:
             job.stop()
-        for job in self._jobs.values():
+        for job in every:
             job.join()
 
     def container(self, name: str) -> Path:

@@ -53,7 +53,8 @@ def read_cursor(text: str | None) -> Cursor:
 def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
     """Return the lines among `events` that `cursor` has not seen, in the order of their times, and how far that is."""
     fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.seen}
-    ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], each["eventId"]))
+    # Ids are numbers that grow.
+    ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], len(each["eventId"]), each["eventId"]))
     newest_ms = max([cursor.newest_ms, *(each["timestamp"] for each in ordered)])
     after = Cursor(newest_ms)
     # All that may be given again is among these events: they were asked for from before this moment on.

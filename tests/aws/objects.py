@@ -1,0 +1,43 @@
+"""Objects in S3 brought to a machine and back, as SageMaker's agent does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+
+class Objects:
+    """An account's objects by their URI."""
+
+    def __init__(self, s3: Any) -> None:
+        self._s3 = s3
+
+    def put(self, uri: str, content: bytes) -> None:
+        bucket, key = _place(uri)
+        self._s3.put_object(Bucket=bucket, Key=key, Body=content)
+
+    def fetch_file(self, uri: str, folder: Path) -> Path:
+        """Return where the object lies now."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / uri.rpartition("/")[2]
+        bucket, key = _place(uri)
+        self._s3.download_file(bucket, key, str(path))
+        return path
+
+    def fetch_folder(self, uri: str, folder: Path) -> int:
+        """Return how many objects there were: SageMaker takes every one whose key begins with the URI."""
+        folder.mkdir(parents=True, exist_ok=True)
+        bucket, prefix = _place(uri)
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+        for key in keys:
+            path = folder / key.removeprefix(prefix).lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._s3.download_file(bucket, key, str(path))
+        return len(keys)
+
+
+def _place(uri: str) -> tuple[str, str]:
+    parsed = urlparse(uri)
+    return parsed.netloc, parsed.path.lstrip("/")
