@@ -16,6 +16,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 from tracking import outside, points
 from tracking.describe import environment, hub_note, job_note
 from tracking.group import Group
+from tracking.once import Once
 from tracking.plan import DataSource, PlannedJob
 from tracking.store import Store
 from tracking.tables import log_class_distribution, log_confusion_matrix, log_tables
@@ -36,8 +37,13 @@ class Recorder:
 
     def __init__(self, store: Store, run_id: str, planned: PlannedJob) -> None:
         self._store, self.run_id, self._planned = store, run_id, planned
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget what was heard: the whole log follows, and what is recorded twice is stored once."""
         self.events: list[Event] = []
         self.lines: list[str] = []
+        self._once = Once()
 
     def open(self, request: dict[str, Any]) -> None:
         """Write what is known before the job says anything."""
@@ -57,9 +63,10 @@ class Recorder:
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write what the job said since the last call."""
+        events = self._once.fresh(events)
         self.lines += lines
         self.events += events
-        metrics = [point for event in events if event.kind == "metric" for point in points.metric_points(event)]
+        metrics = [point for event in events for point in self._once.points(event)]
         self._log_batch(metrics=[*metrics, *system])
         for event in events:
             if event.kind == "start":

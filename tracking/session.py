@@ -82,9 +82,8 @@ class _Followed:
         return self._end() if self._follower.ended else None
 
     def _begin_again(self) -> None:
-        """Forget what was heard: the whole log follows, and what is recorded twice is stored once."""
-        self._recorder.lines.clear()
-        self._recorder.events.clear()
+        """The whole log follows."""
+        self._recorder.begin_again()
         if self.planned.script:
             self._listener = Listener(self.planned.script.regexes)
 

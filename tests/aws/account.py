@@ -15,6 +15,7 @@ import boto3
 from moto.server import ThreadedMotoServer
 
 from tests.aws.api import Api
+from tests.aws.logs import Logs
 from tests.aws.training import Jobs
 
 ACCOUNT = "123456789012"
@@ -39,7 +40,9 @@ class Account:
             "TrainingInstanceType"
         )
         self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(types.enum))
-        self.api = Api(self.jobs.operations())
+        self.api = Api("sagemaker", self.jobs.operations())
+        self.logs = Logs(self.clients["logs"])
+        self.logs_api = Api("logs", self.logs.operations())
         self.variables = {
             "AWS_ACCESS_KEY_ID": KEYS["aws_access_key_id"],
             "AWS_SECRET_ACCESS_KEY": KEYS["aws_secret_access_key"],
@@ -47,6 +50,7 @@ class Account:
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL": moto_url,
             "AWS_ENDPOINT_URL_SAGEMAKER": self.api.url,
+            "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": self.logs_api.url,
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -73,9 +77,11 @@ def open_account(root: Path) -> Iterator[Account]:
     urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST")).close()
     account = Account(root, url)
     account.api.start()
+    account.logs_api.start()
     try:
         yield account
     finally:
         account.jobs.stop_all()
         account.api.close()
+        account.logs_api.close()
         moto.stop()

@@ -1,4 +1,4 @@
-"""SageMaker's HTTP API as far as the code uses it: JSON 1.1, checked against botocore's own model of it."""
+"""An HTTP API of AWS's as far as the code uses it: JSON 1.1, checked against botocore's own model of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ class Refused(Exception):
 
 
 class Dropped(Exception):
-    """The connection is closed without an answer."""
+    """The connection is closed without an answer; `done` when what was asked for was done all the same."""
+
+    def __init__(self, *, done: bool = False) -> None:
+        super().__init__()
+        self.done = done
 
 
 THROTTLED = Refused("ThrottlingException", "Rate exceeded")
@@ -39,6 +43,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._next: dict[str, deque[Exception]] = defaultdict(deque)
+        self._always: dict[str, Exception] = {}
         self._lock = threading.Lock()
 
     def add(self, operation: str, *errors: Exception) -> None:
@@ -46,20 +51,31 @@ class Faults:
         with self._lock:
             self._next[operation].extend(errors)
 
-    def meet(self, operation: str) -> None:
-        """Raise the operation's next error, if there is one."""
+    def last(self, operation: str, error: Exception | None) -> None:
+        """Have every call of an operation meet an error from now on; None ends that."""
         with self._lock:
-            error = self._next[operation].popleft() if self._next[operation] else None
+            self._always.pop(operation, None)
+            if error:
+                self._always[operation] = error
+
+    def meet(self, operation: str) -> Dropped | None:
+        """Raise the operation's next error, if there is one; return one that follows what was asked for."""
+        with self._lock:
+            waiting = self._next[operation]
+            error = waiting.popleft() if waiting else self._always.get(operation)
+        if isinstance(error, Dropped) and error.done:
+            return error
         if error:
             raise error
+        return None
 
 
 class Api:
     """Answers operations over HTTP; each operation is a function of its parameters."""
 
-    def __init__(self, operations: Mapping[str, Callable[[Mapping[str, Any]], Answer]]) -> None:
+    def __init__(self, service: str, operations: Mapping[str, Callable[[Mapping[str, Any]], Answer]]) -> None:
         self._operations = operations
-        self._model = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
+        self._model = boto3.client(service, region_name="us-east-1").meta.service_model
         self.faults = Faults()
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call."""
@@ -82,14 +98,17 @@ class Api:
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> Answer:
         """Return the answer to a call. Raises Refused, Dropped."""
         self.calls.append((time.monotonic(), operation))
-        self.faults.meet(operation)
+        lost = self.faults.meet(operation)
         if operation not in self._operations:
             raise Refused("UnknownOperationException", operation)
         shape = self._model.operation_model(operation).input_shape
         report = ParamValidator().validate(dict(parameters), shape)
         if report.has_errors():
             raise Refused("ValidationException", report.generate_report())
-        return self._operations[operation](parameters)
+        answer = self._operations[operation](parameters)
+        if lost:
+            raise lost
+        return answer
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         api = self
