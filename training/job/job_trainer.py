@@ -7,6 +7,8 @@ from typing import Any, Dict, Iterator, Optional
 from transformers import Trainer
 from transformers.trainer_callback import PrinterCallback, TrainerState
 
+import checkpoints
+import machines
 import processes
 from compilers import NoCompiler
 from failure import failure_class
@@ -81,7 +83,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if best is None or best.step in (None, self.state.global_step):
             return False
         with self.meter.phase("load_best"):
-            self._load_from_checkpoint(str(self.keeper.best_checkpoint()))
+            if processes.on_first_machine():
+                self._load_from_checkpoint(str(self.keeper.best_checkpoint()))
+            machines.share_weights(self.model)
         return True
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *rest: Any, **named: Any) -> Any:
@@ -144,8 +148,8 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         with self.meter.phase("checkpoint"):
             self._write_checkpoint(*rest, **named)
             self._count_samples()
-            # Every process writes its random states.
-            processes.wait_for_all()
+            # Every process has written its random states.
+            machines.bring_random_states(checkpoints.of_step(Path(self.args.output_dir), self._saved_step))
             if self.is_world_process_zero():
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation

@@ -6,6 +6,8 @@ from typing import Any, List, Optional, Sequence
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
+LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
+LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def rank() -> int:
@@ -16,6 +18,27 @@ def rank() -> int:
 def count() -> int:
     """Return the number of processes."""
     return int(_xla("xrt_world_size")) if _under_xla() else _first(COUNT_VARIABLES, 1)
+
+
+def on_several_machines() -> bool:
+    """Tell whether the processes are spread over machines."""
+    return count() > _first(LOCAL_COUNT_VARIABLES, count())
+
+
+def on_first_machine() -> bool:
+    """Tell whether the first process runs on this machine, too: launchers count on from machine to machine."""
+    return rank() == _first(LOCAL_RANK_VARIABLES, rank())
+
+
+def gathered(value: Any) -> List[Any]:
+    """Return the values of all processes, by rank; all of them must call it at the same point."""
+    if count() == 1:
+        return [value]
+    import torch
+
+    values: List[Any] = [None] * count()
+    torch.distributed.all_gather_object(values, value)
+    return values
 
 
 def sum_over_processes(values: Sequence[float], device: object) -> List[float]:

@@ -87,8 +87,13 @@ class Settings:
 
     @property
     def unfinished_checkpoints(self) -> Optional[Path]:
-        """Where a checkpoint is written until it is whole; None where none is written."""
-        return checkpoints.unfinished(self.places.checkpoints) if self.saves and self.places.checkpoints else None
+        """Where a checkpoint is written until it is whole; None where none is written.
+
+        What other machines than the first write is sent to the first (see `machines`).
+        """
+        if not self.saves or self.places.checkpoints is None:
+            return None
+        return checkpoints.unfinished(self.places.checkpoints if processes.on_first_machine() else self.places.output)
 
     @property
     def progress_before(self) -> Progress:

@@ -12,6 +12,7 @@ import transformers
 
 import dropout
 import hardware
+import machines
 import outcome
 import processes
 from channels import check_tokens
@@ -39,6 +40,7 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     """Train as the arguments say; the last event is the result."""
     if environment.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    machines.settle_in()
     settings = settle(words, environment, events)
     # Only the first process pushes, and the first thing it does is to see that it can.
     destination = open_destination(settings.arguments, environment, events) if processes.rank() == 0 else None
