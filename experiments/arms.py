@@ -82,7 +82,7 @@ def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Expe
     try:
         return Experiment.model_validate(with_values(tree, dict(flat(fields))))
     except ValidationError as error:
-        raise InputError(first_sentence(error, Document(place, {}), ())) from error
+        raise InputError(first_sentence(error, Document(place, {}), {})) from error
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

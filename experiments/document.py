@@ -48,16 +48,16 @@ class Document:
     """Line, from 1, of each key and list item."""
 
 
-def read_document(path: Path) -> Document:
-    """Return the mapping that a YAML file holds."""
+def read_document(path: Path, kind: str = "experiment") -> Document:
+    """Return the mapping that a YAML file holds; `kind` says what the file is, for messages."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"experiment file {str(path)!r} cannot be read: {reason}") from error
+        raise InputError(f"{kind} file {str(path)!r} cannot be read: {reason}") from error
     if len(content) > MOST_BYTES:
-        raise InputError(f"{path} is larger than {MOST_BYTES // 1024} KiB, which no experiment is")
+        raise InputError(f"{path} is larger than {MOST_BYTES // 1024} KiB, which no {kind} is")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

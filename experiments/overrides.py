@@ -144,7 +144,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
     elif origin is Literal:
         yield str
     else:
-        yield dict if _is_model(annotation) else origin or annotation
+        yield dict if _is_model(annotation) or origin is Mapping else origin or annotation
 
 
 def _is_model(kind: Any) -> bool:

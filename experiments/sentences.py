@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,8 +14,8 @@ from training.errors import nearest
 from training.staging.examples import shown
 
 
-def first_sentence(error: ValidationError, document: Document, overridden: Collection[str]) -> str:
-    """Return the sentence for the first of an error's complaints; `overridden` are the dotted names set elsewhere."""
+def first_sentence(error: ValidationError, document: Document, elsewhere: Mapping[str, str]) -> str:
+    """Return the sentence for the first of an error's complaints; `elsewhere` has where else a dotted name was set."""
     # A key that is spelt wrong also leaves the right one missing: the wrong spelling is what to tell.
     complaints: list[Any] = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
     complaint = complaints[0]
@@ -23,10 +23,10 @@ def first_sentence(error: ValidationError, document: Document, overridden: Colle
     name = dotted(path)
     if complaint["type"] == "value_error":
         sentence = str(complaint["ctx"]["error"])
-        return f"{sentence} ({_place(_field_named_in(sentence) or path, document, overridden)})"
+        return f"{sentence} ({_place(_field_named_in(sentence) or path, document, elsewhere)})"
     if complaint["type"] == "missing":
-        return f"{name} is missing ({_place(path[:-1], document, overridden)})"
-    place = _place(path, document, overridden)
+        return f"{name} is missing ({_place(path[:-1], document, elsewhere)})"
+    place = _place(path, document, elsewhere)
     if complaint["type"] == "extra_forbidden":
         return unknown_field(name, place)
     found = complaint.get("ctx", {}).get("actual_length", shown(complaint["input"]))
@@ -84,12 +84,12 @@ def _hint(complaint: Any) -> str:
     return f".{hint}" if hint else ""
 
 
-def _place(path: Sequence[str | int], document: Document, overridden: Collection[str]) -> str:
+def _place(path: Sequence[str | int], document: Document, elsewhere: Mapping[str, str]) -> str:
     """Return the override or the line that a value comes from; where it is part of neither, the file."""
     name = dotted(path)
-    for override in overridden:
-        if _is_within(name, override) or (name and _is_within(override, name)):
-            return f"override {override}"
+    for other, place in elsewhere.items():
+        if _is_within(name, other) or (name and _is_within(other, name)):
+            return place
     for end in range(len(path), 0, -1):
         if line := document.lines.get(tuple(path[:end])):
             return f"{document.name} line {line}"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from experiments.arms import Arm, arms, arms_anywhere
+from experiments.backend import PARAMETER as BACKEND_CONFIG
+from experiments.backend import backend_values
 from experiments.document import Document, read_document
 from experiments.fields import Experiment
-from experiments.overrides import Tree, with_overrides
+from experiments.overrides import Tree, with_overrides, with_values
 from experiments.rules import check_machine, this_machine
 from experiments.sentences import first_sentence
 from training.errors import InputError, nearest
@@ -26,21 +29,33 @@ PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.
 """Fields that may hold a path; in a file, it is relative to the file's folder."""
 
 
-def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+def load(name_or_path: str, given: Mapping[str, str]) -> Experiment:
     """Return the experiment `experiments/NAME.yaml`, or of a path, with overrides by dotted name.
 
-    Paths in the file are relative to the file's folder, paths in overrides to the current one. Raises `InputError`,
-    also for what this machine cannot run.
+    The override `backend_config` names a file that is laid over the experiment, below the other overrides. Paths in a
+    file are relative to the file's folder, paths in overrides to the current one. Raises `InputError`, also for what
+    this machine cannot run.
     """
     document = read_document(find_file(name_or_path))
-    tree = with_overrides(_rebased(document.tree, document), overrides)
+    overrides = {name: text for name, text in given.items() if name != BACKEND_CONFIG}
+    values, places = _backend(given.get(BACKEND_CONFIG))
+    tree = with_overrides(with_values(_rebased(document.tree, document), values), overrides)
+    elsewhere = {name: f"override {name}" for name in overrides}
+    elsewhere |= {name: place for name, place in places.items() if name not in overrides}
     try:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
-        raise InputError(first_sentence(error, document, overrides)) from error
+        raise InputError(first_sentence(error, document, elsewhere)) from error
     arms_anywhere(experiment)  # an arm that cannot be is refused even where only `train` is asked for
     check_machine(experiment, this_machine())
     return experiment
+
+
+def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    if not file:
+        return {}, {}
+    document = read_document(Path(file).expanduser(), "backend configuration")
+    return backend_values(replace(document, tree=_rebased(document.tree, document)))
 
 
 def experiment_names() -> list[str]:
