@@ -86,6 +86,10 @@ def _run(
     except Left:
         _say("Left running; the same command attaches to it again.")
         return 130
+    refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
+    if refusals and len(refusals) == len(jobs):
+        close_group(store, group, "FAILED", note=str(refusals[0]))
+        raise refusals[0]
     stopped = len(outcomes) < len(jobs) or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
     report_group(store, group, name)

@@ -68,16 +68,11 @@ def job_note(
         "",
     ]
     if failure:
+        lines += [f"**{failure[0]}**: {failure[1]}", ""]
+    if failure and log_tail:
         tail = "\n".join(log_tail).replace("```", "'''")
-        lines += [
-            f"**{failure[0]}**: {failure[1]}",
-            "",
-            f"Last lines of the log ({log_location}):",
-            "```",
-            tail[-4000:],
-            "```",
-        ]
-    else:
+        lines += [f"Last lines of the log ({log_location}):", "```", tail[-4000:], "```"]
+    if not failure:
         lines += ["| figure | value |", "| --- | --- |"]
         lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _SHOWN if name in metrics]
     return "\n".join(lines)

@@ -60,9 +60,12 @@ def open_group(store: Store, *, experiment_name: str, verb: str, key: str, descr
     return Group(group_id, run_id, experiment_id, continued=bool(open_runs))
 
 
-def close_group(store: Store, group: Group, status: str) -> None:
-    """End the parent run with `status` (FINISHED, FAILED or KILLED); the group is then complete."""
-    store.tag(group.run_id, {"platform.group_state": "closed"})
+def close_group(store: Store, group: Group, status: str, note: str = "") -> None:
+    """End the parent run with `status` (FINISHED, FAILED or KILLED); the group is then complete.
+
+    `note` describes it where no report does.
+    """
+    store.tag(group.run_id, {"platform.group_state": "closed", **({MLFLOW_RUN_NOTE: note} if note else {})})
     store.call(store.client.set_terminated, group.run_id, status)
 
 

@@ -35,7 +35,9 @@ class Progress:
                 seen = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
                 self._line(f"step {event.fields.get('step')}, {seen}{told}")
 
-    def ended(self, metrics: Mapping[str, float], failure: tuple[str, str] | None) -> None:
+    def ended(
+        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_doubt: str | None = None
+    ) -> None:
         """Say how it ended."""
         if failure:
             # Of a traceback the last line; the run holds all of it.
@@ -50,6 +52,8 @@ class Progress:
             ("eval_exact_match", "exact match {:.2f} %"),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
+        if compiler_doubt:
+            self._line(compiler_doubt)
 
     def _line(self, text: str) -> None:
         self._said_at = self._clock()

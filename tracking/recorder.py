@@ -13,7 +13,7 @@ from typing import Any
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
-from tracking import outside, points
+from tracking import compiler, outside, points
 from tracking.describe import environment, hub_note, job_note
 from tracking.group import Group
 from tracking.once import Once
@@ -23,9 +23,6 @@ from tracking.tables import log_class_distribution, log_confusion_matrix, log_ta
 from training.events import Event
 from training.price import Price
 from training.services.protocol import Description
-
-_COMPILER_SAYS = ("Found configuration for Training Compiler", "Configuring SM Training Compiler")
-"""Lines by which SageMaker Training Compiler tells that it is on (AWS's FAQ of it)."""
 
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
@@ -92,10 +89,17 @@ class Recorder:
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
+        note += f"\n\n**{self._planned.arm}**: {self.compiler_doubt}." if self.compiler_doubt else ""
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
         self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
         return finals
+
+    def refuse(self, failure: tuple[str, str]) -> None:
+        """End the run of a job that the service did not start; `failure` is (class, reason)."""
+        note = job_note(self._planned, {}, failure, [], "")
+        self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
+        self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
 
     @property
     def push_failure(self) -> str | None:
@@ -103,12 +107,15 @@ class Recorder:
         result = self._last("result")
         return result.fields.get("hub", {}).get("failure") if result else None
 
+    @property
+    def compiler_doubt(self) -> str | None:
+        """Why the job's figures are not those of its compiler setting, as far as its log tells."""
+        setting = self._planned.spec.compiler
+        return compiler.doubt(setting, compiler.was_active(setting, self.lines))
+
     def _compiler_tag(self) -> dict[str, str]:
-        """Whether the log shows that SageMaker Training Compiler was at work, for jobs that asked for it."""
-        if self._planned.spec.compiler not in {"trcomp", "trcomp-off"}:
-            return {}
-        shown = any(phrase in line for line in self.lines for phrase in _COMPILER_SAYS)
-        return {"platform.compiler_active": "true" if shown else "false"}
+        active = compiler.was_active(self._planned.spec.compiler, self.lines)
+        return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
 
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=points.hyperparameters(event))
@@ -187,9 +194,11 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
         tags["platform.model_uri"] = str(model)
     hub = result.fields.get("hub", {}) if result else {}
     tags |= {f"platform.hub_{name}": str(hub[name])[:5000] for name in ("url", "commit", "failure") if hub.get(name)}
-    if failure:
-        tags["platform.failure_class"], tags["platform.failure_message"] = failure[0], failure[1][:5000]
-    return tags
+    return tags | (_failure_tags(failure) if failure else {})
+
+
+def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
+    return {"platform.failure_class": failure[0], "platform.failure_message": failure[1][:5000]}
 
 
 def _event_json(event: Event) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tracking.recorder import Recorder, open_run
 from tracking.store import Store
 from tracking.system import SystemSampler
 from training import launcher, request
-from training.errors import QuotaError
+from training.errors import InputError, QuotaError
 from training.events import FAILURE_CLASSES, Event
 from training.launcher import Follower, Update
 from training.services.protocol import Service
@@ -43,6 +43,8 @@ class Outcome:
     """(class, reason), or None when it completed."""
     push_failure: str | None = None
     """Why its model was not pushed to the Hub, where it should have been."""
+    refusal: InputError | QuotaError | None = None
+    """What the service answered in place of starting it."""
 
 
 class _Followed:
@@ -101,7 +103,7 @@ class _Followed:
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
         finals = recorder.finish(description, failure, self.job.service.log_location(self.job.name))
-        self._progress.ended(finals, failure)
+        self._progress.ended(finals, failure, recorder.compiler_doubt)
         return Outcome(
             planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
         )
@@ -140,9 +142,10 @@ def run_jobs(
                         run_ids[job.spec.name] = open_run(store, group, job)
                     try:
                         active[job.spec.name] = _Followed(store, service, job, run_ids[job.spec.name], say)
-                    except QuotaError as error:
-                        if error.limit == 0:
-                            raise
+                    except (QuotaError, InputError) as error:
+                        if isinstance(error, InputError) or error.is_final:
+                            outcomes[job.spec.name] = _refused(store, job, run_ids[job.spec.name], error, say)
+                            continue
                         say(f"  {job.run_name}: waits. {error}")
                         waiting.appendleft(job)
                         full_until = time.monotonic() + _FULL_SECONDS
@@ -158,6 +161,16 @@ def run_jobs(
             for followed in active.values():
                 followed.close()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
+
+
+def _refused(
+    store: Store, job: PlannedJob, run_id: str, refusal: InputError | QuotaError, say: Callable[[str], None]
+) -> Outcome:
+    """End the run of a job that the service will never start: an open one would wait for it."""
+    failure = "Refused", str(refusal)
+    Recorder(store, run_id, job).refuse(failure)
+    Progress(job.run_name, say).ended({}, failure)
+    return Outcome(planned=job, run_id=run_id, failure=failure, refusal=refusal)
 
 
 def _kept(job: PlannedJob, run: Run | None) -> Outcome | None:

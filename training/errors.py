@@ -52,13 +52,14 @@ class AccessError(ServiceError):
 class QuotaError(ServiceError):
     """The account may not use what the job asks for.
 
-    `quota` is its name as Service Quotas lists it; `limit` is how much is allowed: 0 means that waiting is in vain.
+    `quota` is its name as Service Quotas lists it; `is_final` tells that waiting is in vain: no other job's end makes
+    room for this one.
     """
 
-    def __init__(self, message: str, quota: str, limit: int | None):
+    def __init__(self, message: str, quota: str, *, is_final: bool):
         super().__init__(message)
         self.quota = quota
-        self.limit = limit
+        self.is_final = is_final
 
 
 class Unreachable(ServiceError):

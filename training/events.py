@@ -27,7 +27,10 @@ EVENT_PREFIX = "trainfare-event "
 
 EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
 
-FAILURE_CLASSES = frozenset({"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Error"})
+FAILURE_CLASSES = frozenset(
+    {"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Error"}
+)
+"""Why a job did not complete; a `Refused` one never started."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def test_no_quota(place: SageMakerPlace, account: Account) -> None:
         QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: ask for more"
     ) as refused:
         place.service.create(place.request("pass"))
-    assert refused.value.limit == 0
+    assert refused.value.is_final
     assert account.jobs.names() == []
 
 

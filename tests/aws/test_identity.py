@@ -81,13 +81,20 @@ def test_refusals(code: str, message: str, kind: type, said: str) -> None:
     assert said in str(error)
 
 
-@pytest.mark.parametrize(("limit", "hint"), [(0, "no job of this type can start"), (2, "it is free again as other")])
-def test_quotas(limit: int, hint: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "wanted", "hint"),
+    [
+        (0, 1, "is 0: ask for more under Service Quotas, SageMaker, or take another machine type"),
+        (2, 4, "is 2, and the job asks for 4: ask for more under Service Quotas"),
+        (2, 2, "is 2: all of it is in use: it is free again as other jobs end."),
+    ],
+)
+def test_quotas(limit: int, wanted: int, hint: str) -> None:
     message = (
         f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
-        f"utilization of {limit} Instances and a request delta of 1 Instances."
+        f"utilization of {limit} Instances and a request delta of {wanted} Instances."
     )
     error = refusal("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
     assert isinstance(error, QuotaError)
-    assert (error.quota, error.limit) == ("ml.p3dn.24xlarge for training job usage", limit)
+    assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < wanted)
     assert hint in str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,17 @@ from botocore.exceptions import ClientError
 
 from tests.aws.api import Answer, Refused
 from tests.aws.job import TrainingJob, machine_types
+from tests.aws.logstream import LogStream
 from tests.aws.troubles import Troubles
+from training.services.protocol import LogPage
 
 NOT_ASSUMED = (
     "Could not assume role {role}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' "
     "to assume the role."
 )
+
+COMPILER_SAYS = ("Found configuration for Training Compiler", "Configuring SM Training Compiler...")
+"""What its image prints before the program starts."""
 
 
 class Jobs:
@@ -50,6 +56,9 @@ class Jobs:
             self._jobs[name] = TrainingJob(
                 dict(request), self._root / "containers" / name, self._clients, self.troubles
             )
+        if self.troubles.compiler_works and _switches_compiler_on(request):
+            said = LogPage(lines=COMPILER_SAYS, cursor="", times=[time.time()] * len(COMPILER_SAYS))
+            LogStream(self._clients["logs"], f"{name}/image").put(said)
         self._jobs[name].start()
         return {"TrainingJobArn": self._arn(name)}
 
@@ -125,3 +134,7 @@ class Jobs:
                 f"The account-level service limit '{kind} for training job usage' is {limit} Instances, with current "
                 f"utilization of {used} Instances and a request delta of {count} Instances.",
             )
+
+
+def _switches_compiler_on(request: Mapping[str, Any]) -> bool:
+    return str(request["HyperParameters"].get("sagemaker_training_compiler_enabled")) == "true"

@@ -22,3 +22,5 @@ class Troubles:
     """From SIGTERM to SIGKILL."""
     lines_twice: bool = False
     """Every log line is stored twice, as by an agent that did not hear that the first try had arrived."""
+    compiler_works: bool = True
+    """Whether the Training Compiler of its images runs where a request switches it on, and says so."""

@@ -76,3 +76,27 @@ def test_what_is_wrong_is_one_sentence(
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert account.jobs.names() == []
+    assert all_ended(command_line)
+
+
+def all_ended(command_line: CommandLine) -> bool:
+    """Return whether no run waits for anything, the group's included."""
+    return {run.info.status for kind in ("job", "group") for run in command_line.runs(kind)} <= {"FAILED"}
+
+
+def test_no_quota_ends_the_command(command_line: CommandLine, reviews: dict[str, object], account: Account) -> None:
+    account.make_role()
+    account.jobs.quotas["ml.g5.xlarge"] = 0
+    arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 2}
+    done = command_line("compare", {**reviews, **ON_SAGEMAKER, **arms})
+    assert done.returncode == 1, done.stdout
+    [said] = done.stderr.splitlines()
+    assert "quota 'ml.g5.xlarge for training job usage' is 0: ask for more under Service Quotas" in said
+    assert account.jobs.names() == []
+    runs = command_line.runs()
+    assert [run.info.status for run in runs] == ["FAILED"] * 4
+    assert {run.data.tags["platform.failure_class"] for run in runs} == {"Refused"}
+    assert all("is 0: ask for more" in run.data.tags["platform.failure_message"] for run in runs)
+    [group] = command_line.runs("group")
+    assert (group.info.status, group.data.tags["platform.group_state"]) == ("FAILED", "closed")
+    assert "is 0: ask for more" in group.data.tags["mlflow.note.content"]

@@ -87,17 +87,18 @@ class SageMakerPlace:
         self.service = self.again()
 
     def request(self, script: str, **fields: Any) -> Request:
+        return build(self.spec(script, **fields))
+
+    def spec(self, script: str, **fields: Any) -> JobSpec:
         folder = self._folder("source", {"train.py": textwrap.dedent(script)})
         given = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
         environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | given.pop("environment", {})
         usual = {"role_arn": ROLE, "region": self._clients.region, "instance_type": "ml.g4dn.xlarge", "image": "none"}
-        return build(
-            JobSpec(
-                source_uri=self._storage.put_source(folder),
-                output_uri=self._storage.uri("output"),
-                environment=environment,
-                **(usual | given),
-            )
+        return JobSpec(
+            source_uri=self._storage.put_source(folder),
+            output_uri=self._storage.uri("output"),
+            environment=environment,
+            **(usual | given),
         )
 
     def read(self, uri: str) -> bytes:

@@ -48,11 +48,16 @@ def planned(tmp_path: Path, name: str, repeat: int = 0, **hyperparameters: str |
         output_uri=(tmp_path / "output").as_uri(),
         environment={"TRAINFARE_CORES": "1"},
     )
+    return planned_as(spec, "none", repeat)
+
+
+def planned_as(spec: JobSpec, arm: str, repeat: int = 0, *, is_baseline: bool = True) -> PlannedJob:
+    """Return that job as one of an arm's."""
     return PlannedJob(
         spec=spec,
-        arm="none",
+        arm=arm,
         repeat=repeat,
-        is_baseline=True,
+        is_baseline=is_baseline,
         experiment_yaml="model: none\n",
         data=DataSource(name="data", source="a test", digest="d" * 64, rows={"train": 20, "validation": 4}),
         data_key="k",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from tracking.compiler import doubt
 from tracking.report.numbers import Summary, summary
 
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -81,6 +82,13 @@ class Arm:
     def failed(self) -> list[Job]:
         """Jobs that ended otherwise than well."""
         return [job for job in self.jobs if job.failed]
+
+    @property
+    def compiler_doubts(self) -> list[str]:
+        """Why figures of this arm are not those of its compiler setting, each once."""
+        told = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
+        found = (doubt(setting, None if active is None else active == "true") for active, setting in told.items())
+        return [reason for reason in found if reason]
 
     @property
     def cache_state(self) -> str | None:

@@ -105,7 +105,7 @@ def _against_baseline(comparison: Comparison, arm: Arm, column: str, told: Summa
     """Return the change against the baseline as the verdict counts it, or that of the medians."""
     contrast = next((c for c in comparison.contrasts if c.arm is arm), None)
     baseline = comparison.arms[0].summary(column)
-    if contrast is None or baseline is None or baseline.median <= 0:
+    if contrast is None or baseline is None or baseline.median <= 0 or contrast.verdict.outcome == "not comparable":
         return ""
     interval = {STEADY: contrast.speed_up, PAID: contrast.verdict.ratio}.get(column)
     return f"  {signed_percent(interval.estimate if interval else told.median / baseline.median)}"

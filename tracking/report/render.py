@@ -82,6 +82,7 @@ def markdown_of(comparison: Comparison) -> str:
     for contrast in comparison.contrasts:
         sentence = words.verdict_sentence(contrast, comparison.arms[0])
         lines.append(f"- {_plain(contrast.arm.label)}: *{contrast.verdict.outcome}*. {_plain(sentence)}")
+    lines += ["", *map(_plain, words.caveat_sentences(comparison))]
     return "\n".join([*lines, "", "The full report is among the artifacts: `report/report.html`.", ""])
 
 

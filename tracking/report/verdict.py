@@ -2,7 +2,8 @@
 
 The rules, in order; the first that applies decides:
 
-1. *not comparable*: the jobs differ in data, device or machine type, or saw numbers of samples more than 1 % apart.
+1. *not comparable*: the jobs differ in data, device or machine type, or saw numbers of samples more than 1 % apart, or
+   a compiler did not run (or ran) against what was asked for.
 2. *inconclusive*: fewer than two successful repeats on either side.
 3. *not cheaper*: the 95 % interval of the ratio of billable instance seconds lies at or above 1.
 4. *inconclusive*: that interval holds 1.
@@ -81,7 +82,7 @@ class Verdict:
 
 def judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
     """Return the verdict on `arm` by the rules above."""
-    if differences := unequal(arm, baseline):
+    if differences := [*_against_their_setting(arm, baseline), *unequal(arm, baseline)]:
         return Verdict("not comparable", "; ".join(differences))
     paid, paid_baseline = arm.positive(PAID), baseline.positive(PAID)
     ratio = ratio_interval(paid, paid_baseline, _resolution([*paid, *paid_baseline]))
@@ -114,6 +115,10 @@ def unequal(arm: Arm, baseline: Arm) -> list[str]:
     if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
         found.append(f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")
     return found
+
+
+def _against_their_setting(*arms: Arm) -> list[str]:
+    return [f"“{arm.label}” is not what it says: {doubt}" for arm in arms for doubt in arm.compiler_doubts]
 
 
 def measure_of(arms: Iterable[Arm]) -> Measure | None:

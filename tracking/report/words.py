@@ -77,6 +77,8 @@ def headline(comparison: Comparison) -> str:
         fewer = change(best.verdict.ratio.estimate)
         return f"“{best.arm.label}” is cheaper: {fewer} billable seconds than “{baseline.label}”."
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
+    if outcomes == {"not comparable"} and any(arm.compiler_doubts for arm in comparison.arms):
+        return "No verdict: the compiler did not do what the settings say."
     if outcomes == {"not comparable"}:
         return "No verdict: the settings did not do the same work."
     if outcomes == {"not cheaper"}:
@@ -141,10 +143,12 @@ def spend_sentence(comparison: Comparison) -> str:
 
 
 def caveat_sentences(comparison: Comparison) -> list[str]:
-    """Return what is taken on trust."""
-    if not comparison.is_of_scripts or not comparison.trusts_the_work:
-        return []
-    return ["No job tells how many samples it saw: that all did equal work is taken on trust."]
+    """Return what is taken on trust, and what a single arm has no verdict to say in."""
+    alone = comparison.arms[:1] if not comparison.contrasts else ()
+    told = [f"“{arm.label}” is not what it says: {doubt}." for arm in alone for doubt in arm.compiler_doubts]
+    if comparison.is_of_scripts and comparison.trusts_the_work:
+        told.append("No job tells how many samples it saw: that all did equal work is taken on trust.")
+    return told
 
 
 def _count(arm: Arm) -> str:

@@ -67,20 +67,24 @@ def refusal(what: str, response: Mapping[str, Any]) -> ServiceError | InputError
 
 
 def quota_error(what: str, message: str) -> QuotaError:
-    """Return the error for a quota; SageMaker's message names it and its limit."""
+    """Return the error for a quota; SageMaker's message names it, its limit and how much more was asked for."""
     name = re.search(r"service limit '([^']+)'", message)
-    limit = re.search(r"' is (\d+)", message)
-    quota, allowed = name[1] if name else "unknown", int(limit[1]) if limit else None
+    limit, wanted = _number(r"' is (\d+)", message), _number(r"request delta of (\d+)", message)
+    is_final = limit is not None and limit < (wanted or 1)
     hint = (
-        "ask for more under Service Quotas, SageMaker; until then no job of this type can start"
-        if allowed == 0
+        "ask for more under Service Quotas, SageMaker, or take another machine type; until then this job cannot start"
+        if is_final
         else "all of it is in use: it is free again as other jobs end"
     )
-    return QuotaError(
-        f"{what}: the account's quota '{quota}' is {allowed if allowed is not None else 'reached'}: {hint}.",
-        quota,
-        allowed,
-    )
+    quota = name[1] if name else "unknown"
+    allowed = "reached" if limit is None else str(limit)
+    asked = f", and the job asks for {wanted}" if is_final and limit else ""
+    return QuotaError(f"{what}: the account's quota '{quota}' is {allowed}{asked}: {hint}.", quota, is_final=is_final)
+
+
+def _number(pattern: str, message: str) -> int | None:
+    found = re.search(pattern, message)
+    return int(found[1]) if found else None
 
 
 def _line(error: Exception) -> str:

@@ -1,0 +1,54 @@
+"""What a log says of SageMaker Training Compiler against what was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tracking import query
+from tracking.compiler import doubt, was_active
+from tracking.report import words
+from tracking.report.comparison import compare
+from tracking.report.verdict import judge
+
+SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "lines", "active", "said"),
+    [
+        ("trcomp", SHOWN, True, ""),
+        ("trcomp", ["Found configuration for Training Compiler"], True, ""),
+        ("trcomp", ["loss 0.5"], False, "does not show that SageMaker Training Compiler ran"),
+        ("trcomp", [], False, "does not show that SageMaker Training Compiler ran"),
+        ("trcomp-off", ["loss 0.5"], False, ""),
+        ("trcomp-off", SHOWN, True, "at work, which was to be off"),
+        ("none", SHOWN, None, ""),
+        ("inductor", ["loss 0.5"], None, ""),
+    ],
+)
+def test_asked_for_and_shown(compiler: str, lines: list[str], active: bool | None, said: str) -> None:
+    assert was_active(compiler, lines) is active
+    assert said in (doubt(compiler, active) or "")
+    assert (doubt(compiler, active) is None) == (not said)
+
+
+def test_a_control_that_was_compiled_is_no_control(tracked: Any) -> None:
+    for repeat in range(2):
+        tags = {"platform.compiler": "trcomp-off", "platform.compiler_active": "true"}
+        tracked.trained("trcomp-off", repeat, 100.5 + repeat, baseline=True, tags=tags)
+        tracked.trained("trcomp", repeat, 50.5 + repeat, tags={**tags, "platform.compiler": "trcomp"})
+    comparison = compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    assert comparison.best is None
+    verdict = judge(comparison.arms[1], comparison.arms[0], comparison.measure)
+    assert verdict.outcome == "not comparable"
+    assert verdict.reason.startswith("“trcomp-off” is not what it says: its log shows")
+
+
+def test_a_job_alone_says_that_it_was_not_compiled(tracked: Any) -> None:
+    tags = {"platform.compiler": "trcomp", "platform.compiler_active": "false"}
+    tracked.trained("trcomp", 0, 100.5, baseline=True, tags=tags)
+    comparison = compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    [sentence] = words.caveat_sentences(comparison)
+    assert sentence.startswith("“trcomp” is not what it says: its log does not show")
