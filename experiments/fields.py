@@ -166,6 +166,8 @@ class Experiment(Frozen):
     """Processes of each device that make batches; None is 2 on a GPU and none on a processor, which trains itself."""
     compiler: Compiler = "none"
     """Compiler setting."""
+    compiler_debug: bool = False
+    """Compiler `trcomp`: dump what it does to the job's output; slows training down."""
     allocator: Literal["keep", "system"] = "keep"
     """Keep memory that a step has freed for the next one, or give it back to the system and ask for it again."""
     compile_cache: Literal["keep", "fresh"] = "keep"

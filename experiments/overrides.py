@@ -28,7 +28,7 @@ GOES_WITH = {
     "model_type": ("model_overrides", "tokenizer", "weights"),
     "data.train": ("data.validation",),
 }
-"""Fields that are taken away with another one."""
+"""Fields that are taken away with another one; so is `compiler_debug`, by a compiler that has none."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
@@ -47,6 +47,8 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
             if chosen and field not in chosen:
                 for gone in (field, *GOES_WITH.get(field, ())):
                     _remove(merged, gone)
+    if values.get("compiler", "trcomp") != "trcomp" and "compiler_debug" not in values:
+        _remove(merged, "compiler_debug")
     for name, value in values.items():
         _set(merged, keys_of(name), value)
     return merged

@@ -53,6 +53,7 @@ METRIC_DEFINITIONS = tuple(
         ("summary_train_loss", "train_loss"),
         ("summary_train_runtime", "train_runtime"),
         ("summary_train_samples_per_second", "train_samples_per_second"),
+        ("summary_train_steps_per_second", "train_steps_per_second"),
     )
 )
 """What the service itself reads from Trainer's log, under the names of the reference workloads."""
@@ -105,6 +106,7 @@ def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Input
     spec = JobSpec(
         name=job_name,
         compiler=experiment.compiler,
+        compiler_debug=experiment.compiler_debug,
         **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,

@@ -129,6 +129,7 @@ LOCAL_ALONE = ("cores", "memory_gib")
 
 
 def _check_service(experiment: Experiment) -> None:
+    _check_compiler_debug(experiment)
     if experiment.service == "sagemaker":
         _check_sagemaker(experiment)
         return
@@ -145,6 +146,11 @@ def _check_service(experiment: Experiment) -> None:
         raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
     if machine.instance_count != 1:
         raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
+
+
+def _check_compiler_debug(experiment: Experiment) -> None:
+    if experiment.compiler_debug and experiment.compiler != "trcomp":
+        raise ValueError(f"compiler_debug goes with compiler 'trcomp'; the compiler is {experiment.compiler!r}")
 
 
 def _check_sagemaker(experiment: Experiment) -> None:

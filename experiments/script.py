@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 SIGN = "$"
 
 OF_THE_PLATFORM = frozenset(
-    {"description", "script", "service", "machine", "compare", "compiler", "compile_cache", "learning_rate_scaling"}
+    {
+        "description",
+        "script",
+        "service",
+        "machine",
+        "compare",
+        "compiler",
+        "compiler_debug",
+        "compile_cache",
+        "learning_rate_scaling",
+    }
 )
 """Fields that hold for any job, or only say how others are worked out."""
 

@@ -101,18 +101,46 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"mpi_options": "-x A"}, "mpi_options goes with the launchers smddp and smp, not with a single process"),
     ({"devices": 2, "model_parallel": {"partitions": 2}}, "model_parallel goes with launcher smp, not with torchrun"),
-    ({**SMP, "model_parallel": {"pipeline": "fast"}}, "model_parallel.pipeline is 'fast'; it must be one of simple"),
-    ({**SMP, "model_parallel": {"microbatches": 0}}, "model_parallel.microbatches is 0; it must be a whole number"),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "pipeline": "fast"}},
+        "model_parallel.pipeline is 'fast'; it must be one of simple",
+    ),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "microbatches": 0}},
+        "model_parallel.microbatches is 0; it must be a whole number",
+    ),
     ({**SMP, "model_parallel": {"partitions": True}}, "model_parallel.partitions is True; it must be a whole number"),
-    ({**SMP, "model_parallel": {"auto_partition": False}}, "default_partition is needed where auto_partition is false"),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "auto_partition": False}},
+        "default_partition is needed where auto_partition is false",
+    ),
     (
         {**SMP, "model_parallel": {"partitions": 2, "default_partition": 2}},
         "default_partition is 2; it must be below partitions, 2",
     ),
-    ({**SMP, "model_parallel": {"memory_weight": 1.5}}, "memory_weight is 1.5; it must be from 0 to 1"),
-    ({**SMP, "model_parallel": {"x": float("nan")}}, "model_parallel.x is nan; it must be a finite number"),
-    ({**SMP, "model_parallel": {"ddp_port": 1}}, "model_parallel.ddp_port needs ddp"),
-    ({**SMP, "model_parallel": {"ddp": True, "horovod": True}}, "exclude each other"),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "memory_weight": 1.5}},
+        "memory_weight is 1.5; it must be from 0 to 1",
+    ),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "x": float("nan")}},
+        "model_parallel.x is nan; it must be a finite number",
+    ),
+    ({**SMP, "model_parallel": {"partitions": 2, "ddp_port": 1}}, "model_parallel.ddp_port needs ddp"),
+    ({**SMP, "model_parallel": {"partitions": 2, "ddp": True, "horovod": True}}, "exclude each other"),
+    (SMP, "launcher 'smp' needs model_parallel.partitions"),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "ddp": True, "ddp_port": -1}},
+        "model_parallel.ddp_port is -1; it must be a whole number from 0",
+    ),
+    (
+        {**SMP, "model_parallel": {"partitions": 2, "partition_file": 5}},
+        "model_parallel.partition_file is 5; it must be text",
+    ),
+    (
+        {"launcher": "pytorchddp", "devices": 4, "image": OLD},
+        "launcher 'pytorchddp' needs PyTorch 1.10 or later, and the image has 1.9",
+    ),
     ({"max_wait_seconds": 60}, "max_wait_seconds 60 goes with spot, and spot is off"),
     ({"spot": True}, "spot needs a checkpoint URI in S3"),
     ({"spot": True, "checkpoint_uri": "file:///kept"}, "spot needs a checkpoint URI in S3"),

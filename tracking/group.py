@@ -17,7 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 
 from tracking.query import quoted
 from tracking.store import Store
-from training.errors import InputError
+from training.errors import InputError, TrackingError
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,16 @@ def _experiment_id(store: Store, name: str) -> str:
         return given
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
     found: Experiment | None = store.call(store.client.get_experiment_by_name, name)
-    return str(found.experiment_id) if found else str(store.call(store.client.create_experiment, name))
+    if found:
+        return str(found.experiment_id)
+    try:
+        return str(store.call(store.client.create_experiment, name))
+    except TrackingError:
+        # Made meanwhile, by another launcher or by a call whose answer was lost.
+        found = store.call(store.client.get_experiment_by_name, name)
+        if not found:
+            raise
+        return str(found.experiment_id)
 
 
 def _introduce(store: Store, experiment_id: str, description: str) -> None:

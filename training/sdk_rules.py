@@ -135,6 +135,17 @@ def _torchrun(spec: JobSpec, image: Image | None) -> str | None:
     return None
 
 
+def _pytorch_ddp(spec: JobSpec, image: Image | None) -> str | None:
+    if (
+        launcher_of(spec) == "pytorchddp"
+        and spec.compiler not in TRAINING_COMPILER
+        and image
+        and image.pytorch < (1, 10)
+    ):
+        return f"launcher 'pytorchddp' needs PyTorch 1.10 or later, and the image has {image.pytorch_text}"
+    return None
+
+
 def _trainium(spec: JobSpec, _: Image | None) -> str | None:
     launcher = launcher_of(spec)
     for each in _types(spec):
@@ -160,6 +171,8 @@ def _launcher_options(spec: JobSpec, _: Image | None) -> str | None:
         return f"mpi_options goes with the launchers smddp and smp, not with {launcher or 'a single process'}"
     if spec.model_parallel and launcher != "smp":
         return f"model_parallel goes with launcher smp, not with {launcher or 'a single process'}"
+    if launcher == "smp" and "partitions" not in spec.model_parallel:
+        return "launcher 'smp' needs model_parallel.partitions: into how many parts is the model cut?"
     return next(_wrong_parameters(spec), None)
 
 
@@ -194,6 +207,11 @@ def _wrong_parameters(spec: JobSpec) -> Iterator[str]:
     weight = given.get("memory_weight", 0.0)
     if not isinstance(weight, (int, float)) or not 0.0 <= weight <= 1.0:
         yield f"model_parallel.memory_weight is {weight!r}; it must be from 0 to 1"
+    port = given.get("ddp_port", 0)
+    if type(port) is not int or port < 0:
+        yield f"model_parallel.ddp_port is {port!r}; it must be a whole number from 0"
+    if not isinstance(given.get("partition_file", ""), str):
+        yield f"model_parallel.partition_file is {given['partition_file']!r}; it must be text"
     for name in ("ddp_port", "ddp_dist_backend"):
         if name in given and "ddp" not in given:
             yield f"model_parallel.{name} needs ddp"
@@ -228,6 +246,6 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_type_is_one, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _trainium),
-    *(_data_parallel, _launcher_options, _spot, _network),
+    *(_type_is_one, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
+    *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )
