@@ -23,6 +23,8 @@ class Built:
         self._home, self._account = home, account
         self.said: list[str] = []
         """What a person was told."""
+        self.rows = "rows"
+        """What the staged files hold: other rows are uploaded to another place."""
         # Opening a site takes half a second: once for all requests of the same fields.
         self._places: dict[str, Where] = {}
 
@@ -33,7 +35,7 @@ class Built:
         if key not in self._places:
             self._places[key] = open_where(experiment, self.said.append)
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
-        inputs = staged(self._home, has_model=experiment.model_type is not None)
+        inputs = staged(self._home, self.rows, has_model=experiment.model_type is not None)
         [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
         return build(self._places[key].ready(job.spec))
 
@@ -43,12 +45,12 @@ class Built:
         return {entry["Key"] for entry in listed.get("Contents", [])}
 
 
-def staged(home: Path, *, has_model: bool) -> Staged:
+def staged(home: Path, rows: str, *, has_model: bool) -> Staged:
     """Return what staging leaves behind, without the data and the tokenizer that need a network."""
     names = ("train", "validation", *(("model",) if has_model else ()))
     for name in names:
         (home / "staged" / name).mkdir(parents=True, exist_ok=True)
-        (home / "staged" / name / "data.parquet").write_text(name)
+        (home / "staged" / name / "data.parquet").write_text(f"{name}: {rows}")
     return Staged(
         key="k" * 32,
         channels={name: (home / "staged" / name).as_uri() for name in names},

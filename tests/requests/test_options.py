@@ -167,6 +167,7 @@ def test_what_boto3_takes(built: Built) -> None:
 )
 def test_a_broken_rule_is_named_and_nothing_is_uploaded(built: Built, overrides: dict[str, str], rule: str) -> None:
     before = built.uploaded()
+    built.rows = rule
     with pytest.raises(InputError) as refused:
         built("demo", **overrides)
     assert rule in str(refused.value)
