@@ -14,6 +14,7 @@ from tracking.session import run_jobs
 from tracking.store import open_store
 
 
+@pytest.mark.slow
 def test_the_others_run_on(
     account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
