@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.describe import ROOT
-from training.events import Event, parse_line
+from training.events import Event, EventReader
 from training.services.folder import JobFolder
 from training.services.local import LocalService
 
@@ -62,4 +62,4 @@ def train(folder: Path, fields: Mapping[str, str]) -> Trained:
         sys.exit(f"error: the platform's training failed:\n{done.stdout}\n{done.stderr}")
     [name] = {job["TrainingJobName"] for job in service.jobs()} - before
     job = JobFolder(Path(service.log_location(name)).parent)
-    return Trained(wall_seconds, started_at, [event for line in job.lines() if (event := parse_line(line))], job)
+    return Trained(wall_seconds, started_at, EventReader().read(job.lines()), job)

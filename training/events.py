@@ -12,6 +12,8 @@ result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; c
 failure  failure_class, message, traceback
 note     message
 
+An event too long for a line comes in parts, `trainfare-part SEQ TIME AT/COUNT text`, which may come in any order.
+
 Training values keep the names of Hugging Face's log (`loss`, `learning_rate`, `grad_norm`, `eval_loss`, ...).
 """
 
@@ -19,11 +21,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 EVENT_PREFIX = "trainfare-event "
+PART = re.compile(r"trainfare-part (\d+ \S+) (\d+)/(\d+) (.*)", re.DOTALL)
 
 EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
 
@@ -59,3 +63,27 @@ def parse_line(line: str) -> Event | None:
     if not math.isfinite(time):
         return None
     return Event(kind=kind, seq=seq, time=float(time), fields=fields)
+
+
+class EventReader:
+    """Reads the lines of one log in pages of any size, and joins the events that come in parts."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, int], dict[int, str]] = {}
+
+    def read(self, lines: Iterable[str]) -> list[Event]:
+        """Return the events that further lines complete, in order."""
+        return [event for line in lines if (event := parse_line(self._joined(line)))]
+
+    def _joined(self, line: str) -> str:
+        """Return a line that is no part as it is; of a part the whole event's line, or nothing while others miss."""
+        part = PART.search(line)
+        if part is None or EVENT_PREFIX in line[: part.start()]:
+            return line
+        key, at = (part[1], int(part[3])), int(part[2])
+        parts = self._parts.setdefault(key, {})
+        parts[at] = part[4]
+        if len(parts) < key[1]:
+            return ""
+        del self._parts[key]
+        return EVENT_PREFIX + "".join(parts[place] for place in sorted(parts))

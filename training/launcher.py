@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from training.errors import JobExists
-from training.events import Event, parse_line
+from training.events import Event, EventReader
 from training.failures import failure_of
 from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request, Service
 
@@ -28,7 +28,7 @@ class Update:
     times: Sequence[float]
     """When each was written, seconds since the epoch."""
     events: Sequence[Event]
-    """Events among those lines, in order."""
+    """Events that those lines complete, in order."""
     description: Description | None
     """The job's state where it changed, else None."""
     cursor: str
@@ -49,6 +49,7 @@ class Follower:
         """Pause before the next look, seconds: short after something new, growing while nothing is."""
         self._from_start = cursor is None
         self._cursor, self._clock = cursor, clock
+        self._reader = EventReader()
         self._lines_seen = 0
         self._end_seen_at: float | None = None
         self._pauses = _Pauses(*job.service.pauses_seconds)
@@ -64,10 +65,10 @@ class Follower:
         self.pause_seconds = self._pauses.after(changed or bool(page.lines))
         self.ended = not page.lines and self._is_over(description)
         if self.ended and (late := self._late_lines()):
-            return _update(late, description, is_whole=True)
+            return _update(late, EventReader(), description, is_whole=True)
         if not changed and not page.lines:
             return None
-        return _update(page, description if changed else None)
+        return _update(page, self._reader, description if changed else None)
 
     def _is_over(self, description: Description) -> bool:
         """Return whether the job has ended so long ago that no more lines can come."""
@@ -139,12 +140,11 @@ class _Pauses:
         return pause
 
 
-def _update(page: LogPage, description: Description | None, *, is_whole: bool = False) -> Update:
-    events = [event for line in page.lines if (event := parse_line(line))]
+def _update(page: LogPage, reader: EventReader, description: Description | None, *, is_whole: bool = False) -> Update:
     return Update(
         lines=page.lines,
         times=page.times,
-        events=events,
+        events=reader.read(page.lines),
         description=description,
         cursor=page.cursor,
         is_whole=is_whole,

@@ -25,7 +25,7 @@ from meter import Steady
 from padding import Work
 from problems import ArgumentError, BadData, Stopped, Unsupported
 from target import Target
-from training.events import parse_line
+from training.events import EventReader, parse_line
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,7 @@ def report(error: BaseException, folder: Path) -> tuple[int, dict[str, Any]]:
     code = failure.report(error, Events(descriptor=write), folder)
     os.close(write)
     with os.fdopen(read) as stream:
-        event = parse_line(stream.read())
-    assert event is not None
+        [event] = EventReader().read(stream.read().split("\n"))
     return code, dict(event.fields)
 
 

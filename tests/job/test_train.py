@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from training.events import EVENT_KINDS, FAILURE_CLASSES, parse_line
+from training.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
 
 NewJob = Callable[[str], Any]
 
@@ -28,7 +28,7 @@ def test_a_whole_training(job: Any) -> None:
     result = ended.result
     # 50 rows in batches of 8 are 7 steps an epoch, the last with 2 rows.
     assert (result["steps"], result["global_batch_size"], result["cache_state"]) == (14, 8, "off")
-    told = [event for event in map(parse_line, ended.output.splitlines()) if event]
+    told = EventReader().read(ended.output.splitlines())
     assert [event.seq for event in told] == list(range(len(told)))
     assert {event.kind for event in told} == EVENT_KINDS - {"failure", "note"}
     assert [json.loads(json.dumps(dict(e.fields))) for e in told if e.kind == "result"] == [
@@ -185,8 +185,7 @@ def test_a_stop_ends_it_at_once(job: Any) -> None:
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 143
-    last = parse_line(output.splitlines()[-1])
-    assert last is not None
+    *_, last = EventReader().read(output.splitlines())
     assert (last.kind, last.fields["failure_class"]) == ("failure", "Stopped")
     assert not (job.folder / "output/failure").exists()
     assert not (job.folder / "model").exists()
@@ -253,5 +252,5 @@ def test_two_processes_share_the_rows(job: Any) -> None:
     samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
     assert samples[:6] == [8, 16, 24, 32, 40, 48]
     assert result["metrics"]["throughput/steady_steps"] == 4
-    assert [event.seq for event in map(parse_line, ended.output.splitlines()) if event][:3] == [0, 1, 2]
+    assert [event.seq for event in EventReader().read(ended.output.splitlines())][:3] == [0, 1, 2]
     assert len(ended.events("result")) == 1

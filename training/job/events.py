@@ -9,9 +9,13 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 EVENT_PREFIX = "trainfare-event "
+PART_PREFIX = "trainfare-part "
+MOST_CHARACTERS = 4000
+"""Of an event on one line; a longer one is told in parts. At four bytes each they are less than the 16 KiB that Docker
+hands on as a line, and far less than the 256 KiB that CloudWatch takes: beyond either a line is cut."""
 FILE_NAME = "events.jsonl"
 HIDDEN = "(hidden)"
 
@@ -52,12 +56,13 @@ class Events:
     def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
-        text = self.masked(json.dumps(event, default=_plain, ensure_ascii=False)) + "\n"
+        text = self.masked(json.dumps(event, default=_plain, ensure_ascii=False))
         # What `print` still holds back came first.
         sys.stdout.flush()
-        self._write_line(EVENT_PREFIX + text)
+        for line in _lines(event, text):
+            self._write_line(line + "\n")
         if self._file is not None:
-            os.write(self._file, text.encode("utf-8"))
+            os.write(self._file, (text + "\n").encode("utf-8"))
 
     def _write_line(self, line: str) -> None:
         """Write in one call, so that lines of several processes cannot tear each other.
@@ -69,6 +74,17 @@ class Events:
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
         self._inside_a_line = False
+
+
+def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
+    """Yield the event as one line, or in parts that tell whose they are: number, time, place among how many, text."""
+    if len(text) <= MOST_CHARACTERS:
+        yield EVENT_PREFIX + text
+        return
+    count = -(-len(text) // MOST_CHARACTERS)
+    for at in range(count):
+        piece = text[at * MOST_CHARACTERS : (at + 1) * MOST_CHARACTERS]
+        yield "{}{} {!r} {}/{} {}".format(PART_PREFIX, event["seq"], event["time"], at + 1, count, piece)
 
 
 def _open(folder: Path) -> int:
