@@ -26,6 +26,10 @@ SMALL = {
         "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
         "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 0,
     },
+    "albert": {
+        "embedding_size": 16, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 32, "max_position_embeddings": 512, "pad_token_id": 0,
+    },
 }  # fmt: skip
 EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
 
@@ -113,19 +117,24 @@ def test_roberta_large_mnli_mp(command_line: CommandLine, shared: Path) -> None:
     assert [(row["row"], row["label"]) for row in found["predictions"]] == list(enumerate(labels, start=1))[1:]
 
 
-def test_reviews_distilbert(command_line: CommandLine, shared: Path) -> None:
+def starred(folder: Path, shared: Path) -> dict[str, object]:
     """Tweets of three sentiments stand in for the reviews, in the withdrawn set's columns."""
-    data = {}
+    data: dict[str, object] = {}
     for name, split in (("data.train", "train"), ("data.validation", "valid")):
-        with gzip.open(shared / f"data/multisent-tweets-{split}.jsonl.gz", "rt") as file:
-            tweets = [json.loads(line) for line, _ in zip(file, range(100), strict=False)]
+        with gzip.open(shared / f"data/multisent-tweets-{split}.jsonl.gz", "rt") as lines:
+            tweets = [json.loads(line) for line, _ in zip(lines, range(100), strict=False)]
         rows = [
             {"review_id": at, "stars": (1 + at % 2, 3, 4 + at % 2)[tweet["label"]], "review_body": tweet["text"]}
             for at, tweet in enumerate(tweets)
         ]
-        data[name] = command_line.folder / f"{split}.jsonl"
-        data[name].write_text("".join(json.dumps(row) + "\n" for row in rows))
+        file = data[name] = folder / f"{split}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return data
+
+
+def test_reviews_distilbert(command_line: CommandLine, shared: Path) -> None:
     steps = {"eval_steps": 1, "save_steps": 1, "save_model": "false"}
+    data = starred(command_line.folder, shared)
     run = trained(command_line, "reviews-distilbert", "distilbert", {**data, **steps})
     check_tables(tables(command_line, run), ["negative", "neutral", "positive"], run.data.metrics["eval_accuracy"])
     evaluations = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, "eval_f1_macro")

@@ -30,13 +30,16 @@ def losses(command_line: CommandLine, run: Run) -> list[float]:
 
 
 def test_the_same_job_on_both_services(
-    command_line: CommandLine, reviews: dict[str, object], account: Account, prices: dict[str, object]
+    command_line: CommandLine, reviews: dict[str, object], account: Account, prices: dict[str, object], tmp_path: Path
 ) -> None:
+    """At SageMaker by way of MLflow's project runner; the machine and the account from a backend configuration."""
     account.make_role()
+    backend = tmp_path / "sage maker.json"
+    backend.write_text(json.dumps({"machine": {"instance_type": "ml.g5.xlarge"}, "aws": {"role": "trainer"}}))
     reviews["save_model"] = "true"
     here = command_line("train", reviews)
     assert here.returncode == 0, here.stdout + here.stderr
-    there = command_line("train", {**reviews, **ON_SAGEMAKER, **prices})
+    there = command_line.by_mlflow("train", {**reviews, **prices, "backend_config": backend, "service": "sagemaker"})
     assert there.returncode == 0, there.stdout + there.stderr
     local, remote = command_line.runs()
     assert losses(command_line, local) == losses(command_line, remote) != []

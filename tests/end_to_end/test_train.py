@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
-from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 
 
@@ -152,21 +150,10 @@ def test_wrong_input_is_one_sentence(
 
 
 @pytest.mark.slow
-def test_names_that_need_quoting_pass_through_mlflow_run(
-    command_line: CommandLine, reviews: dict[str, object], tmp_path: Path
-) -> None:
-    """The project runner puts every parameter through a shell."""
+def test_names_that_need_quoting_pass_through_mlflow_run(command_line: CommandLine, reviews: dict[str, object]) -> None:
     fields = {**reviews, "max_steps": 2, "save_model": "false"}
     del fields["epochs"]
-    words = [word for name, value in fields.items() for word in ("-P", f"{name}={value}")]
-    done = subprocess.run(
-        ["mlflow", "run", str(ROOT), "-e", "train", "--env-manager", "local", "--experiment-name", "q", *words],
-        cwd=tmp_path,
-        env=command_line.environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+    done = command_line.by_mlflow("train", fields)
     assert done.returncode == 0, done.stdout + done.stderr
     [group], [run] = command_line.runs("group"), command_line.runs()
     assert run.data.tags["mlflow.parentRunId"] == group.info.run_id
