@@ -72,11 +72,14 @@ def _run(
     from tracking.group import close_group, open_group
     from tracking.interrupt import Left
     from tracking.session import run_jobs
+    from tracking.warm_pools import settle
 
     where = open_where(chosen[0].experiment, _say)
     # Once for nothing: what cannot run there is refused before a run is opened and before anything is uploaded.
     for job in plan("check", name, chosen, 1, staged, home()):
         where.checked(job.spec)
+    if where.service.name == "sagemaker":
+        settle(store, where.service)
     key = group_key(verb, name, chosen, repeats, staged)
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
     jobs = [_ready(job, where) for job in plan(group.id, name, chosen, repeats, staged, home())]
@@ -92,6 +95,8 @@ def _run(
         raise refusals[0]
     stopped = len(outcomes) < len(jobs) or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
+    if where.service.name == "sagemaker":
+        settle(store, where.service)  # a job's machines may have gone to a later one
     report_group(store, group, name)
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
     unpushed = [outcome for outcome in outcomes if outcome.push_failure]
@@ -101,7 +106,14 @@ def _run(
 
 
 def _ready(job: PlannedJob, where: Where) -> PlannedJob:
-    return replace(job, spec=where.ready(job.spec), price=where.price(job.spec))
+    kinds = job.spec.fallback_instance_types
+    others = {kind: where.price(job.spec.model_copy(update={"instance_type": kind})) for kind in kinds}
+    return replace(
+        job,
+        spec=where.ready(job.spec),
+        price=where.price(job.spec),
+        fallback_prices={kind: price for kind, price in others.items() if price},
+    )
 
 
 def _say(text: str) -> None:

@@ -113,7 +113,10 @@ def test_a_process_that_was_killed_says_more_than_the_one_that_misses_it() -> No
 def test_what_the_service_did_comes_before_what_the_job_said() -> None:
     stopped = {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Stopped", "FailureReason": ""}
     assert failure_of(stopped, [said("Error")], []) == ("Stopped", "it was stopped")
-    late = stopped | {"SecondaryStatus": "MaxRuntimeExceeded", "StoppingCondition": {"MaxRuntimeInSeconds": 9}}
+    late = stopped | {
+        "SecondaryStatus": "MaxRuntimeExceeded",
+        "StoppingCondition": {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9},
+    }
     assert failure_of(late, [said("Killed")], []) == ("TimeLimit", "it ran longer than its 9 seconds")
     assert failure_of(late | {"SecondaryStatus": "MaxWaitTimeExceeded"}, [], [])[0] == "TimeLimit"
 

@@ -56,6 +56,8 @@ class PlannedJob:
 
     price: Price | None = None
     """What a machine costs, where it costs anything and that is known."""
+    fallback_prices: Mapping[str, Price] = field(default_factory=dict)
+    """Likewise of the types that may be taken in its place."""
     script: Heard | None = None
     """How to listen to a script; None for our own job, which tells events."""
 
@@ -63,3 +65,7 @@ class PlannedJob:
     def run_name(self) -> str:
         """Telling name of the job's run."""
         return f"{self.arm} #{self.repeat}"
+
+    def price_on(self, chosen: str | None) -> Price | None:
+        """Return what a machine costs of the type that the service chose; None is a service that had no choice."""
+        return self.price if chosen in {None, self.spec.instance_type} else self.fallback_prices.get(str(chosen))

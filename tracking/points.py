@@ -63,16 +63,12 @@ def cost_metrics(description: Description) -> dict[str, float]:
     billable = description.get("BillableSecondsExact", description.get("BillableTimeInSeconds"))
     metrics: dict[str, float] = {}
     if billable is not None:
-        instances = description.get("ResourceConfig", {}).get("InstanceCount", 1)
         metrics["cost/billable_seconds"] = float(billable)
-        metrics["cost/billable_instance_seconds"] = float(billable) * instances
+        metrics["cost/billable_instance_seconds"] = float(billable) * _instances(description)
     if description.get("TrainingTimeInSeconds") is not None:
         metrics["cost/training_seconds"] = float(description["TrainingTimeInSeconds"])
     if description.get("EnableManagedSpotTraining"):
         metrics |= _spot_metrics(description)
-    if warm := description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds"):
-        # Billed beside the job, and not part of its billable seconds.
-        metrics["cost/warm_pool_seconds"] = float(warm)
     metrics.update(_transition_seconds(description.get("SecondaryStatusTransitions", [])))
     return metrics
 
@@ -88,6 +84,26 @@ def _spot_metrics(description: Description) -> dict[str, float]:
     if training and billable is not None:
         metrics["cost/spot_savings_percent"] = 100 * (1 - billable / training)
     return metrics
+
+
+def warm_pool_metrics(description: Description, price: Price | None) -> dict[str, float]:
+    """Return what machines cost that stayed for a next job, once that is over; nothing before.
+
+    Billed beside the job, and not part of its billable seconds; times the instances as these are.
+    """
+    pool = description.get("WarmPoolStatus", {})
+    seconds = pool.get("ResourceRetainedBillableTimeInSeconds")
+    if pool.get("Status") not in {"Terminated", "Reused"} or seconds is None:
+        return {}
+    paid = float(seconds) * _instances(description)
+    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": paid}
+    return metrics | ({"cost/warm_pool_usd": price.usd(paid, 1)} if price else {})
+
+
+def _instances(description: Description) -> int:
+    """Return how many machines the job had; with several types to choose from, of the one that was chosen."""
+    machines = description.get("ResourceConfig", {})
+    return int(machines.get("SelectedInstanceCount", machines.get("InstanceCount", 1)))
 
 
 def money(billable_instance_seconds: float | None, price: Price | None) -> dict[str, float]:

@@ -20,6 +20,7 @@ from tracking.once import Once
 from tracking.plan import DataSource, PlannedJob
 from tracking.store import Store
 from tracking.tables import log_class_distribution, log_confusion_matrix, log_tables
+from tracking.warm_pools import pool_tags
 from training.events import Event
 from training.price import Price
 from training.services.protocol import Description
@@ -79,13 +80,15 @@ class Recorder:
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
         finals = {**points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
         cost = points.cost_metrics(description)
-        cost |= points.money(cost.get("cost/billable_instance_seconds"), self._planned.price)
+        price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
+        cost |= points.money(cost.get("cost/billable_instance_seconds"), price)
+        cost |= points.warm_pool_metrics(description, price)
         samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
         finals |= {**cost, **points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step))
         tags = _final_tags(description, result, failure)
-        self._store.tag(self.run_id, {**tags, **_price_tags(self._planned.price), **self._compiler_tag()})
+        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
@@ -183,7 +186,7 @@ def _price_tags(price: Price | None) -> dict[str, str]:
 
 
 def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
-    tags = {"platform.status": str(description["SecondaryStatus"])}
+    tags = {"platform.status": str(description["SecondaryStatus"]), **pool_tags(description)}
     if chosen := description.get("ResourceConfig", {}).get("SelectedInstanceType"):
         tags["platform.instance_type"] = str(chosen)
     if started := description.get("TrainingStartTime"):

@@ -39,8 +39,11 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
 
 
 def _stop_reason(status: str, description: Description) -> str:
+    limits = description.get("StoppingCondition", {})
     if status == "MaxRuntimeExceeded":
-        return f"it ran longer than its {description['StoppingCondition']['MaxRuntimeInSeconds']} seconds"
+        return f"it ran longer than its {limits['MaxRuntimeInSeconds']} seconds"
+    if status == "MaxWaitTimeExceeded":
+        return f"it took longer than its {limits['MaxWaitTimeInSeconds']} seconds, the wait for machines included"
     return "it was stopped" if status == "Stopped" else status
 
 

@@ -23,6 +23,7 @@ from tests.aws.logstream import LogStream
 from tests.aws.machine import Machine, free_port, job_description, merged
 from tests.aws.objects import Objects
 from tests.aws.troubles import Troubles
+from tests.aws.warm_pool import WarmPool
 from training.errors import InputError
 from training.services.protocol import TERMINAL_STATUSES, Description
 
@@ -57,6 +58,7 @@ class TrainingJob:
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._artifact: str | None = None
+        self.pool = WarmPool(bool(self._resources.get("KeepAlivePeriodInSeconds")))
         self._lock = threading.RLock()
         self._take_machines()
 
@@ -103,7 +105,7 @@ class TrainingJob:
             chosen = {"SelectedInstanceType": self._types[0]} if "InstancePreferences" in self._resources else {}
             described["ResourceConfig"] = {**self._resources, **chosen}
         with self._lock:
-            return described | self._course()
+            return described | self._course() | self.pool.told(self._uploaded)
 
     @property
     def _resources(self) -> dict[str, Any]:

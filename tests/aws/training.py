@@ -53,6 +53,7 @@ class Jobs:
             if name in self._jobs:
                 raise Refused("ResourceInUse", f"Training job names must be unique: {self._arn(name)} exists.")
             self._check_quota(request)
+            self.end_pools(request)
             self._jobs[name] = TrainingJob(
                 dict(request), self._root / "containers" / name, self._clients, self.troubles
             )
@@ -82,6 +83,13 @@ class Jobs:
 
     def names(self) -> list[str]:
         return list(self._jobs)
+
+    def end_pools(self, request: Mapping[str, Any] | None = None) -> None:
+        """Have every kept machine go, or those that suit a request be taken by its job."""
+        for job in self._jobs.values():
+            suits = request is None or job.request["ResourceConfig"] == request["ResourceConfig"]
+            if job.ended and job.pool.ended is None and suits:
+                job.pool.end(request["TrainingJobName"] if request else None)
 
     def vanish(self, name: str) -> None:
         """Have nobody know the job any more."""
