@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from tests.aws.api import Api
 from tests.aws.logs import Logs
+from tests.aws.moto import MotoServer
 from tests.aws.training import Jobs
 
 ACCOUNT = "123456789012"
@@ -31,9 +31,10 @@ TRUST = {
 class Account:
     """What one test has of AWS."""
 
-    def __init__(self, root: Path, moto_url: str) -> None:
+    def __init__(self, root: Path, moto: MotoServer) -> None:
+        self._moto = moto
         self.clients = {
-            name: boto3.client(name, region_name=REGION, endpoint_url=moto_url, **KEYS)
+            name: boto3.client(name, region_name=REGION, endpoint_url=moto.url, **KEYS)
             for name in ("s3", "iam", "sts", "logs")
         }
         types = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model.shape_for(
@@ -48,7 +49,7 @@ class Account:
             "AWS_SECRET_ACCESS_KEY": KEYS["aws_secret_access_key"],
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
-            "AWS_ENDPOINT_URL": moto_url,
+            "AWS_ENDPOINT_URL": moto.url,
             "AWS_ENDPOINT_URL_SAGEMAKER": self.api.url,
             "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": self.logs_api.url,
             "AWS_CONFIG_FILE": os.devnull,
@@ -56,6 +57,11 @@ class Account:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         """What a process finds in its environment to reach this account."""
+
+    @property
+    def calls(self) -> list[tuple[float, str]]:
+        """Time (monotonic, seconds) and operation of every call that the product made, of all services."""
+        return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
 
     def make_role(self) -> str:
         """Make the role of the jobs and return its ARN."""
@@ -70,12 +76,11 @@ KEYS: dict[str, Any] = {"aws_access_key_id": "AKIAEXAMPLE", "aws_secret_access_k
 def open_account(root: Path) -> Iterator[Account]:
     """Open an account, and leave nothing of it running."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto = MotoServer()
     moto.start()
-    url = "http://{}:{}".format(*moto.get_host_and_port())
     # moto's state is the process's, not the server's.
-    urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST")).close()
-    account = Account(root, url)
+    urllib.request.urlopen(urllib.request.Request(f"{moto.url}/moto-api/reset", method="POST")).close()
+    account = Account(root, moto)
     account.api.start()
     account.logs_api.start()
     try:
@@ -84,4 +89,4 @@ def open_account(root: Path) -> Iterator[Account]:
         account.jobs.stop_all()
         account.api.close()
         account.logs_api.close()
-        moto.stop()
+        moto.close()

@@ -1,0 +1,50 @@
+"""moto's server, with the ids of log events as AWS gives them, and the product's calls noted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+from moto.logs.models import LogEvent
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
+
+FIRST_EVENT = 10**15
+"""AWS's ids of events are of one length, and sort as the events came."""
+
+
+class MotoServer:
+    """S3, IAM, STS and CloudWatch Logs, in a thread of this process."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, str]] = []
+        """Time (monotonic, seconds) and operation of every call of the product's own clients."""
+        self._putting = threading.Lock()  # moto counts its events without one, and would give two the same id
+        LogEvent._event_id = max(LogEvent._event_id, FIRST_EVENT)
+        self._app = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server("127.0.0.1", 0, self._answer, True, request_handler=MotoRequestHandler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]
+        if "trainfare" in environ.get("HTTP_USER_AGENT", ""):
+            self.calls.append((time.monotonic(), operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"))
+        with self._putting if operation == "PutLogEvents" else nullcontext():
+            answer: Iterable[bytes] = self._app(environ, start_response)
+        return answer
