@@ -1,0 +1,154 @@
+"""One launcher, many jobs at SageMaker: what following them costs in calls, processor and memory, and whether every
+point arrives once.
+
+The account is the tests' own, in a process of its own: it speaks SageMaker's API and really runs each job.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from benchmarks.results import Row, write
+from tests.aws.serve import Served, served
+from tracking.describe import ROOT
+
+JOBS = int(os.environ.get("BENCH_JOBS", 200))
+STEPS = 120
+PAUSE_SECONDS = 1.0
+WINDOW_SECONDS = 10.0
+KEYS = ("loss", "samples")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """What one command did, measured from outside."""
+
+    wall_seconds: float
+    processor_seconds: float
+    """Of the launcher and what it started itself."""
+    memory_mib: float
+    """Most that it held at a time."""
+    calls: list[tuple[float, str]]
+    """Time (monotonic, seconds) and operation of each call that the account answered."""
+    jobs: list[str]
+
+
+def follow(folder: Path, account: Served) -> Followed:
+    """Run `compare` with all jobs at once, and measure it."""
+    environment = (
+        os.environ
+        | account.variables
+        | {
+            "TRAINFARE_HOME": str(folder / "home"),
+            "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        }
+    )
+    command = [sys.executable, "-m", "experiments", "compare", "--experiment", str(experiment(folder))]
+    with (folder / "launcher.txt").open("wb") as said:
+        started = time.monotonic()
+        launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(launcher.pid, 0)
+        launcher.returncode = os.waitstatus_to_exitcode(status)
+    wall_seconds = time.monotonic() - started
+    if launcher.returncode:
+        sys.exit(f"error: the comparison failed:\n{(folder / 'launcher.txt').read_text()[-4000:]}")
+    return Followed(
+        wall_seconds=wall_seconds,
+        processor_seconds=used.ru_utime + used.ru_stime,
+        memory_mib=used.ru_maxrss / 1024,
+        calls=[(at, operation) for at, operation in account.ask("calls")],
+        jobs=account.ask("jobs"),
+    )
+
+
+def experiment(folder: Path) -> Path:
+    """Write the experiment: two arms, and as many repeats as make up the jobs."""
+    fields = {
+        "script": {
+            "source": str(ROOT / "benchmarks" / "talking"),
+            "entry_point": "talk.py",
+            "hyperparameters": {"steps": STEPS, "pause": PAUSE_SECONDS, "batch": "$batch_size", "seed": "$seed"},
+            "metrics": {name: f"{name} ([0-9.]+)" for name in ("step", "samples", "loss", "eval_accuracy")},
+        },
+        "service": "sagemaker",
+        "machine": {"instance_type": "ml.g5.xlarge"},
+        "aws": {"role": "trainer", "prices": str(folder / "prices.json")},
+        "compare": {"arms": [{"batch_size": 16}, {"batch_size": 64}], "repeats": JOBS // 2, "parallel": JOBS},
+    }
+    (folder / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.408}}')
+    path = folder / "talking.yaml"
+    path.write_text(yaml.safe_dump(fields))
+    return path
+
+
+def points(database: Path) -> Counter[tuple[str, str, int]]:
+    """Return how often each point stands in MLflow, by run, name and step."""
+    rows = sqlite3.connect(database).execute(
+        "select m.run_uuid, m.key, m.step from metrics m join tags t on t.run_uuid = m.run_uuid"
+        f" where t.key = 'platform.kind' and t.value = 'job' and m.key in {KEYS}"
+    )
+    return Counter((run, key, step) for run, key, step in rows)
+
+
+def busiest(times: Sequence[float]) -> float:
+    """Return the most calls a second over any window of ten seconds."""
+    found, first = 0, 0
+    for last, at in enumerate(times):
+        while times[first] < at - WINDOW_SECONDS:
+            first += 1
+        found = max(found, last - first + 1)
+    return found / WINDOW_SECONDS
+
+
+def main() -> None:
+    """Follow all of them once."""
+    with tempfile.TemporaryDirectory() as name, served(Path(name) / "account") as account:
+        done, told = follow(Path(name), account), points(Path(name) / "mlflow.db")
+    created = [at for at, operation in done.calls if operation == "CreateTrainingJob"]
+    started = [at for at, _ in done.calls if at <= created[-1]]
+    following = [at for at, _ in done.calls if at > created[-1]]
+    cores = done.processor_seconds / done.wall_seconds
+    lost, doubled = JOBS * STEPS * len(KEYS) - len(told), sum(told.values()) - len(told)
+    rows = [
+        Row(name="jobs created", value=len(done.jobs), unit="jobs", target=f"{JOBS}", met=len(done.jobs) == JOBS),
+        _row("calls following", busiest(following), "calls/s", "under 10", 10),
+        Row(name="calls while starting", value=busiest(started), unit="calls/s"),
+        Row(name="jobs started", value=len(created) / (created[-1] - created[0]), unit="jobs/s"),
+        _row("processor", cores, "cores", "under 0.5", 0.5),
+        _row("memory", done.memory_mib, "MiB", "under 500 MB", 500e6 / 2**20),
+        _row("points lost", lost, f"of {JOBS * STEPS * len(KEYS)}", "0", 1),
+        _row("points doubled", doubled, "points", "0", 1),
+        Row(name="wall clock", value=done.wall_seconds, unit="s"),
+    ]
+    counts = Counter(operation for _, operation in done.calls)
+    write(
+        "following",
+        rows,
+        [
+            f"{JOBS} jobs of {STEPS} steps about {PAUSE_SECONDS:g} s apart, followed by one `compare` at SageMaker's API, "
+            f"MLflow on SQLite. Calls a second are those of the busiest {WINDOW_SECONDS:g} s, of all services together: "
+            + ", ".join(f"{count} {operation}" for operation, count in counts.most_common())
+            + ".",
+            f"Load of the machine at the end: {os.getloadavg()[0]:.1f}; the jobs themselves run on it.",
+        ],
+    )
+
+
+def _row(name: str, value: float, unit: str, target: str, limit: float) -> Row:
+    return Row(name=name, value=value, unit=unit, target=target, met=value < limit)
+
+
+if __name__ == "__main__":
+    main()
