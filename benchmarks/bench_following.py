@@ -137,8 +137,8 @@ def main() -> None:
         "following",
         rows,
         [
-            f"{JOBS} jobs of {STEPS} steps about {PAUSE_SECONDS:g} s apart, followed by one `compare` at SageMaker's API, "
-            f"MLflow on SQLite. Calls a second are those of the busiest {WINDOW_SECONDS:g} s, of all services together: "
+            f"{JOBS} jobs of {STEPS} steps about {PAUSE_SECONDS:g} s apart, followed by one `compare` at SageMaker's "
+            f"API, MLflow on SQLite. Calls a second: of the busiest {WINDOW_SECONDS:g} s, of all services together. "
             + ", ".join(f"{count} {operation}" for operation, count in counts.most_common())
             + ".",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}; the jobs themselves run on it.",

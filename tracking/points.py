@@ -14,10 +14,7 @@ from mlflow.entities import Metric, Param
 
 from training.events import Event
 from training.price import Price
-from training.services.protocol import Description
-
-_QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
-_DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})
+from training.services.protocol import DOWNLOAD_STATUSES, QUEUE_STATUSES, Description
 
 
 def metric_points(event: Event) -> list[Metric]:
@@ -121,7 +118,7 @@ def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[st
 
 
 def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    groups = {"time/queue_seconds": _QUEUE_STATUSES, "time/download_seconds": _DOWNLOAD_STATUSES}
+    groups = {"time/queue_seconds": QUEUE_STATUSES, "time/download_seconds": DOWNLOAD_STATUSES}
     groups["time/upload_seconds"] = frozenset({"Uploading"})
     groups["time/script_seconds"] = frozenset({"Training"})
     totals: dict[str, float] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,13 +11,15 @@ from dataclasses import dataclass
 from training.errors import JobExists
 from training.events import Event, EventReader
 from training.failures import failure_of
-from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request, Service
+from training.services.protocol import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
 
 __all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
 
 Sleep = Callable[[float], object]
 
 BACK_OFF = 1.5
+LOOKS_WITH_LINES = 5
+"""A job whose lines come is described at every fifth look."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +34,18 @@ class Update:
     """Events that those lines complete, in order."""
     description: Description | None
     """The job's state where it changed, else None."""
-    cursor: str
-    """Where to follow on from: pass it to `follow` to see only what comes after this update."""
+    cursor: str | None
+    """Where to follow on from: pass it to `follow` to see only what comes after this update. None is the start."""
     is_whole: bool = False
     """Whether `lines` are the whole log once more, because some had come too late to be seen in their order."""
 
 
 class Follower:
-    """Reads a job's log and state on from look to look, so that one thread can follow many jobs."""
+    """Reads a job's log and state on from look to look, so that one thread can follow many jobs.
+
+    A look asks for no more than may be new: a job that has not come to its training has no log, and one whose lines
+    come is running.
+    """
 
     def __init__(self, job: Job, cursor: str | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.job = job
@@ -51,32 +58,51 @@ class Follower:
         self._cursor, self._clock = cursor, clock
         self._reader = EventReader()
         self._lines_seen = 0
+        self._looks_with_lines = 0
         self._end_seen_at: float | None = None
         self._pauses = _Pauses(*job.service.pauses_seconds)
 
     def look(self) -> Update | None:
         """Return what is new, or None."""
         # Described first: once a job has ended, the log that is read afterwards is all there is.
-        description = self.job.describe()
-        page = self.job.service.logs(self.job.name, self._cursor)
-        changed = description != self.description
-        self.description, self._cursor = description, page.cursor
+        changed = self._is_described_anew()
+        page = self._next_page()
+        self._looks_with_lines = self._looks_with_lines + 1 if page.lines else 0
         self._lines_seen += len(page.lines)
-        self.pause_seconds = self._pauses.after(changed or bool(page.lines))
-        self.ended = not page.lines and self._is_over(description)
+        self.pause_seconds = self._pause(changed or bool(page.lines))
+        self.ended = not page.lines and self._seconds_to_end() == 0
         if self.ended and (late := self._late_lines()):
-            return _update(late, EventReader(), description, is_whole=True)
-        if not changed and not page.lines:
-            return None
-        return _update(page, self._reader, description if changed else None)
+            self._reader = EventReader()
+            return self._update(late, changed=True, is_whole=True)
+        return self._update(page, changed=changed) if changed or page.lines else None
 
-    def _is_over(self, description: Description) -> bool:
-        """Return whether the job has ended so long ago that no more lines can come."""
-        if description["TrainingJobStatus"] not in TERMINAL_STATUSES:
+    def _is_described_anew(self) -> bool:
+        """Describe the job where it may have changed, and return whether it has."""
+        if self._end_seen_at is not None or 0 < self._looks_with_lines < LOOKS_WITH_LINES:
             return False
-        if self._end_seen_at is None:
+        self._looks_with_lines = 0
+        before, self.description = self.description, self.job.describe()
+        if self.description["TrainingJobStatus"] in TERMINAL_STATUSES:
             self._end_seen_at = self._clock()
-        return self._clock() - self._end_seen_at >= self.job.service.log_delay_seconds
+        return self.description != before
+
+    def _next_page(self) -> LogPage:
+        assert self.description is not None
+        if self.description["SecondaryStatus"] in BEFORE_TRAINING:
+            return LogPage(lines=[], cursor=self._cursor)
+        page = self.job.service.logs(self.job.name, self._cursor)
+        self._cursor = page.cursor
+        return page
+
+    def _pause(self, something_new: bool) -> float:
+        pause_seconds, to_end = self._pauses.after(something_new), self._seconds_to_end()
+        return max(pause_seconds, to_end) if to_end < math.inf else pause_seconds
+
+    def _seconds_to_end(self) -> float:
+        """Return how long more lines may still come, seconds; of a job that has not ended, for ever."""
+        if self._end_seen_at is None:
+            return math.inf
+        return max(0.0, self._end_seen_at + self.job.service.log_delay_seconds - self._clock())
 
     def _late_lines(self) -> LogPage | None:
         """Return the whole log where it holds more than was seen of it: lines may be stored behind later ones."""
@@ -84,6 +110,16 @@ class Follower:
             return None
         whole = self.job.service.logs(self.job.name)
         return whole if len(whole.lines) > self._lines_seen else None
+
+    def _update(self, page: LogPage, *, changed: bool, is_whole: bool = False) -> Update:
+        return Update(
+            lines=page.lines,
+            times=page.times,
+            events=self._reader.read(page.lines),
+            description=self.description if changed else None,
+            cursor=page.cursor,
+            is_whole=is_whole,
+        )
 
 
 @dataclass(frozen=True)
@@ -138,14 +174,3 @@ class _Pauses:
         pause = self._next
         self._next = min(self._longest, pause * BACK_OFF)
         return pause
-
-
-def _update(page: LogPage, reader: EventReader, description: Description | None, *, is_whole: bool = False) -> Update:
-    return Update(
-        lines=page.lines,
-        times=page.times,
-        events=reader.read(page.lines),
-        description=description,
-        cursor=page.cursor,
-        is_whole=is_whole,
-    )

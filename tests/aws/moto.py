@@ -1,4 +1,4 @@
-"""moto's server, with the ids of log events as AWS gives them, and the product's calls noted."""
+"""moto's server, which gives no two log events one id, and notes the product's calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from moto.logs.models import LogEvent
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
-
-FIRST_EVENT = 10**15
-"""AWS's ids of events are of one length, and sort as the events came."""
 
 
 class MotoServer:
@@ -23,7 +19,6 @@ class MotoServer:
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call of the product's own clients."""
         self._putting = threading.Lock()  # moto counts its events without one, and would give two the same id
-        LogEvent._event_id = max(LogEvent._event_id, FIRST_EVENT)
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, True, request_handler=MotoRequestHandler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

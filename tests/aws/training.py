@@ -42,8 +42,8 @@ class Jobs:
         return {
             "CreateTrainingJob": self.create,
             "DescribeTrainingJob": lambda asked: self._job(asked).describe(),
-            "StopTrainingJob": lambda asked: self._job(asked).stop(),
-            "ListTrainingJobs": self.list,
+            "StopTrainingJob": self.stop_one,
+            "ListTrainingJobs": self.listed,
         }
 
     def create(self, request: Mapping[str, Any]) -> Answer:
@@ -63,7 +63,14 @@ class Jobs:
         self._jobs[name].start()
         return {"TrainingJobArn": self._arn(name)}
 
-    def list(self, asked: Mapping[str, Any]) -> Answer:
+    def stop_one(self, asked: Mapping[str, Any]) -> Answer:
+        job = self._job(asked)
+        if job.ended:
+            status = job.describe()["TrainingJobStatus"]
+            raise Refused("ValidationException", f"The request was rejected: the training job is in status {status}.")
+        return job.stop()
+
+    def listed(self, asked: Mapping[str, Any]) -> Answer:
         wanted = asked.get("StatusEquals")
         found = [job.describe() for job in list(self._jobs.values())]
         found = [each for each in found if wanted in {None, each["TrainingJobStatus"]}]

@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from training.aws.pace import Pace
 from training.aws.refusals import translated
 from training.errors import InputError
 
@@ -20,6 +21,11 @@ CONFIG = Config(
     max_pool_connections=32,
     user_agent_extra="trainfare",
 )
+
+CALLS_PER_SECOND = 8.0
+CALLS_AT_ONCE = 8
+PACED = ("sagemaker", "logs")
+"""Where an account's limits are of the order of ten calls a second, shared with all of its other users."""
 
 
 class Clients:
@@ -34,6 +40,7 @@ class Clients:
         self._client: Any = self.session.client
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
+        self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
 
     def get(self, service: str, region: str | None = None) -> Any:
         """Return the client of a service, such as `sagemaker`; of another region where one is given."""
@@ -42,5 +49,11 @@ class Clients:
         with self._lock:
             if key not in self._made:
                 with translated(service):
-                    self._made[key] = self._client(service, region_name=key[1], config=CONFIG)
+                    client = self._client(service, region_name=key[1], config=CONFIG)
+                if service in PACED:
+                    client.meta.events.register("before-send", self._wait)
+                self._made[key] = client
             return self._made[key]
+
+    def _wait(self, **_: Any) -> None:
+        self._pace.wait()

@@ -9,7 +9,6 @@ All state is on disk, under the service's root, so that any process can describe
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
@@ -50,7 +49,6 @@ class LocalService:
 
     name = "local"
     pauses_seconds = (0.05, 1.0)
-    looks_per_second = math.inf
     log_delay_seconds = 0.0
 
     def __init__(self, root: Path) -> None:

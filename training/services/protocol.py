@@ -18,6 +18,10 @@ ModelArtifacts {S3ModelArtifacts}?, HyperParameters, ResourceConfig, StoppingCon
 Times are timezone-aware `datetime`s."""
 
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
+QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
+DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})
+BEFORE_TRAINING = QUEUE_STATUSES | DOWNLOAD_STATUSES
+"""Secondary statuses in which a job writes no log."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,8 @@ class LogPage:
 
     lines: Sequence[str]
     """Whole lines, without their line ends; a line still being written is left for the next page."""
-    cursor: str
-    """Opaque; pass it back to read on. Reading again from an older cursor gives the same lines again."""
+    cursor: str | None
+    """Opaque; pass it back to read on. Reading again from an older one gives the same lines again; None: the start."""
     times: Sequence[float] = ()
     """When each line was written, seconds since the epoch, to a fraction of a second; the same at each reading."""
 
@@ -39,8 +43,6 @@ class Service(Protocol):
     """`local` or `sagemaker`."""
     pauses_seconds: tuple[float, float]
     """Between two looks at a job: after something new, and the longest while nothing is."""
-    looks_per_second: float
-    """At how many jobs one process may look, so that its calls stay within the service's limits."""
     log_delay_seconds: float
     """How long after a job's end its last lines may still come."""
 

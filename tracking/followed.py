@@ -1,0 +1,106 @@
+"""One job of a group while it runs: what it says becomes its run, until it has ended and its log is read out."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tracking.listener import Listener
+from tracking.plan import PlannedJob
+from tracking.progress import Progress
+from tracking.recorder import Recorder
+from tracking.store import Store
+from tracking.system import SystemSampler
+from training import launcher, request
+from training.errors import InputError, QuotaError
+from training.events import Event
+from training.launcher import Follower, Update
+from training.services.protocol import Service
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How one job ended."""
+
+    planned: PlannedJob
+    run_id: str
+    failure: tuple[str, str] | None
+    """(class, reason), or None when it completed."""
+    push_failure: str | None = None
+    """Why its model was not pushed to the Hub, where it should have been."""
+    refusal: InputError | QuotaError | None = None
+    """What the service answered in place of starting it."""
+
+
+class Followed:
+    """A job that runs, its recorder and what is sampled beside it."""
+
+    def __init__(self, store: Store, service: Service, planned: PlannedJob, run_id: str, say: Callable[[str], None]):
+        self.planned = planned
+        self._recorder = Recorder(store, run_id, planned)
+        self._progress = Progress(planned.run_name, say)
+        body = request.build(planned.spec)
+        self._recorder.open(body)
+        self.job = launcher.submit(service, body)
+        self._recorder.show_data()  # drawn while the job starts
+        self._follower = Follower(self.job)
+        self.due = 0.0
+        """When to look again, monotonic clock, seconds."""
+        self._listener = Listener(planned.script.regexes) if planned.script else None
+        self._sampler = SystemSampler() if service.name == "local" else None
+
+    def advance(self) -> Outcome | None:
+        """Record what is new; return the outcome once the job has ended and its log is read to the end."""
+        update = self._follower.look()
+        # Many that began together must not ask together for ever.
+        self.due = time.monotonic() + self._follower.pause_seconds * random.uniform(0.9, 1.1)
+        system = self._sampler.drain() if self._sampler else []
+        if update and update.is_whole:
+            self._begin_again()
+        if update or system:
+            lines, events = (update.lines, self._events(update)) if update else ((), ())
+            self._recorder.record(lines, events, system)
+            self._progress.show(events)
+        return self._end() if self._follower.ended else None
+
+    def _begin_again(self) -> None:
+        """The whole log follows."""
+        self._recorder.begin_again()
+        if self.planned.script:
+            self._listener = Listener(self.planned.script.regexes)
+
+    def _events(self, update: Update) -> Sequence[Event]:
+        return self._listener.listen(update.lines, update.times) if self._listener else update.events
+
+    def _end(self) -> Outcome:
+        self.close()
+        recorder, description = self._recorder, self._follower.description
+        assert description is not None
+        failure = None
+        if description["TrainingJobStatus"] == "Completed":
+            if self._listener:
+                recorder.record((), self._listener.result(description["TrainingEndTime"].timestamp()))
+        else:
+            failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
+        finals = recorder.finish(description, failure, self.job.service.log_location(self.job.name))
+        self._progress.ended(finals, failure, recorder.compiler_doubt)
+        return Outcome(
+            planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
+        )
+
+    def close(self) -> None:
+        """Stop sampling."""
+        if self._sampler:
+            self._sampler.close()
+
+
+def refused(
+    store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, say: Callable[[str], None]
+) -> Outcome:
+    """End the run of a job that the service will never start: an open one would wait for it."""
+    failure = "Refused", str(refusal)
+    Recorder(store, run_id, planned).refuse(failure)
+    Progress(planned.run_name, say).ended({}, failure)
+    return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
