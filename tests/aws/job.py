@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -27,9 +27,8 @@ from tests.aws.warm_pool import WarmPool
 from training.errors import InputError
 from training.services.protocol import TERMINAL_STATUSES, Description
 
-LOOK_SECONDS = 0.05
-SHARE_SECONDS = 0.02
-"""Of a look's pause for each job that runs: hundreds, each looked at twenty times a second, would fill the machine."""
+LOOK_SECONDS, SHARE_SECONDS = 0.05, 0.02
+"""Between two looks at a job; hundreds at once are looked at less often, for each has its threads here."""
 SPOT_SHARE = 0.3
 """Billed of a second on spare capacity."""
 BEFORE_A_LOSS = frozenset({"Starting", "Downloading", "Training", "Interrupted"})
@@ -46,9 +45,6 @@ def machine_types(request: Mapping[str, Any]) -> list[str]:
 
 class TrainingJob:
     """One job, in a thread of its own."""
-
-    running: ClassVar[set[str]] = set()
-    """Jobs of this process that run now."""
 
     def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], troubles: Troubles) -> None:
         self.request, self._home, self._clients, self._troubles = request, root, clients, troubles
@@ -181,12 +177,10 @@ class TrainingJob:
             self._failed = f"ClientError: Data download failed: {error}"
         finally:
             self._uploaded = datetime.now(UTC)
-            self.running.discard(self.name)
 
     def _begin(self) -> None:
         self._downloading = datetime.now(UTC)
         self._began = self._began or self._downloading
-        self.running.add(self.name)
         self._start_machines(self._downloaded())
 
     def _lose_machines(self) -> None:
@@ -251,7 +245,7 @@ class TrainingJob:
             if not stopped and (self._stop_asked.is_set() or "Failed" in states):
                 stopped = True
                 self._stop_machines()
-            time.sleep(max(LOOK_SECONDS, SHARE_SECONDS * len(self.running)))
+            time.sleep(max(LOOK_SECONDS, SHARE_SECONDS * (threading.active_count() - 20)))
 
     def _is_taken_back(self) -> bool:
         """Bring new checkpoints away; return whether the machines are taken back meanwhile, which are then at rest."""
