@@ -74,6 +74,17 @@ class Compare(Frozen):
     """Jobs at a time; on this machine each still waits for the cores or devices it takes."""
 
 
+class Probe(Frozen):
+    """How far the verb `probe` trains each arm."""
+
+    precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """An arm ends when half the 95 % interval of its projected seconds is no wider than this, relative to them."""
+    samples: Count | None = None
+    """Samples after which it ends in any case; None is a tenth of the training."""
+    eval_samples: Count = 256
+    """Validation rows of a probe's evaluations."""
+
+
 class Experiment(Frozen):
     """One experiment, complete and checked."""
 
@@ -205,6 +216,8 @@ class Experiment(Frozen):
     """Whose account, network and keys, on SageMaker."""
     compare: Compare = Compare()
     """What a comparison runs."""
+    probe: Probe = Probe()
+    """How far the verb `probe` goes; others train to the end."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:

@@ -52,6 +52,9 @@ RULES: Dict[str, Rule] = {
     "save_steps": AT_LEAST_1,
     "save_total_limit": AT_LEAST_1,
     "steady_after_steps": AT_LEAST_1,
+    "probe_precision": ("above 0 and below 1", lambda value: 0 < value < 1),
+    "probe_samples": AT_LEAST_1,
+    "probe_eval_samples": AT_LEAST_1,
 }
 
 
@@ -147,6 +150,13 @@ class Arguments:
     """Secret of AWS Secrets Manager that holds the token instead: its name or ARN."""
     steady_after_steps: int = 3
     """Optimizer steps that count as warm-up and are left out of the steady throughput."""
+    probe_precision: Optional[float] = None
+    """Train only until it is as certain as this how long the whole would take: half the 95 % interval's width over the
+    seconds. None trains to the end."""
+    probe_samples: Optional[int] = None
+    """Samples after which a probe ends in any case; None takes a tenth of the training."""
+    probe_eval_samples: int = 256
+    """Validation rows of a probe's evaluations."""
     target_metric: Optional[str] = None
     """Metric whose target is timed, such as `eval_accuracy`."""
     target_value: Optional[float] = None

@@ -67,8 +67,16 @@ class Rows:
 
     def by_length(self) -> "Rows":
         """Return the same rows, the shortest first."""
+        return self.taken(np.argsort(self.lengths, kind="stable"))
+
+    def sample(self, count: int) -> "Rows":
+        """Return at most `count` of the rows, drawn at random and always the same."""
+        order = np.random.Generator(np.random.PCG64(0)).permutation(len(self))[:count]
+        return self.taken(np.sort(order))
+
+    def taken(self, order: np.ndarray) -> "Rows":
+        """Return the rows with these numbers, in this order."""
         view = copy.copy(self)
-        order = np.argsort(self.lengths, kind="stable")
         view._starts, view._ends = self._starts[order], self._ends[order]
         view.lengths, view.numbers = self.lengths[order], self.numbers[order]
         view.columns = {name: values[order] for name, values in self.columns.items()}
@@ -103,6 +111,10 @@ class Channel:
     def by_length(self) -> "Channel":
         """Return the same channel, its shortest rows first."""
         return Channel(self.folder, self.facts, self.rows.by_length())
+
+    def sample(self, count: int) -> "Channel":
+        """Return a channel of at most `count` of the rows, drawn at random and always the same."""
+        return Channel(self.folder, self.facts, self.rows.sample(count))
 
 
 def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:

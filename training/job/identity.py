@@ -12,6 +12,7 @@ MAY_CHANGE = frozenset(
         *("logging_steps", "eval_strategy", "eval_steps", "per_device_eval_batch_size", "steady_after_steps"),
         "dataloader_workers",
         *("save_strategy", "save_steps", "save_total_limit", "save_model"),
+        *("probe_precision", "probe_samples", "probe_eval_samples"),
         *("target_metric", "target_value", "target_direction"),
         *("push_to_hub", "push_private", "push_revision", "push_message", "push_token_variable", "push_token_secret"),
     )

@@ -40,7 +40,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         sampler: TrainSampler,
         eval_sampler: EvalSampler,
         eval_collator: Collator,
-        scorer: Any,
+        scorer: Optional[Any],
         keeper: Keeper,
         **options: Any,
     ) -> None:

@@ -81,6 +81,19 @@ class Settings:
         return Padding(kind, self.validation.facts.max_length, self.arguments.bucket_lengths)
 
     @property
+    def evaluated(self) -> Channel:
+        """What is evaluated: rows of like length share a batch, and the scores do not depend on the order."""
+        validation = self.validation
+        if self.is_probe:
+            validation = validation.sample(self.arguments.probe_eval_samples)
+        return validation.by_length()
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether the training is cut off once it is certain how long it would take."""
+        return self.arguments.probe_precision is not None
+
+    @property
     def saves(self) -> bool:
         """Whether checkpoints are written."""
         return self.arguments.save_strategy != "none"

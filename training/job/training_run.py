@@ -3,7 +3,7 @@
 import platform
 import shutil
 from dataclasses import replace
-from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy
 import pyarrow
@@ -27,6 +27,7 @@ from meter import Meter
 from model_card import hub_name, model_card
 from padding import Collator, Padding, Work
 from pretrained import takes_types
+from probe import Probe
 from reporter import Reporter
 from sampler import EvalSampler, Sharing, TrainSampler
 from settings import Settings, settle
@@ -51,6 +52,7 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
+    probe = _probe(settings, trainer, sampler, events)
     events.emit("start", **_start(settings, model))
     trainer.go_on_from(settings.resumed[0] if settings.resumed else None)
     stop.finish_no_more_steps()
@@ -62,7 +64,7 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
-    metrics = _metrics(settings, trainer, reporter)
+    metrics = {**_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
     # Last, when the processes have nothing more to tell each other: none waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
     _tell_result(settings, trainer, {**metrics, **outcome.time_metrics(trainer.meter.phase_seconds)}, pushed, events)
@@ -95,8 +97,7 @@ def _with_types_that_fit(settings: Settings, model: Any) -> Settings:
 def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, TrainSampler]:
     arguments, task = settings.arguments, settings.task
     sampler = _sampler(settings)
-    # Rows of like length share a batch; the scores do not depend on the order.
-    validation = settings.validation.by_length()
+    validation = settings.evaluated
     # Trainer writes nothing but checkpoints there.
     folder = settings.unfinished_checkpoints or settings.places.output_data
     trainer = JobTrainer(
@@ -105,7 +106,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         sampler=sampler,
         eval_sampler=EvalSampler(len(validation.rows), _sharing(settings, arguments.per_device_eval_batch_size)),
         eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
-        scorer=task.Scorer(validation),
+        scorer=None if settings.is_probe else task.Scorer(validation),
         keeper=_keeper(settings, model),
         preprocess_logits_for_metrics=task.kept,
         model=model,
@@ -167,6 +168,14 @@ def _reporter(
     reporter = Reporter(trainer, sampler, events, stop, before_first_step, settings.saves)
     trainer.add_callback(reporter)
     return reporter
+
+
+def _probe(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> Optional[Probe]:
+    if not settings.is_probe:
+        return None
+    probe = Probe(settings, sampler, trainer, events)
+    trainer.add_callback(probe)
+    return probe
 
 
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
@@ -254,7 +263,7 @@ def _tell_result(
     events.emit(
         "result",
         metrics=metrics,
-        tables=trainer.scorer.tables(),
+        tables=trainer.scorer.tables() if trainer.scorer else {},
         cache_state=settings.compiler.cache_state(),
         global_batch_size=settings.global_batch_size,
         steps=trainer.state.global_step,
