@@ -15,6 +15,7 @@ trainfare: which setting trains this model for the fewest billable seconds, and 
 verbs
   train      train one job
   compare    train every arm of the experiment, repeat with other seeds, and report
+  probe      train the beginning of every arm, until it is certain how long each would take and what it would cost
   report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _dispatch(verb: str, rest: Sequence[str]) -> int:
     # Each verb imports what it needs: --help and a typo answer at once.
-    if verb in {"train", "compare"}:
+    if verb in {"train", "compare", "probe"}:
         from experiments.run import launch
 
         return launch(verb, fields(rest))
@@ -54,7 +55,7 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.jobs import main as jobs
 
         return jobs(rest)
-    known = ("train", "compare", "report", "jobs")
+    known = ("train", "compare", "probe", "report", "jobs")
     raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
 
 

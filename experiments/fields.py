@@ -216,7 +216,7 @@ class Experiment(Frozen):
     """Whose account, network and keys, on SageMaker."""
     compare: Compare = Compare()
     """What a comparison runs."""
-    probe: Probe = Probe()
+    probe: Probe | None = None
     """How far the verb `probe` goes; others train to the end."""
 
     @property

@@ -57,7 +57,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "target_value": target.value if target else None,
         "target_direction": (target.direction or TARGET_METRICS[target.metric]) if target else None,
     }
-    found |= _push(experiment)
+    found |= _push(experiment) | _probe(experiment)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -72,6 +72,17 @@ def _push(experiment: Experiment) -> dict[str, Scalar | None]:
         "push_message": push.commit_message,
         "push_token_variable": push.token_variable,
         "push_token_secret": push.token_secret,
+    }
+
+
+def _probe(experiment: Experiment) -> dict[str, Scalar | None]:
+    probe = experiment.probe
+    if probe is None:
+        return {}
+    return {
+        "probe_precision": probe.precision,
+        "probe_samples": probe.samples,
+        "probe_eval_samples": probe.eval_samples,
     }
 
 

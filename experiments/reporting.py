@@ -8,7 +8,7 @@ from pathlib import Path
 from tracking.group import Group, find_group
 from tracking.publish import publish
 from tracking.report.render import render
-from tracking.report.terminal import print_comparison
+from tracking.report.terminal import print_report
 from tracking.store import Store, open_store
 from training.errors import InputError, nearest
 from training.home import home
@@ -33,7 +33,7 @@ def report_group(store: Store, group: Group, title: str) -> None:
     made = render(store.client, group.id, title)
     page = publish(store, group, made, home() / "reports" / group.id)
     print()
-    print_comparison(made.comparison)
+    print_report(made)
     print(f"\nReport: {page}")
     print(f"MLflow: {_ui(store.uri, group)}")
 

@@ -1,6 +1,6 @@
-"""The verbs `train` and `compare`: everything is checked first, then the jobs run, then the report is made.
+"""The verbs `train`, `compare` and `probe`: everything is checked first, then the jobs run, then the report is made.
 
-`train` is a comparison of one arm and one repeat.
+`train` is a comparison of one arm and one repeat; `probe` is one of which every job ends early.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from experiments.arms import label_alone
 from experiments.plan import Inputs, group_key, plan
+from experiments.probing import probes, whole_trainings
 from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
 from experiments.where import Where, open_where
@@ -33,14 +34,23 @@ def launch(verb: str, given: Mapping[str, str]) -> int:
     from tracking.store import open_store
 
     store = open_store(say=_say)
-    return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel=experiment.compare.parallel)
+    return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel=_parallel(verb, experiment, chosen))
 
 
 def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "compare":
-        return without_pushes(arms(experiment), _say), experiment.compare.repeats
+        return whole_trainings(without_pushes(arms(experiment), _say)), experiment.compare.repeats
+    if verb == "probe":
+        return probes(arms(experiment)), 1
     check_token(experiment)
-    return (Arm(label=label_alone(experiment), experiment=experiment, is_baseline=True),), 1
+    return whole_trainings((Arm(label=label_alone(experiment), experiment=experiment, is_baseline=True),)), 1
+
+
+def _parallel(verb: str, experiment: Experiment, chosen: Sequence[Arm]) -> int:
+    """Return how many jobs run at a time: probes all, where each has machines of its own."""
+    if verb == "probe" and experiment.service != "local":
+        return len(chosen)
+    return experiment.compare.parallel
 
 
 def _staged(chosen: Sequence[Arm]) -> list[Inputs]:

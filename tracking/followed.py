@@ -40,7 +40,7 @@ class Followed:
     def __init__(self, store: Store, service: Service, planned: PlannedJob, run_id: str, say: Callable[[str], None]):
         self.planned = planned
         self._recorder = Recorder(store, run_id, planned)
-        self._progress = Progress(planned.run_name, say)
+        self._progress = Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned))
         body = request.build(planned.spec)
         self._recorder.open(body)
         self.job = launcher.submit(service, body)
@@ -102,5 +102,9 @@ def refused(
     """End the run of a job that the service will never start: an open one would wait for it."""
     failure = "Refused", str(refusal)
     Recorder(store, run_id, planned).refuse(failure)
-    Progress(planned.run_name, say).ended({}, failure)
+    Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned)).ended({}, failure)
     return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
+
+
+def _usd_per_second(planned: PlannedJob) -> float | None:
+    return planned.price.usd(1.0, planned.spec.instance_count) if planned.price else None

@@ -110,6 +110,25 @@ def money(billable_instance_seconds: float | None, price: Price | None) -> dict[
     return {"cost/usd": price.usd(billable_instance_seconds, 1)}
 
 
+def projection(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
+    """Return what the whole training of a probe would be billed, with its interval: nothing for other jobs.
+
+    `figures` are the job's own and its cost. What remains is discounted as what was run, where capacity is spare.
+    """
+    billable = figures.get("cost/billable_seconds")
+    share = 1 - figures.get("cost/spot_savings_percent", 0.0) / 100
+    told: dict[str, float] = {}
+    for end in ("", "_low", "_high"):
+        remaining = figures.get(f"projected/remaining_seconds{end}")
+        if billable is not None and remaining is not None:
+            seconds = billable + remaining * share
+            told[f"projected/billable_seconds{end}"] = seconds
+            told[f"projected/billable_instance_seconds{end}"] = seconds * instances
+            if price:
+                told[f"projected/usd{end}"] = price.usd(seconds, instances)
+    return told
+
+
 def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[str, float]:
     """Return samples over billable seconds, where both are known."""
     if not samples or not billable_seconds:

@@ -14,8 +14,15 @@ _QUIET_SECONDS = 10.0
 class Progress:
     """Says how one job goes."""
 
-    def __init__(self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._name, self._say, self._clock = name, say, clock
+    def __init__(
+        self,
+        name: str,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        usd_per_second: float | None = None,
+    ) -> None:
+        """`usd_per_second` is what all machines of the job cost together, where that is known."""
+        self._name, self._say, self._clock, self._usd_per_second = name, say, clock, usd_per_second
         self._said_at = clock()
 
     def show(self, events: Iterable[Event]) -> None:
@@ -29,6 +36,8 @@ class Progress:
                 self._line(f"compiled in {event.fields.get('seconds', 0):.1f} s")
             elif event.kind == "note":
                 self._line(str(event.fields.get("message", "")))
+            elif event.kind == "metric" and "projected/seconds" in event.fields.get("values", {}):
+                self._line(self._projected(event))
             elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
                 values = event.fields.get("values", {})
                 told = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
@@ -44,6 +53,7 @@ class Progress:
             self._line(f"ended with {failure[0]}: {failure[1].strip().rpartition(chr(10))[2].rstrip(chr(34))}")
             return
         figures = (
+            ("projected/billable_seconds", "{:,.0f} s billable projected"),
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
             ("eval_perplexity", "perplexity {:.2f}"),
@@ -54,6 +64,14 @@ class Progress:
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_doubt:
             self._line(compiler_doubt)
+
+    def _projected(self, event: Event) -> str:
+        seconds, low, high = (event.fields["values"][f"projected/seconds{end}"] for end in ("", "_low", "_high"))
+        usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
+        return (
+            f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
+            f"({low:,.0f} to {high:,.0f}){usd}"
+        )
 
     def _line(self, text: str) -> None:
         self._said_at = self._clock()

@@ -8,7 +8,7 @@ from pathlib import Path
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from tracking.group import Group
-from tracking.report.render import Report
+from tracking.report.forms import Report
 from tracking.store import Store
 
 

@@ -85,6 +85,7 @@ class Recorder:
         cost |= points.warm_pool_metrics(description, price)
         samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
         finals |= {**cost, **points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
+        finals |= points.projection(finals, self._planned.spec.instance_count, price)
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step))
         tags = _final_tags(description, result, failure)

@@ -13,6 +13,7 @@ from tracking.report.arms import Arm, Job, finite_or_zero
 from tracking.report.canvas import BACKGROUND, INK, PHASE_COLOURS, Plot, arm_colour, plot, short
 from tracking.report.comparison import STEADY, Comparison
 from tracking.report.numbers import Summary, gain_percent
+from tracking.report.probes import Probes
 from tracking.report.verdict import PAID
 from tracking.report.words import figure, signed_percent
 
@@ -66,6 +67,23 @@ def intervals(comparison: Comparison) -> Plot | None:
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
     return plot("interval", "Billable time against the baseline: 95 % interval", _height(len(rows)), draw)
+
+
+def projections(probes: Probes) -> Plot | None:
+    """Return a bar an arm: its projected cost with the interval; None without any."""
+    rows = probes.projected
+    if not rows:
+        return None
+
+    def draw(axes: Axes) -> None:
+        for y, each in enumerate(rows):
+            paid = each.paid
+            axes.barh(y, paid.estimate, height=_BAR_HEIGHT, color=arm_colour(1))
+            axes.plot([paid.low, paid.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
+            _label(axes, y, short(each.arm.label), figure(paid.estimate), paid.high)
+        _finish(axes, len(rows), max(each.paid.high for each in rows), f"{probes.unit}; line: 95 % interval")
+
+    return plot("projection", f"Projected for the whole training: {probes.unit}", _height(len(rows)), draw)
 
 
 def phases(comparison: Comparison) -> Plot | None:

@@ -1,4 +1,4 @@
-"""The comparison as one HTML page that needs nothing beside itself."""
+"""A report as one HTML page that needs nothing beside itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from urllib.parse import urlsplit, urlunsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from tracking.report import words
+from tracking.report import probe_words, words
 from tracking.report.arms import Job
 from tracking.report.canvas import Plot, theme_css
 from tracking.report.columns import columns
 from tracking.report.comparison import Comparison
+from tracking.report.probes import Probes
 from tracking.report.verdict import PAID
 
 
@@ -22,17 +23,38 @@ def page(
     comparison: Comparison, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
 ) -> str:
     """Return the page; its text is escaped, its charts are inline SVG."""
-    return _template().render(
-        title=title,
+    return _template("page.html.j2").render(
         comparison=comparison,
         columns=columns(comparison),
-        plots=[(plot, Markup(plot.svg)) for plot in plots],
-        theme=Markup(theme_css()),
         words=words,
-        paid=PAID,
-        job_url=lambda job: run_url(tracking_uri, job),
-        facts=facts(comparison, environment),
+        **_common(comparison.jobs, title, plots, tracking_uri, environment),
     )
+
+
+def probes_page(
+    probes: Probes, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+) -> str:
+    """Return the page of a group of probes."""
+    return _template("probes.html.j2").render(
+        probes=probes,
+        columns=probe_words.columns(probes),
+        words=probe_words,
+        figures=words,
+        **_common(probes.jobs, title, plots, tracking_uri, environment),
+    )
+
+
+def _common(
+    jobs: Sequence[Job], title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "title": title,
+        "plots": [(plot, Markup(plot.svg)) for plot in plots],
+        "theme": Markup(theme_css()),
+        "paid": PAID,
+        "job_url": lambda job: run_url(tracking_uri, job),
+        "facts": facts(jobs, environment),
+    }
 
 
 def run_url(tracking_uri: str, job: Job) -> str | None:
@@ -44,10 +66,10 @@ def run_url(tracking_uri: str, job: Job) -> str | None:
     return f"{base}/#/experiments/{job.experiment_id}/runs/{job.run_id}"
 
 
-def facts(comparison: Comparison, environment: Mapping[str, Any]) -> dict[str, str]:
+def facts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
     """Return what the jobs ran on: devices, services and the versions that the environment tells."""
     columns = {"Device": "device", "Service": "service", "Machine type": "instance_type", "Data": "data_key"}
-    told = {name: _distinct(comparison, column) for name, column in columns.items()}
+    told = {name: _distinct(jobs, column) for name, column in columns.items()}
     job = environment.get("job") or {}
     versions = job.get("versions") or environment.get("packages") or {}
     told["Versions"] = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -58,14 +80,14 @@ def facts(comparison: Comparison, environment: Mapping[str, Any]) -> dict[str, s
     return {name: value for name, value in told.items() if value}
 
 
-def _distinct(comparison: Comparison, column: str) -> str:
-    return ", ".join(dict.fromkeys(value for job in comparison.jobs if (value := job.text.get(column))))
+def _distinct(jobs: Sequence[Job], column: str) -> str:
+    return ", ".join(dict.fromkeys(value for job in jobs if (value := job.text.get(column))))
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     loader = PackageLoader("tracking", "report")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)

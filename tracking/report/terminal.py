@@ -1,4 +1,4 @@
-"""The comparison in a terminal of 100 columns, plain where nobody looks at it."""
+"""A report in a terminal of 100 columns, plain where nobody looks at it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,42 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tracking.report import words
+from tracking.report import probe_words, words
 from tracking.report.arms import Arm
 from tracking.report.columns import columns
 from tracking.report.comparison import Comparison, Contrast
+from tracking.report.forms import Report
+from tracking.report.probes import Probes
 
 WIDTH = 100
 _STYLES = {"cheaper": "bold green", "not cheaper": "bold red", "inconclusive": "bold yellow", "not comparable": "bold"}
 
 
+def print_report(report: Report, file: TextIO | None = None) -> None:
+    """Print what a group of jobs tells."""
+    if report.probes:
+        print_probes(report.probes, file)
+    else:
+        print_comparison(report.comparison, file)
+
+
+def print_probes(probes: Probes, file: TextIO | None = None) -> None:
+    """Print the answer, the table of projections and what else there is to know."""
+    console = _console(file)
+    console.print(Text(probe_words.headline(probes), style="bold"))
+    if probes.projected:
+        arm, *others = probe_words.columns(probes)
+        table = _empty_table(arm.head, [column.head for column in others])
+        for row in probes.projected:
+            table.add_row(*(Text(column.value(row)) for column in (arm, *others)))
+        console.print(table)
+    for sentence in probe_words.sentences(probes):
+        console.print(Text(sentence))
+
+
 def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None:
     """Print the answer, the table and each arm's verdict; without colours where `file` is not a terminal."""
-    stream = file or sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else WIDTH, highlight=False)
+    console = _console(file)
     console.print(Text(words.headline(comparison), style="bold"))
     if comparison.arms:
         console.print(_table(comparison))
@@ -36,12 +59,22 @@ def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None
         console.print(Text(" ".join([words.spend_sentence(comparison), *words.caveat_sentences(comparison)])))
 
 
-def _table(comparison: Comparison) -> Table:
+def _console(file: TextIO | None) -> Console:
+    stream = file or sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else WIDTH, highlight=False)
+
+
+def _empty_table(first: str, heads: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for head in heads:
+        table.add_column(Text(head), justify="right", no_wrap=True)
+    return table
+
+
+def _table(comparison: Comparison) -> Table:
     arm, *others = columns(comparison)
-    table.add_column(arm.head, overflow="fold")
-    for column in others:
-        table.add_column(Text(column.head), justify="right", no_wrap=True)
+    table = _empty_table(arm.head, [column.head for column in others])
     for row in comparison.arms:
         table.add_row(*(Text(column.value(row)) for column in (arm, *others)))
     return table

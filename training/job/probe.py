@@ -59,9 +59,7 @@ def whole_training(settings: Settings, sampler: TrainSampler, steps: int) -> Who
     # One epoch more than the probe can reach: what is to come is like it.
     while len(epochs) < 2 or sum(map(len, epochs[:-1])) < last:
         order = sampler.order(len(epochs))
-        epochs.append(
-            step_positions(order, lengths, arguments.per_device_batch_size, batches_a_step, settings.padding)
-        )
+        epochs.append(step_positions(order, lengths, arguments.per_device_batch_size, batches_a_step, settings.padding))
     in_epoch = len(epochs[0])
     return Whole(
         steps=steps,

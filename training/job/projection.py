@@ -6,8 +6,8 @@ positions is fitted to the steps measured and taken to the mean of those to come
 the line does not hold, for the order of the steps is a random one.
 
 Steps that follow each other are slow together (another tenant, a hot device), so the error of the mean is taken from
-the means of blocks of steps in their order (batch means: Law, Simulation Modeling and Analysis, 5th edition 2015, section
-9.5.3), and not from n steps as if they knew nothing of each other.
+the means of blocks of steps in their order (batch means: Law, Simulation Modeling and Analysis, 5th edition 2015,
+section 9.5.3), and not from n steps as if they knew nothing of each other.
 """
 
 import math

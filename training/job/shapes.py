@@ -30,7 +30,7 @@ class Batches(NamedTuple):
 
 
 def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, padding: Padding) -> Batches:
-    """Return the batches cut from `order`, row numbers with repeats (see `sampler`); `lengths` has each row's tokens."""
+    """Return the batches cut from `order`, row numbers with repeats (see `sampler`); `lengths` are of all rows."""
     starts = np.arange(0, len(order), batch_size)
     # Repeats are of rows in the same batch: they change no length.
     ordered = lengths[order % len(lengths)]
@@ -61,7 +61,7 @@ def planned_shapes(
 def step_positions(
     order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_a_step: int, padding: Padding
 ) -> np.ndarray:
-    """Return the positions (rows times tokens, padding included) of each optimizer step of an epoch, over all processes.
+    """Return the positions of each optimizer step of an epoch over all processes: rows times tokens, padding included.
 
     The last step takes the batches that are left.
     """

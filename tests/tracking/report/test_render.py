@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tracking.report.arms import Job
+from tracking.report.forms import Report
 from tracking.report.page import run_url
-from tracking.report.render import Report, render
+from tracking.report.render import render
 from tracking.report.terminal import print_comparison
 
 HOSTILE = '<script>alert(\'x\')</script> & "α 漢" | $x_1$ #0072b2 id="a"'

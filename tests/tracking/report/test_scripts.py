@@ -6,7 +6,8 @@ import io
 from typing import Any
 
 from tracking.report.columns import columns
-from tracking.report.render import Report, render
+from tracking.report.forms import Report
+from tracking.report.render import render
 from tracking.report.terminal import print_comparison
 
 OUTSIDE = {"platform.measured": "outside"}

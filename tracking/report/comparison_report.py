@@ -1,0 +1,86 @@
+"""The report of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tracking.report import words
+from tracking.report.arms import Arm
+from tracking.report.columns import columns
+from tracking.report.comparison import Comparison, Contrast
+from tracking.report.forms import Read, Report, json_value, plain, table_row
+from tracking.report.numbers import summary
+from tracking.report.page import page
+from tracking.report.plots import plots_of
+
+
+def comparison_report(read: Read, title: str) -> Report:
+    """Return the report with its verdicts."""
+    plots = plots_of(read.comparison, read.curves)
+    return Report(
+        comparison=read.comparison,
+        probes=None,
+        html=page(read.comparison, title, plots, read.tracking_uri, read.environment),
+        pngs={f"{plot.name}.png": plot.png for plot in plots},
+        jobs_csv=read.table.to_csv(index=False),
+        summary_json=summary_of(read.comparison),
+        markdown=markdown_of(read.comparison),
+    )
+
+
+def summary_of(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as strict JSON values."""
+    told: dict[str, Any] = json_value(
+        {
+            "group": comparison.group,
+            "headline": words.headline(comparison),
+            "baseline": comparison.baseline.label if comparison.baseline else None,
+            "best": comparison.best.arm.label if comparison.best else None,
+            "quality_measure": comparison.measure.column if comparison.measure else None,
+            "paid_instance_seconds": comparison.paid_seconds,
+            "arms": [_arm(arm) for arm in comparison.arms],
+            "contrasts": [_contrast(contrast) for contrast in comparison.contrasts],
+        }
+    )
+    return told
+
+
+def markdown_of(comparison: Comparison) -> str:
+    """Return headline, table and verdicts as Markdown."""
+    told = columns(comparison)
+    rows = [[column.value(arm) for column in told] for arm in comparison.arms]
+    heads = [f"{column.label}, {column.unit}" if column.unit else column.label for column in told]
+    lines = [f"**{plain(words.headline(comparison))}**", ""]
+    if rows:
+        lines += [table_row(heads), table_row(["---"] + ["---:"] * (len(heads) - 1)), *map(table_row, rows), ""]
+    for contrast in comparison.contrasts:
+        sentence = words.verdict_sentence(contrast, comparison.arms[0])
+        lines.append(f"- {plain(contrast.arm.label)}: *{contrast.verdict.outcome}*. {plain(sentence)}")
+    lines += ["", *map(plain, words.caveat_sentences(comparison))]
+    return "\n".join([*lines, "", "The full report is among the artifacts: `report/report.html`.", ""])
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    names = sorted({name for job in arm.headline for name in job.numbers})
+    summaries = {name: asdict(told) for name in names if (told := arm.summary(name))}
+    setup = summary(arm.setup_seconds)
+    return {
+        "label": arm.label,
+        "cache_state": arm.cache_state,
+        "jobs": len(arm.jobs),
+        "succeeded": len(arm.succeeded),
+        "failed": len(arm.failed),
+        "repeats": len(arm.headline),
+        "setup_seconds": asdict(setup) if setup else None,
+        "numbers": summaries,
+    }
+
+
+def _contrast(contrast: Contrast) -> dict[str, Any]:
+    return {
+        "arm": contrast.arm.label,
+        **asdict(contrast.verdict),
+        "speed_up": asdict(contrast.speed_up) if contrast.speed_up else None,
+        "break_even": {state: asdict(point) for state, point in contrast.break_evens.items()},
+    }

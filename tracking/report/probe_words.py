@@ -1,0 +1,131 @@
+"""What probes tell, in plain words: the same on the page, in the terminal and in MLflow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracking.report.comparison import STEADY
+from tracking.report.probes import Probes, Projected, Range, losing
+from tracking.report.verdict import PAID
+from tracking.report.words import NONE, figure, score
+
+CAVEAT = (
+    "An interval tells the noise of the steps measured; it knows nothing of another machine of the same type, nor of "
+    "the quality that the whole training reaches: `compare` does."
+)
+
+
+def headline(probes: Probes) -> str:
+    """Return the answer in one sentence."""
+    cheapest = probes.cheapest
+    if cheapest is None:
+        return "No projection: no arm got far enough to tell."
+    told = f"“{cheapest.arm.label}” would take {_amount(cheapest.paid, probes.unit)} for the whole training"
+    if len(probes.projected) == 1:
+        return f"{told}."
+    if alike := probes.as_cheap:
+        return f"{told}; {_listed(alike)} cannot be told apart from it."
+    return f"{told}, the least of all {len(probes.projected)} arms."
+
+
+def sentences(probes: Probes) -> list[str]:
+    """Return what else there is to know, a sentence each."""
+    told = [*_fastest(probes), *_losses(probes), *_failed(probes)]
+    return [*told, _spend(probes), CAVEAT] if probes.projected else [*told, _spend(probes)]
+
+
+@dataclass(frozen=True)
+class ProbeColumn:
+    """One column of the table of projections."""
+
+    label: str
+    head: str
+    """The label and the unit where room is short, over several lines."""
+    unit: str
+    value: Callable[[Projected], str]
+    detail: Callable[[Projected], str] = lambda _: ""
+    """What stands below the value in small print."""
+
+
+def columns(probes: Probes) -> list[ProbeColumn]:
+    """Return the table's columns, the arm's name first."""
+    paid = ProbeColumn("projected cost", "whole\nUSD", "USD", lambda p: _money(p.paid.estimate), _money_range)
+    return [
+        ProbeColumn("arm", "arm", "", lambda p: p.arm.label),
+        *([paid] if probes.unit == "USD" else []),
+        ProbeColumn("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), _seconds_range),
+        ProbeColumn("interval", "±", "%", _relative),
+        ProbeColumn("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
+        ProbeColumn("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
+        ProbeColumn("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
+        ProbeColumn("samples measured", "samples\nrun", "", lambda p: figure(p.job.number("samples"))),
+        ProbeColumn("the probe itself", "probe\ns", "s", lambda p: figure(p.job.number(PAID))),
+    ]
+
+
+def _amount(paid: Range, unit: str) -> str:
+    if unit == "USD":
+        return f"{_money(paid.estimate)} USD ({_money(paid.low)} to {_money(paid.high)})"
+    return f"{figure(paid.estimate)} {unit} ({figure(paid.low)} to {figure(paid.high)})"
+
+
+def _fastest(probes: Probes) -> list[str]:
+    cheapest, fastest = probes.cheapest, probes.fastest
+    if not cheapest or not fastest or cheapest is fastest or cheapest.seconds.overlaps(fastest.seconds):
+        return []
+    times = cheapest.seconds.estimate / fastest.seconds.estimate
+    cost = fastest.paid.estimate / cheapest.paid.estimate
+    return [
+        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {figure(times)} times as fast as "
+        f"“{cheapest.arm.label}” at {figure(cost)} times its cost."
+    ]
+
+
+def _losses(probes: Probes) -> list[str]:
+    return [
+        f"After {figure(probes.common_samples)} samples the loss of “{each.arm.label}” is "
+        f"{figure(100 * (each.loss / best.loss - 1))} % above that of “{best.arm.label}”."
+        for each, best in losing(probes)
+        if best.loss > 0
+    ]
+
+
+def _failed(probes: Probes) -> list[str]:
+    told = []
+    for arm in probes.without:
+        job = arm.jobs[0]
+        reason = job.text.get("failure_message") or "too few steps to project"
+        failure_class = job.text.get("failure_class") or job.status.lower()
+        told.append(f"“{arm.label}” is not projected: {failure_class}, {reason.strip().splitlines()[-1]}")
+    return told
+
+
+def _spend(probes: Probes) -> str:
+    usd = probes.spent("cost_usd")
+    money = f" and {_money(usd)} USD" if usd else ""
+    jobs = f"{len(probes.jobs)} probe{'' if len(probes.jobs) == 1 else 's'}"
+    return f"{jobs} took {figure(probes.spent(PAID))} billable instance seconds{money} in all."
+
+
+def _listed(alike: tuple[Projected, ...]) -> str:
+    names = [f"“{each.arm.label}”" for each in alike]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _money(usd: float) -> str:
+    return NONE if math.isnan(usd) else f"{usd:.4f}" if usd < 0.1 else f"{usd:,.2f}"
+
+
+def _money_range(projected: Projected) -> str:
+    return f"{_money(projected.paid.low)}–{_money(projected.paid.high)}"
+
+
+def _seconds_range(projected: Projected) -> str:
+    return f"{figure(projected.seconds.low)}–{figure(projected.seconds.high)}"
+
+
+def _relative(projected: Projected) -> str:
+    told = projected.seconds
+    return figure(50 * (told.high - told.low) / told.estimate) if told.estimate > 0 else NONE
