@@ -14,8 +14,8 @@ from tracking.report.canvas import BACKGROUND, INK, PHASE_COLOURS, Plot, arm_col
 from tracking.report.comparison import STEADY, Comparison
 from tracking.report.numbers import Summary, gain_percent
 from tracking.report.probes import Probes
-from tracking.report.verdict import PAID
 from tracking.report.words import figure, signed_percent
+from tracking.report.work import PAID
 
 PHASE_LABELS = {"warmup": "warm-up", "train_steady": "training", "train": "training", "eval": "evaluation"}
 _ROW_INCHES = 0.56
@@ -69,16 +69,17 @@ def intervals(comparison: Comparison) -> Plot | None:
     return plot("interval", "Billable time against the baseline: 95 % interval", _height(len(rows)), draw)
 
 
-def projections(probes: Probes) -> Plot | None:
-    """Return a bar an arm: its projected cost with the interval; None without any."""
-    rows = probes.projected
+def projections(probes: Probes, comparison: Comparison) -> Plot | None:
+    """Return a bar an arm, in its colour elsewhere: its projected cost with the interval; None without any."""
+    rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
             paid = each.paid
-            axes.barh(y, paid.estimate, height=_BAR_HEIGHT, color=arm_colour(1))
+            colour = arm_colour(labels.index(each.arm.label))
+            axes.barh(y, paid.estimate, height=_BAR_HEIGHT, color=colour)
             axes.plot([paid.low, paid.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
             _label(axes, y, short(each.arm.label), figure(paid.estimate), paid.high)
         _finish(axes, len(rows), max(each.paid.high for each in rows), f"{probes.unit}; line: 95 % interval")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tracking.report.arms import Arm
 from tracking.report.comparison import END_TO_END, STEADY, Comparison
 from tracking.report.numbers import Summary, summary
-from tracking.report.verdict import PAID
 from tracking.report.words import NONE, figure, rate, score
+from tracking.report.work import DOLLARS, PAID
 
 _LOSSES = {
     "eval_loss": ("validation loss", "val.\nloss"),
@@ -18,7 +18,7 @@ _LOSSES = {
 }
 
 
-_MAY_BE_UNTOLD = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training")
+_MAY_BE_UNTOLD = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training", "cost")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ def columns(comparison: Comparison) -> list[Column]:
         _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
         _metric("training", "train\ns", "s", _training(comparison)),
         _metric("billable", "billed\ns", "s", PAID),
+        _metric("cost", "cost\nUSD", "USD", DOLLARS.column),
         _metric(*_LOSSES[loss], "", loss, score),
     ]
     if measure and measure.column != loss:
@@ -55,7 +56,7 @@ def columns(comparison: Comparison) -> list[Column]:
     if any(arm.values("target_reached") for arm in comparison.arms):
         told.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
     repeats = Column("repeats", "n", "", lambda arm: str(len(arm.headline)))
-    # A script measured from outside may tell nothing of its steps.
+    # A script measured from outside may tell nothing of its steps, and this machine has no price.
     told = [column for column in told if column.label not in _MAY_BE_UNTOLD or _is_told(column, comparison)]
     return [*told, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from tracking.report.arms import Arm, Job, arms_of, finite
 from tracking.report.numbers import BreakEven, Interval, break_even, geometric_mean, ratio_interval
-from tracking.report.verdict import PAID, Measure, Verdict, judge, measure_of
+from tracking.report.verdict import Measure, Verdict, judge, measure_of
+from tracking.report.work import PAID
 
 STEADY = "throughput_steady_samples_per_second"
 END_TO_END = "throughput_end_to_end_samples_per_second"

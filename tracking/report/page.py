@@ -16,7 +16,7 @@ from tracking.report.canvas import Plot, theme_css
 from tracking.report.columns import columns
 from tracking.report.comparison import Comparison
 from tracking.report.probes import Probes
-from tracking.report.verdict import PAID
+from tracking.report.work import PAID
 
 
 def page(

@@ -11,7 +11,7 @@ from tracking.report.canvas import Plot
 from tracking.report.comparison import STEADY, Comparison
 from tracking.report.curves import loss_curves
 from tracking.report.probes import Probes
-from tracking.report.verdict import PAID
+from tracking.report.work import PAID
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen", "samples seen")
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
@@ -34,7 +34,7 @@ def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list
 def plots_of_probes(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Plot]:
     """Return the charts of a group of probes."""
     charts = (
-        projections(probes),
+        projections(probes, comparison),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
         loss_curves(comparison, curves, *BY_SAMPLES),
         phases(comparison),

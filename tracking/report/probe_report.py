@@ -60,4 +60,6 @@ def markdown_of(probes: Probes) -> str:
         rows = [table_row([column.value(each) for column in told]) for each in probes.projected]
         lines += [table_row(heads), table_row(["---"] + ["---:"] * (len(heads) - 1)), *rows, ""]
     lines += [f"- {plain(sentence)}" for sentence in probe_words.sentences(probes)]
-    return "\n".join([*lines, "", "The full report is among the artifacts: `report/report.html`.", ""])
+    return "\n".join(
+        [*lines, "", probe_words.CAVEAT, "", "The full report is among the artifacts: `report/report.html`.", ""]
+    )

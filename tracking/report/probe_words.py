@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from tracking.report.comparison import STEADY
 from tracking.report.probes import Probes, Projected, Range, losing
-from tracking.report.verdict import PAID
 from tracking.report.words import NONE, figure, score
+from tracking.report.work import PAID
 
 CAVEAT = (
     "An interval tells the noise of the steps measured; it knows nothing of another machine of the same type, nor of "
-    "the quality that the whole training reaches: `compare` does."
+    "the quality that the whole training reaches; a comparison does."
 )
 
 
@@ -26,14 +26,14 @@ def headline(probes: Probes) -> str:
     if len(probes.projected) == 1:
         return f"{told}."
     if alike := probes.as_cheap:
-        return f"{told}; {_listed(alike)} cannot be told apart from it."
+        return f"{told}; {_and([f'“{each.arm.label}”' for each in alike])} cannot be told apart from it."
     return f"{told}, the least of all {len(probes.projected)} arms."
 
 
 def sentences(probes: Probes) -> list[str]:
-    """Return what else there is to know, a sentence each."""
-    told = [*_fastest(probes), *_losses(probes), *_failed(probes)]
-    return [*told, _spend(probes), CAVEAT] if probes.projected else [*told, _spend(probes)]
+    """Return what else these probes tell, a sentence each."""
+    told = [*_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
+    return [*told, _spend(probes)]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def columns(probes: Probes) -> list[ProbeColumn]:
         ProbeColumn("arm", "arm", "", lambda p: p.arm.label),
         *([paid] if probes.unit == "USD" else []),
         ProbeColumn("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), _seconds_range),
-        ProbeColumn("interval", "±", "%", _relative),
+        ProbeColumn("interval", "±\n%", "%", _relative),
         ProbeColumn("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
         ProbeColumn("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
         ProbeColumn("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
@@ -80,6 +80,16 @@ def _fastest(probes: Probes) -> list[str]:
     return [
         f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {figure(times)} times as fast as "
         f"“{cheapest.arm.label}” at {figure(cost)} times its cost."
+    ]
+
+
+def _uncertain(probes: Probes) -> list[str]:
+    wide = [f"“{each.arm.label}”" for each in probes.projected if each.is_uncertain]
+    if not wide:
+        return []
+    return [
+        f"{_and(wide)} came to the end of {'its' if len(wide) == 1 else 'their'} samples before the interval was as "
+        "narrow as asked: raise probe.samples, or measure on a machine with less noise."
     ]
 
 
@@ -109,8 +119,7 @@ def _spend(probes: Probes) -> str:
     return f"{jobs} took {figure(probes.spent(PAID))} billable instance seconds{money} in all."
 
 
-def _listed(alike: tuple[Projected, ...]) -> str:
-    names = [f"“{each.arm.label}”" for each in alike]
+def _and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -128,4 +137,4 @@ def _seconds_range(projected: Projected) -> str:
 
 def _relative(projected: Projected) -> str:
     told = projected.seconds
-    return figure(50 * (told.high - told.low) / told.estimate) if told.estimate > 0 else NONE
+    return figure(100 * told.relative_error) if told.estimate > 0 else NONE

@@ -26,6 +26,11 @@ class Range:
     low: float
     high: float
 
+    @property
+    def relative_error(self) -> float:
+        """Half the interval's width over the estimate."""
+        return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
+
     def overlaps(self, other: Range) -> bool:
         """Tell whether the intervals have a value in common: such arms cannot be told apart."""
         return self.low <= other.high and other.low <= self.high
@@ -44,6 +49,11 @@ class Projected:
     billable seconds."""
     loss: float
     """Mean training loss over the later half of the samples that all arms have seen; NaN where none was logged."""
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the probe came to its end before its interval was as narrow as asked."""
+        return self.seconds.relative_error > float(self.job.text.get("hp_probe_precision") or math.inf)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ def print_probes(probes: Probes, file: TextIO | None = None) -> None:
         console.print(table)
     for sentence in probe_words.sentences(probes):
         console.print(Text(sentence))
+    if probes.projected:
+        console.print(Text(probe_words.CAVEAT, style="dim"))
 
 
 def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None:
@@ -82,7 +84,7 @@ def _table(comparison: Comparison) -> Table:
 
 def _sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     quality = contrast.verdict.quality
-    told = [words.verdict_sentence(contrast, baseline)]
+    told = [words.verdict_sentence(contrast, baseline), *words.time_sentences(contrast.arm, baseline)]
     told += [words.quality_sentence(quality)] if quality else []
     told += words.cache_sentences(contrast.arm)
     evens = [words.break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]

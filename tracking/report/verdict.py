@@ -2,10 +2,11 @@
 
 The rules, in order; the first that applies decides:
 
-1. *not comparable*: the jobs differ in data, device or machine type, or saw numbers of samples more than 1 % apart, or
-   a compiler did not run (or ran) against what was asked for.
+1. *not comparable*: the jobs did not do the same work, see `work.unequal`, or a compiler did not run (or ran) against
+   what was asked for.
 2. *inconclusive*: fewer than two successful repeats on either side.
-3. *not cheaper*: the 95 % interval of the ratio of billable instance seconds lies at or above 1.
+3. *not cheaper*: the 95 % interval of the ratio of what was paid lies at or above 1; that is billable instance seconds,
+   or dollars where the arms ran on machines of different types.
 4. *inconclusive*: that interval holds 1.
 5. *inconclusive*: the quality is not kept, see `quality`.
 6. *cheaper*: the interval lies below 1 and the quality is kept.
@@ -18,12 +19,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from tracking.report.arms import Arm, Job, finite
-from tracking.report.numbers import Interval, difference_interval, ratio_interval
-
-PAID = "cost_billable_instance_seconds"
-SAMPLES_TOLERANCE = 0.01
-"""Relative difference in samples seen that still counts as equal work: a last batch that was not full."""
+from tracking.report.arms import Arm, finite
+from tracking.report.numbers import Interval, difference_interval, geometric_mean, ratio_interval
+from tracking.report.work import PAID, SECONDS, Currency, currency, unequal
 
 Outcome = Literal["cheaper", "not cheaper", "inconclusive", "not comparable"]
 
@@ -76,45 +74,36 @@ class Verdict:
     reason: str
     """Why not more could be said; empty for `cheaper` and `not cheaper`."""
     ratio: Interval | None = None
-    """Billable instance seconds, arm over baseline."""
+    """What was paid, arm over baseline."""
     quality: Quality | None = None
+    currency: Currency = SECONDS
+    """In what it was paid."""
 
 
 def judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
     """Return the verdict on `arm` by the rules above."""
     if differences := [*_against_their_setting(arm, baseline), *unequal(arm, baseline)]:
         return Verdict("not comparable", "; ".join(differences))
-    paid, paid_baseline = arm.positive(PAID), baseline.positive(PAID)
-    ratio = ratio_interval(paid, paid_baseline, _resolution([*paid, *paid_baseline]))
+    unit = currency(arm, baseline)
+    paid, paid_baseline = arm.positive(unit.column), baseline.positive(unit.column)
+    ratio = ratio_interval(paid, paid_baseline, _resolution(arm, baseline, unit))
     if ratio is None:
         return Verdict("inconclusive", _too_few(arm, baseline))
     kept = quality(arm, baseline, measure) if measure else None
+    outcome, reason = _outcome(ratio, kept, arm, baseline, measure)
+    return Verdict(outcome, reason, ratio, kept, unit)
+
+
+def _outcome(
+    ratio: Interval, kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None
+) -> tuple[Outcome, str]:
     if ratio.low >= 1:
-        return Verdict("not cheaper", "", ratio, kept)
+        return "not cheaper", ""
     if ratio.high >= 1:
-        return Verdict("inconclusive", "but the interval holds no change", ratio, kept)
+        return "inconclusive", "but the interval holds no change"
     if reason := _quality_reason(kept, arm, baseline, measure):
-        return Verdict("inconclusive", reason, ratio, kept)
-    return Verdict("cheaper", "", ratio, kept)
-
-
-def unequal(arm: Arm, baseline: Arm) -> list[str]:
-    """Return in what the work of two arms differs; empty for equal work or where either has no successful job."""
-    if not arm.headline or not baseline.headline:
-        return []
-    jobs = [*arm.headline, *baseline.headline]
-    named = {"data": "data_key", "device": "device", "machine type": "instance_type"}
-    found = [
-        f"the {name} differs ({_listed(jobs, column)})" for name, column in named.items() if _differs(jobs, column)
-    ]
-    samples = finite(jobs, "samples")
-    if not samples and all(job.is_script for job in jobs):
-        return found  # taken on trust, and the report says so
-    if len(samples) < len(jobs):
-        return [*found, "some jobs do not tell how many samples they saw"]
-    if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
-        found.append(f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")
-    return found
+        return "inconclusive", reason
+    return "cheaper", ""
 
 
 def _against_their_setting(*arms: Arm) -> list[str]:
@@ -171,14 +160,10 @@ def _repeats(arm: Arm) -> str:
     return f"{n or 'no'} successful {'repeat' if n == 1 else 'repeats'}{state}"
 
 
-def _resolution(values: list[float]) -> float:
-    """Return 1 s where every value is whole, as SageMaker bills, and 0 where the service tells fractions."""
-    return 1.0 if all(value == round(value) for value in values) else 0.0
-
-
-def _differs(jobs: list[Job], column: str) -> bool:
-    return len({job.text.get(column) for job in jobs}) > 1
-
-
-def _listed(jobs: list[Job], column: str) -> str:
-    return ", ".join(sorted({job.text.get(column) or "unknown" for job in jobs}))
+def _resolution(arm: Arm, baseline: Arm, unit: Currency) -> float:
+    """Return 1 s, or what it costs, where every job bills whole seconds, as at SageMaker; else 0."""
+    sides = [side for side in (arm, baseline) if side.positive(PAID) and side.positive(unit.column)]
+    if not sides or any(value != round(value) for side in sides for value in side.positive(PAID)):
+        return 0.0
+    fewest, least = (min(geometric_mean(side.positive(name)) for side in sides) for name in (PAID, unit.column))
+    return least / fewest

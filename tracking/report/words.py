@@ -7,7 +7,8 @@ import math
 from tracking.report.arms import Arm
 from tracking.report.comparison import Comparison, Contrast, extra_seconds
 from tracking.report.numbers import BreakEven, Interval, gain_percent
-from tracking.report.verdict import PAID, Quality
+from tracking.report.verdict import Quality
+from tracking.report.work import PAID, is_other_machine
 
 NONE = "–"
 
@@ -75,7 +76,7 @@ def headline(comparison: Comparison) -> str:
         return f"“{baseline.label}” took {figure(paid.median) if paid else 'an unknown number of'} billable seconds."
     if (best := comparison.best) and best.verdict.ratio:
         fewer = change(best.verdict.ratio.estimate)
-        return f"“{best.arm.label}” is cheaper: {fewer} billable seconds than “{baseline.label}”."
+        return f"“{best.arm.label}” is cheaper: {fewer} {best.verdict.currency.noun} than “{baseline.label}”."
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
     if outcomes == {"not comparable"} and any(arm.compiler_doubts for arm in comparison.arms):
         return "No verdict: the compiler did not do what the settings say."
@@ -92,10 +93,19 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     if ratio is None:
         return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}."
     told = (
-        f"{change(ratio.estimate)} billable seconds than “{baseline.label}” (95 % interval: {change_interval(ratio)}; "
-        f"{ratio.n_arm} repeats against {ratio.n_baseline})"
+        f"{change(ratio.estimate)} {verdict.currency.noun} than “{baseline.label}” (95 % interval: "
+        f"{change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline})"
     )
     return f"{told}, {verdict.reason}." if verdict.reason else f"{told}."
+
+
+def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
+    """Return how long an arm on other machines takes: there a shorter time may cost more, and a longer one less."""
+    mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
+    if not is_other_machine(arm, baseline) or not mine or not others or others.median <= 0:
+        return []
+    times = figure(mine.median / others.median)
+    return [f"It takes {times} times as long: {figure(mine.median)} s against {figure(others.median)} s."]
 
 
 def quality_sentence(quality: Quality) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from tracking.report.arms import Arm, Job
-from tracking.report.verdict import MEASURES, judge, measure_of, unequal
+from tracking.report.verdict import MEASURES, judge, measure_of
+from tracking.report.work import unequal
 
 ACCURACY = MEASURES[0]
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
@@ -138,7 +139,7 @@ def test_the_measure_is_the_first_that_any_job_has() -> None:
     [
         ("device", "gpu", "the device differs (cpu, gpu)"),
         ("data_key", "other", "the data differs (k, other)"),
-        ("instance_type", "ml.p3.2xlarge", "the machine type differs (local, ml.p3.2xlarge)"),
+        ("instance_type", "ml.p3.2xlarge", "the machine type differs (local, ml.p3.2xlarge) and not every job has a price"),
     ],
 )
 def test_unequal_work_is_not_judged(column: str, value: str, reason: str) -> None:
