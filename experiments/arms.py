@@ -120,5 +120,15 @@ def _part(name: str, value: Any) -> str:
         text = "-".join(str(item) for item in value)
     else:
         text = "default" if value is None else value if isinstance(value, str) else shown(value)
-    known = {"batch_size": "batch"}.get(name, name.removeprefix("script.hyperparameters.").removeprefix("script."))
-    return f"{known.replace('_', ' ')} {text}"
+    if name == "machine.instance_type":
+        return text
+    if name == "machine.instance_count":
+        return f"{text} machine{'' if value == 1 else 's'}"
+    return f"{_known(name).replace('_', ' ')} {text}"
+
+
+def _known(name: str) -> str:
+    """Return what a field is called in a label."""
+    for prefix in ("script.hyperparameters.", "script.", "machine."):
+        name = name.removeprefix(prefix)
+    return {"batch_size": "batch"}.get(name, name)

@@ -39,7 +39,7 @@ def load(name_or_path: str, given: Mapping[str, str]) -> Experiment:
     document = read_document(find_file(name_or_path))
     overrides = {name: text for name, text in given.items() if name != BACKEND_CONFIG}
     values, places = _backend(given.get(BACKEND_CONFIG))
-    tree = with_overrides(with_values(_rebased(document.tree, document), values), overrides)
+    tree = with_overrides(with_values(_of_other_arms(_rebased(document.tree, document), overrides), values), overrides)
     elsewhere = {name: f"override {name}" for name in overrides}
     elsewhere |= {name: place for name, place in places.items() if name not in overrides}
     try:
@@ -56,6 +56,14 @@ def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
         return {}, {}
     document = read_document(Path(file).expanduser(), "backend configuration")
     return backend_values(replace(document, tree=_rebased(document.tree, document)))
+
+
+def _of_other_arms(tree: Tree, overrides: Mapping[str, str]) -> Tree:
+    """Return the tree without its baseline where the arms are given anew: it is one of the file's own arms."""
+    compare = tree.get("compare")
+    if "compare.arms" not in overrides or not isinstance(compare, dict):
+        return tree
+    return {**tree, "compare": {name: value for name, value in compare.items() if name != "baseline"}}
 
 
 def experiment_names() -> list[str]:

@@ -67,8 +67,23 @@ def test_the_two_by_two_of_compiler_and_batch() -> None:
 def test_labels_tell_other_fields_too() -> None:
     text = "[{base_learning_rate: 1e-4}, {base_learning_rate: 3e-5}, {bucket_lengths: [16, 64], machine.cores: 1}]"
     labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
-    assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, machine.cores default"
-    assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, machine.cores 1"
+    assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, cores default"
+    assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, cores 1"
+
+
+def test_machines_are_arms_by_their_type_and_number() -> None:
+    types = "[{machine.instance_type: ml.g5.xlarge}, {machine.instance_type: ml.g5.xlarge, machine.instance_count: 2}]"
+    there = {"service": "sagemaker", "machine.instance_type": "ml.g4dn.xlarge"}
+    assert [arm.label for arm in arms(load("demo", with_arms(types) | there))] == ["1 machine", "2 machines"]
+    types = "[{}, {machine.instance_type: ml.g5.xlarge, machine.instance_count: 2}]"
+    labels = [arm.label for arm in arms(load("demo", with_arms(types) | there))]
+    assert labels == ["ml.g4dn.xlarge, 1 machine", "ml.g5.xlarge, 2 machines"]
+
+
+def test_other_arms_have_another_baseline() -> None:
+    """The file's own is one of the file's arms."""
+    marked = [arm.is_baseline for arm in arms(load("demo", {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]"}))]
+    assert marked == [True, False]
 
 
 def test_an_arm_adds_to_a_nested_mapping_and_replaces_none() -> None:

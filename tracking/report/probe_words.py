@@ -32,7 +32,9 @@ def headline(probes: Probes) -> str:
 
 def sentences(probes: Probes) -> list[str]:
     """Return what else these probes tell, a sentence each."""
-    told = [*_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
+    arms = [each.arm for each in probes.projected]
+    doubts = [f"“{arm.label}” is not what it says: {doubt}." for arm in arms for doubt in arm.compiler_doubts]
+    told = [*doubts, *_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
     return [*told, _spend(probes)]
 
 

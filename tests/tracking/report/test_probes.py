@@ -60,7 +60,7 @@ def test_overlapping_intervals_are_not_told_apart() -> None:
 
 
 def test_losses_are_compared_after_the_same_samples() -> None:
-    """Both have seen 1,000: the later half holds 0.6 and 0.4, and 0.56 and 0.54; what comes after counts for neither."""
+    """Both have seen 1,000: the later half holds 0.6 and 0.4, and 0.56 and 0.54; what comes after does not count."""
     losses = {"a": [(250.0, 3.0), (600.0, 0.6), (1000.0, 0.4)], "b": [(600.0, 0.56), (1000.0, 0.54), (2000.0, 0.1)]}
     told = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, samples=2000.0), losses=losses)
     assert "After 1,000 samples the loss of “b” is 10.0 % above that of “a”." in sentences(told)
@@ -88,8 +88,7 @@ def report(tracked: Any) -> Report:
         projected = {f"projected/billable_seconds{end}": seconds * share for end, share in ENDS.items()}
         projected |= {f"projected/usd{end}": seconds * share / 1000 for end, share in ENDS.items()}
         tracked.trained(label, 0, 60.0, 100.0, params={"hp.probe_precision": "0.05"}, metrics=projected)
-    report = render(tracked.client, tracked.group, "Machines")
-    return report
+    return render(tracked.client, tracked.group, "Machines")
 
 
 ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}

@@ -139,7 +139,11 @@ def test_the_measure_is_the_first_that_any_job_has() -> None:
     [
         ("device", "gpu", "the device differs (cpu, gpu)"),
         ("data_key", "other", "the data differs (k, other)"),
-        ("instance_type", "ml.p3.2xlarge", "the machine type differs (local, ml.p3.2xlarge) and not every job has a price"),
+        (
+            "instance_type",
+            "ml.p3.2xlarge",
+            "the machine type differs (local, ml.p3.2xlarge) and not every job has a price",
+        ),
     ],
 )
 def test_unequal_work_is_not_judged(column: str, value: str, reason: str) -> None:

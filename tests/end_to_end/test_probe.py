@@ -1,0 +1,56 @@
+"""The verb probe: machines as arms at SageMaker, and compilers as arms here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.aws.account import Account
+from tests.end_to_end.conftest import CommandLine
+
+LONG = {"epochs": 40, "batch_size": 4, "base_batch_size": 4, "save_strategy": "none", "logging_steps": 5}
+"""Of 64 rows: 640 steps, of which a probe takes a tenth at most."""
+
+
+@pytest.mark.slow
+def test_machines_as_arms(
+    command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
+) -> None:
+    account.make_role()
+    account.jobs.troubles.no_capacity.add("ml.p3.2xlarge")
+    prices = tmp_path / "prices.json"
+    usd = {"ml.g5.xlarge": 1.408, "ml.g4dn.xlarge": 14.08, "ml.p3.2xlarge": 3.825}
+    prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": usd}))
+    arms = [{"machine": {"instance_type": name}} for name in usd]
+    there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    asked = {**reviews, **LONG, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
+    done = command_line("probe", asked)
+    # The arm that found no capacity failed; the others are projected all the same.
+    assert done.returncode == 1, done.stdout + done.stderr
+    runs = {run.data.tags["platform.instance_type"]: run for run in command_line.runs()}
+    for name in ("ml.g5.xlarge", "ml.g4dn.xlarge"):
+        metrics = runs[name].data.metrics
+        assert metrics["projected/steps"] == 640
+        assert 28 <= metrics["samples"] / 4 <= 64
+        for end in ("", "_low", "_high"):
+            seconds = metrics["cost/billable_seconds"] + metrics[f"projected/remaining_seconds{end}"]
+            assert metrics[f"projected/billable_seconds{end}"] == pytest.approx(seconds)
+            assert metrics[f"projected/usd{end}"] == pytest.approx(seconds * usd[name] / 3600)
+    assert "“ml.p3.2xlarge” is not projected: Capacity, " in " ".join(done.stdout.split())
+    assert "“ml.g5.xlarge” would take" in done.stdout
+    assert "USD" in done.stdout
+
+
+def test_what_cannot_be_a_probe_is_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    done = command_line("probe", {**reviews, **LONG, "probe.samples": 100})
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: probe.samples 100 is too few for arm “none”: 3 steps of warm-up and 25 to measure, of 4 samples each, "
+        "take 112\n"
+    )
+    script = command_line("probe", {"experiment": "torch_loop"})
+    assert script.returncode == 2
+    assert script.stderr.startswith("error: probe goes with a task: a script does not tell its steps")
+    assert command_line.runs() == []
