@@ -15,6 +15,7 @@ from typing import Any
 
 from tracking import lines as read
 from training.events import Event
+from training.services.protocol import OTHER_MACHINE
 
 FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
 """Numbers that tell of the whole rather than of a moment: the last ones are the result."""
@@ -50,9 +51,14 @@ class Listener:
         self._trained: tuple[float, float] | None = None
 
     def listen(self, lines: Sequence[str], times: Sequence[float]) -> list[Event]:
-        """Return the events of further lines; `times` are those at which they were written, seconds since the epoch."""
+        """Return the events of further lines; `times` are those at which they were written, seconds since the epoch.
+
+        Of several machines the first one tells: scripts that print on each would tell everything twice.
+        """
         self._events = []
         for line, time in zip(lines, times, strict=True):
+            if OTHER_MACHINE.match(line):
+                continue
             for part in line.split("\r"):  # a progress bar rewrites its line
                 self._hear(part, time)
         return self._events

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracking.listener import Listener
 from training.aws.cloudwatch import LATE_SECONDS, page, read_cursor
 from training.errors import ServiceError
 
@@ -42,6 +43,16 @@ def test_equal_lines_of_one_moment_are_two() -> None:
 def test_lines_of_one_moment_come_in_the_order_of_their_ids() -> None:
     events = [{"eventId": str(number), "timestamp": 1000, "message": str(number)} for number in (10, 9, 100)]
     assert page(events, read_cursor(None)).lines == ["9", "10", "100"]
+
+
+def test_the_lines_of_further_machines_name_them() -> None:
+    told = {"algo-1": event(1, 1000, "loss 0.5"), "algo-2": event(2, 1001, "loss 0.5\nbye"), "algo-12": event(3, 1002)}
+    events = [{**each, "logStreamName": f"my-job/{machine}-1795281360"} for machine, each in told.items()]
+    lines = page(events, read_cursor(None)).lines
+    assert lines == ["loss 0.5", "[algo-2] loss 0.5", "[algo-2] bye", "[algo-12] line 3"]
+    assert [event.fields["values"] for event in Listener({"loss": "loss (.+)"}).listen(lines, [1.0] * 4)] == [
+        {"loss": 0.5}
+    ]
 
 
 @given(

@@ -52,6 +52,7 @@ def test_machines_find_each_other(place: SageMakerPlace, account: Account) -> No
     """
     description, lines = ended(submit(place.service, place.request(script, **TWO)))
     assert description["TrainingJobStatus"] == "Completed", lines
+    assert sorted(line.partition("{")[0] for line in lines if '"rank"' in line) == ["", "[algo-2] "]
     # Gloo and torchrun may warn of this machine's network.
     said = streams(account, "job")
     found = {name: json.loads(line) for name, lines in said.items() for line in lines if line.startswith("{")}

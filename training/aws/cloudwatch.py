@@ -61,7 +61,14 @@ def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
     kept = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
     lines, times = [], []
     for each in ordered:
+        machine = _other_machine(each.get("logStreamName", ""))
         for line in str(each["message"]).rstrip("\n").split("\n"):
-            lines.append(line)
+            lines.append(machine + line)
             times.append(each["timestamp"] / 1000)
     return LogPage(lines=lines, cursor=Cursor(newest_ms, frozenset(kept)).text(), times=times)
+
+
+def _other_machine(stream: str) -> str:
+    """Return what the lines of a stream `JOB/algo-2-TIME` begin with: nothing on the first machine."""
+    machine = stream.rpartition("/")[2].rpartition("-")[0]
+    return "" if machine in {"", "algo-1"} else f"[{machine}] "

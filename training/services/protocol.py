@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,12 +25,17 @@ BEFORE_TRAINING = QUEUE_STATUSES | DOWNLOAD_STATUSES
 """Secondary statuses in which a job writes no log."""
 
 
+OTHER_MACHINE = re.compile(r"\[algo-\d+\] ")
+"""How a line of another machine than the first begins."""
+
+
 @dataclass(frozen=True)
 class LogPage:
     """Log lines after a cursor."""
 
     lines: Sequence[str]
-    """Whole lines, without their line ends; a line still being written is left for the next page."""
+    """Whole lines, without their line ends; a line still being written is left for the next page. Those of another
+    machine than the first begin with its name: `[algo-2] `."""
     cursor: str | None
     """Opaque; pass it back to read on. Reading again from an older one gives the same lines again; None: the start."""
     times: Sequence[float] = ()
