@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -146,7 +147,18 @@ def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags:
         run_id = str(open_runs[0].info.run_id)
         store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
         return run_id
-    return str(store.call(store.client.create_run, experiment_id, tags=tags).info.run_id)
+    return create_run(store, experiment_id, tags, ("platform.kind", "platform.group"))
+
+
+def create_run(store: Store, experiment_id: str, tags: Mapping[str, str], naming: Sequence[str]) -> str:
+    """Return the id of a new run with these tags; those in `naming` are its own alone, by which it is found again."""
+    query = " and ".join(f'tags."{name}" = {quoted(tags[name])}' for name in naming)
+
+    def existing() -> Run | None:
+        return next(iter(store.client.search_runs([experiment_id], query, max_results=1)), None)
+
+    run = store.create(store.client.create_run, experiment_id, tags=dict(tags), existing=existing)
+    return str(run.info.run_id)
 
 
 def _hand_over(store: Store, run: Run, heir_run_id: str) -> None:

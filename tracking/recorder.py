@@ -15,7 +15,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 
 from tracking import compiler, outside, points
 from tracking.describe import environment, hub_note, job_note
-from tracking.group import Group
+from tracking.group import Group, create_run
 from tracking.once import Once
 from tracking.plan import DataSource, PlannedJob
 from tracking.store import Store
@@ -176,7 +176,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> str:
         "platform.data_key": planned.data_key,
         **(outside.tags(planned) if planned.script else {}),
     }
-    return str(store.call(store.client.create_run, group.experiment_id, tags=tags).info.run_id)
+    return create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name"))
 
 
 def _price_tags(price: Price | None) -> dict[str, str]:

@@ -91,6 +91,31 @@ class Store:
             else:
                 return answer
 
+    def create(
+        self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
+    ) -> Result:
+        """Return what `method(*args, **kwargs)` creates, once: before it is repeated, `existing` looks for it.
+
+        An answer that is lost leaves what it would have told of behind; so does another launcher that came first.
+        """
+        tried = False
+
+        def attempt() -> Result:
+            nonlocal tried
+            if tried and (found := existing()) is not None:
+                return found
+            tried = True
+            return method(*args, **kwargs)
+
+        try:
+            return self.call(attempt)
+        except TrackingError as error:
+            refusal = error.__cause__
+            is_there = isinstance(refusal, MlflowException) and refusal.error_code == "RESOURCE_ALREADY_EXISTS"
+            if is_there and (found := self.call(existing)) is not None:
+                return found
+            raise
+
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Set all of `tags`, or none."""
         self.call(self.client.log_batch, run_id, tags=[RunTag(name, value) for name, value in tags.items()])
