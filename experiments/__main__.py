@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(arguments[0], arguments[1:])
     except TrainfareError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error:", error, *getattr(error, "__notes__", ()), file=sys.stderr)
         return error.exit_code
 
 

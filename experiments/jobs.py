@@ -47,9 +47,13 @@ def _service(words: list[str]) -> Service:
     name = "".join(words[at + 1 : at + 2])
     del words[at : at + 2]
     if name == "sagemaker":
+        from training.aws.clients import Clients
+        from training.aws.identity import account_of
         from training.aws.service import SageMakerService
 
-        return SageMakerService()
+        clients = Clients()
+        account_of(clients)  # whoever has no credentials, or no network, hears so at once
+        return SageMakerService(clients)
     if name != "local":
         raise InputError(f"--service is '{name}': it must be local or sagemaker.")
     return LocalService(home())

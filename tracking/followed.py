@@ -45,7 +45,7 @@ class Followed:
         self._recorder.open(body)
         self.job = launcher.submit(service, body)
         self._recorder.show_data()  # drawn while the job starts
-        self._follower = Follower(self.job)
+        self._follower = Follower(self.job, exists=True)
         self.due = 0.0
         """When to look again, monotonic clock, seconds."""
         self._listener = Listener(planned.script.regexes) if planned.script else None
@@ -84,8 +84,11 @@ class Followed:
                 recorder.record((), self._listener.result(description["TrainingEndTime"].timestamp()))
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
-        finals = recorder.finish(description, failure, self.job.service.log_location(self.job.name))
+        log_location = self.job.service.log_location(self.job.name)
+        finals = recorder.finish(description, failure, log_location)
         self._progress.ended(finals, failure, recorder.compiler_doubt)
+        if failure:
+            self._progress.tell_log(recorder.lines, self.job.name, log_location)
         return Outcome(
             planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
         )

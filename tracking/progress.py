@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from training.events import Event
 
 _QUIET_SECONDS = 10.0
 """At most one line of progress in this time."""
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_TRACEBACK_LINES = 40
+"""Shown of one: its end, where the error itself stands."""
+
+
+def last_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """Return the last traceback of a log that stands there as Python prints it: to the line that names the error."""
+    starts = [at for at, line in enumerate(lines) if line.strip() == _TRACEBACK]
+    if not starts:
+        return ()
+    found = [lines[starts[-1]]]
+    for line in lines[starts[-1] + 1 :]:
+        found.append(line)
+        if not line.startswith((" ", "\t")):
+            break
+    return found[-_TRACEBACK_LINES:]
 
 
 class Progress:
@@ -64,6 +82,12 @@ class Progress:
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_doubt:
             self._line(compiler_doubt)
+
+    def tell_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
+        """Say where the log of a job that failed is, after the last traceback in it."""
+        for line in last_traceback(lines):
+            self._say(f"    {line}")
+        self._line(f"job {job_name}, log: {location}")
 
     def _projected(self, event: Event) -> str:
         seconds, low, high = (event.fields["values"][f"projected/seconds{end}"] for end in ("", "_low", "_high"))

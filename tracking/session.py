@@ -18,7 +18,7 @@ from tracking.interrupt import Interrupts
 from tracking.plan import PlannedJob
 from tracking.recorder import open_run
 from tracking.store import Store
-from training.errors import InputError, QuotaError
+from training.errors import InputError, JobNotFound, QuotaError, TrainfareError
 from training.events import FAILURE_CLASSES
 from training.services.protocol import Service
 
@@ -38,7 +38,8 @@ def run_jobs(
 ) -> list[Outcome]:
     """Run what is left of `planned`, at most `parallel` at a time, and return every outcome in the order planned.
 
-    Jobs that a person stopped, and those not started for that reason, leave the list short.
+    Jobs that a person stopped, and those not started for that reason, leave the list short. An error that ends the
+    following says, as a note, which jobs may run on.
     """
     runs = child_runs(store, group)
     outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
@@ -55,6 +56,10 @@ def run_jobs(
                         jobs.stop()
                 if not jobs.look() and not started:
                     time.sleep(_TICK_SECONDS)
+        except TrainfareError as error:
+            if unended := jobs.unended:
+                error.add_note(_left(service, group, unended))
+            raise
         finally:
             jobs.close()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
@@ -105,14 +110,36 @@ class _Jobs:
         return True
 
     def stop(self) -> None:
-        """Ask all to stop."""
+        """Ask all to stop, also after one that could not be asked. Raises the first one's error."""
+        errors: list[TrainfareError] = []
         for followed in list(self.active.values()):
-            followed.job.stop()
+            try:
+                followed.job.stop()
+            except JobNotFound:
+                continue  # it has vanished, which is recorded as such
+            except TrainfareError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    @property
+    def unended(self) -> list[str]:
+        """Names of the jobs whose run is open: they were started, or are just being started."""
+        return [name for name in self._run_ids if name not in self._outcomes]
 
     def close(self) -> None:
         """Leave all running."""
         for followed in self.active.values():
             followed.close()
+
+
+def _left(service: Service, group: Group, names: Sequence[str]) -> str:
+    """Return what a person has to know of jobs that nobody follows now."""
+    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"Jobs that may run on: {some}. The same command goes on with them; "
+        f"`{service.jobs_command} stop --group {group.id}` stops what runs."
+    )
 
 
 def _kept(job: PlannedJob, run: Run | None) -> Outcome | None:

@@ -32,9 +32,9 @@ PART = re.compile(r"trainfare-part (\d+ \S+) (\d+)/(\d+) (.*)", re.DOTALL)
 EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
 
 FAILURE_CLASSES = frozenset(
-    {"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Error"}
+    {"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished", "Error"}
 )
-"""Why a job did not complete; a `Refused` one never started."""
+"""Why a job did not complete; a `Refused` one never started, a `Vanished` one is not known to its service any more."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,17 @@
-"""Why a job failed: one class and one reason, read from all that is known of it. Pure."""
+"""Why a job failed: one class and one reason, read from all that is known of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from training.events import FAILURE_CLASSES, Event
 from training.services.protocol import Description
 
 # The first match wins. Out of memory comes first: a process that ran out may be killed for it.
 REASON_PATTERNS = (
+    ("Vanished", r"^Vanished\b"),
     ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
     ("Capacity", r"^CapacityError\b"),
     ("BadData", r"^ClientError: (source|channel) |Data download failed"),
@@ -36,6 +38,15 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
             return killed, reason
         return failure_class, str(said.fields.get("message") or reason)
     return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
+
+
+def vanished(name: str, known: Description | None, said: str) -> Description:
+    """Return the description of a job that its service does not know any more: failed, and else what was known last."""
+    now = datetime.now(UTC)
+    unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
+    reason = f"Vanished: {said.rstrip('.')}, though it was created: it may have been deleted."
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
+    return known if known and known.get("FailureReason") == reason else {**unknown, **(known or {}), **failed}
 
 
 def _stop_reason(status: str, description: Description) -> str:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from training.errors import JobExists
+from training.errors import JobExists, JobNotFound
 from training.events import Event, EventReader
-from training.failures import failure_of
+from training.failures import failure_of, vanished
 from training.services.protocol import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
 
 __all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
@@ -18,6 +18,8 @@ __all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
 Sleep = Callable[[float], object]
 
 BACK_OFF = 1.5
+VANISHED_AFTER_LOOKS = 3
+"""At which a job that was created is not found: a new one may not be known everywhere at once."""
 LOOKS_WITH_LINES = 5
 """A job whose lines come is described at every fifth look."""
 
@@ -47,8 +49,17 @@ class Follower:
     come is running.
     """
 
-    def __init__(self, job: Job, cursor: str | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        job: Job,
+        cursor: str | None = None,
+        *,
+        exists: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`exists` tells that the job was created: one that is not found then has vanished, which is a failure."""
         self.job = job
+        self._exists, self._missed = exists, 0
         self.description: Description | None = None
         self.ended = False
         """True once the job has ended and its log is read out; there is nothing more to look for then."""
@@ -81,18 +92,40 @@ class Follower:
         if self._end_seen_at is not None or 0 < self._looks_with_lines < LOOKS_WITH_LINES:
             return False
         self._looks_with_lines = 0
-        before, self.description = self.description, self.job.describe()
-        if self.description["TrainingJobStatus"] in TERMINAL_STATUSES:
+        before, self.description = self.description, self._described()
+        if self.description and self.description["TrainingJobStatus"] in TERMINAL_STATUSES:
             self._end_seen_at = self._clock()
         return self.description != before
 
+    def _described(self) -> Description | None:
+        """Return the job's state, as far as it is known. Raises JobNotFound for a job that never was."""
+        try:
+            description = self.job.describe()
+        except JobNotFound as error:
+            if not self._exists:
+                raise
+            self._missed += 1
+            if self._missed < VANISHED_AFTER_LOOKS:
+                return self.description
+            return vanished(self.job.name, self.description, str(error))
+        self._exists, self._missed = True, 0
+        return description
+
     def _next_page(self) -> LogPage:
-        assert self.description is not None
-        if self.description["SecondaryStatus"] in BEFORE_TRAINING:
+        if self.description is None or self.description["SecondaryStatus"] in BEFORE_TRAINING:
             return LogPage(lines=[], cursor=self._cursor)
-        page = self.job.service.logs(self.job.name, self._cursor)
+        page = self._logs(self._cursor)
         self._cursor = page.cursor
         return page
+
+    def _logs(self, cursor: str | None) -> LogPage:
+        """Return lines of the log, which may be there when the job is not any more."""
+        try:
+            return self.job.service.logs(self.job.name, cursor)
+        except JobNotFound:
+            if not self._missed:
+                raise
+            return LogPage(lines=[], cursor=cursor)
 
     def _pause(self, something_new: bool) -> float:
         pause_seconds, to_end = self._pauses.after(something_new), self._seconds_to_end()
@@ -108,7 +141,7 @@ class Follower:
         """Return the whole log where it holds more than was seen of it: lines may be stored behind later ones."""
         if not self.job.service.log_delay_seconds or not self._from_start:
             return None
-        whole = self.job.service.logs(self.job.name)
+        whole = self._logs(None)
         return whole if len(whole.lines) > self._lines_seen else None
 
     def _update(self, page: LogPage, *, changed: bool, is_whole: bool = False) -> Update:

@@ -3,10 +3,8 @@ where SageMaker puts them."""
 
 from __future__ import annotations
 
-import io
 import json
 import signal
-import tarfile
 import threading
 import time
 from collections.abc import Mapping
@@ -21,7 +19,7 @@ from tests.aws.checkpoints import Synced
 from tests.aws.course import after_start, entered, status
 from tests.aws.logstream import LogStream
 from tests.aws.machine import Machine, free_port, job_description, merged
-from tests.aws.objects import Objects
+from tests.aws.objects import Objects, packed
 from tests.aws.troubles import Troubles
 from tests.aws.warm_pool import WarmPool
 from training.errors import InputError
@@ -232,7 +230,7 @@ class TrainingJob:
 
         Returns False when the machines are taken back.
         """
-        stopped = False
+        stopped = hung = False
         while True:
             states = [machine.describe()["TrainingJobStatus"] for machine in self._machines]
             self._send_logs()
@@ -240,8 +238,7 @@ class TrainingJob:
                 return False
             if TERMINAL_STATUSES.issuperset(states):
                 return True
-            if any(self.name.endswith(end) for end in self._troubles.hanging):
-                self._signal(signal.SIGSTOP)
+            hung = self._hang(hung)
             if not stopped and (self._stop_asked.is_set() or "Failed" in states):
                 stopped = True
                 self._stop_machines()
@@ -261,6 +258,12 @@ class TrainingJob:
             self._await_end()
             return all(synced.bring() for synced in self._synced)
         return False
+
+    def _hang(self, hung: bool) -> bool:
+        hangs = any(self.name.endswith(end) for end in self._troubles.hanging)
+        if hangs or hung:
+            self._signal(signal.SIGSTOP if hangs else signal.SIGCONT)
+        return hangs
 
     def _await_end(self) -> None:
         while not TERMINAL_STATUSES.issuperset(each.describe()["TrainingJobStatus"] for each in self._machines):
@@ -288,11 +291,4 @@ class TrainingJob:
             self._objects.put(self._artifact, artifact.read_bytes())
         data = self.base / "output" / "data"
         if data.exists() and any(data.iterdir()):
-            self._objects.put(f"{output}/{name}/output/output.tar.gz", _packed(data))
-
-
-def _packed(folder: Path) -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as tar:
-        tar.add(folder, arcname=".")
-    return content.getvalue()
+            self._objects.put(f"{output}/{name}/output/output.tar.gz", packed(data))

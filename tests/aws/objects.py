@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -41,3 +43,10 @@ class Objects:
 def _place(uri: str) -> tuple[str, str]:
     parsed = urlparse(uri)
     return parsed.netloc, parsed.path.lstrip("/")
+
+
+def packed(folder: Path) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        tar.add(folder, arcname=".")
+    return content.getvalue()

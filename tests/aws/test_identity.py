@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 
 import pytest
-from botocore.config import Config
 
 from tests.aws.account import ACCOUNT, ROLE, Account
 from training.aws.clients import Clients
@@ -57,7 +56,7 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    monkeypatch.setattr("training.aws.clients.CONFIG", Config(retries={"total_max_attempts": 1}))
+    monkeypatch.setattr("training.aws.clients.QUICK_TRIES", 1)
     with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
         account_of(Clients())
 

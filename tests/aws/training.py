@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -16,6 +17,12 @@ from tests.aws.logstream import LogStream
 from tests.aws.troubles import Troubles
 from training.services.protocol import LogPage
 
+AWS_REGISTRY = "763104351884"
+NO_IMAGE = (
+    "Cannot find repository: {repository} in registry ID: {registry} Please check if your ECR repository exists and "
+    "role {role} has proper pull permissions for SageMaker: ecr:BatchCheckLayerAvailability, ecr:BatchGetImage, "
+    "ecr:GetDownloadUrlForLayer"
+)
 NOT_ASSUMED = (
     "Could not assume role {role}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' "
     "to assume the role."
@@ -88,6 +95,9 @@ class Jobs:
         more = {"NextToken": str(last)} if last < len(found) else {}
         return {"TrainingJobSummaries": summaries, **more}
 
+    def describe(self, name: str) -> Answer:
+        return self._jobs[name].describe()
+
     def names(self) -> list[str]:
         return list(self._jobs)
 
@@ -105,7 +115,7 @@ class Jobs:
 
     def stop_all(self) -> None:
         """Leave nothing running."""
-        self.troubles.grace_seconds = 0
+        self.troubles.grace_seconds = 0.1
         every = [*self._jobs.values(), *self._gone]
         for job in every:
             job.stop()
@@ -133,6 +143,13 @@ class Jobs:
                     f"1 validation error detected: Value '{each}' at 'resourceConfig.instanceType' failed to satisfy "
                     f"constraint: Member must satisfy enum value set",
                 )
+        if found := re.fullmatch(
+            r"(\d{12})\.dkr\.ecr\.[^/]+/(.+):.+", request["AlgorithmSpecification"]["TrainingImage"]
+        ):
+            registry, repository = found.groups()
+            if registry != AWS_REGISTRY:
+                told = {"repository": repository, "registry": registry, "role": request["RoleArn"]}
+                raise Refused("ValidationException", NO_IMAGE.format(**told))
         try:
             self._clients["iam"].get_role(RoleName=request["RoleArn"].rpartition("/")[2])
         except ClientError as error:

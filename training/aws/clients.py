@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -12,20 +13,26 @@ from training.aws.pace import Pace
 from training.aws.refusals import translated
 from training.errors import InputError
 
-# Adaptive: all of the process's calls slow down together once AWS says that they come too fast, with jitter between
-# them. Ten tries take about two minutes.
-CONFIG = Config(
-    retries={"mode": "adaptive", "total_max_attempts": 10},
-    connect_timeout=10,
-    read_timeout=60,
-    max_pool_connections=32,
-    user_agent_extra="trainfare",
-)
-
+QUICK_TRIES = 3
+"""Of the first call: whoever waits at the terminal hears soon that a region or the network is not there."""
+PATIENT_TRIES = 10
+"""Of every other; they take about two minutes. AWS's own variable AWS_MAX_ATTEMPTS sets another number."""
 CALLS_PER_SECOND = 8.0
 CALLS_AT_ONCE = 8
 PACED = ("sagemaker", "logs")
 """Where an account's limits are of the order of ten calls a second, shared with all of its other users."""
+
+
+def _config(tries: int) -> Config:
+    # Adaptive: all of the process's calls slow down together once AWS says that they come too fast, with jitter
+    # between them.
+    return Config(
+        retries={"mode": "adaptive", "total_max_attempts": tries},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=32,
+        user_agent_extra="trainfare",
+    )
 
 
 class Clients:
@@ -33,23 +40,28 @@ class Clients:
 
     def __init__(self, region: str | None = None) -> None:
         with translated("AWS"):
-            self.session = boto3.Session(region_name=region)
+            # boto3 itself knows AWS_DEFAULT_REGION alone.
+            self.session = boto3.Session(region_name=region or os.environ.get("AWS_REGION") or None)
         if self.session.region_name is None:
             raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
         self.region: str = self.session.region_name
         self._client: Any = self.session.client
-        self._made: dict[tuple[str, str], Any] = {}
+        self._made: dict[tuple[str, str, bool], Any] = {}
         self._lock = threading.Lock()
         self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
 
-    def get(self, service: str, region: str | None = None) -> Any:
-        """Return the client of a service, such as `sagemaker`; of another region where one is given."""
-        key = service, region or self.region
+    def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:
+        """Return the client of a service, such as `sagemaker`; of another region where one is given.
+
+        One that is `quick` soon gives up asking what does not answer.
+        """
+        key = service, region or self.region, quick
+        tries = QUICK_TRIES if quick else int(os.environ.get("AWS_MAX_ATTEMPTS", PATIENT_TRIES))
         # Making one is not safe among threads; using one is.
         with self._lock:
             if key not in self._made:
                 with translated(service):
-                    client = self._client(service, region_name=key[1], config=CONFIG)
+                    client = self._client(service, region_name=key[1], config=_config(tries))
                 if service in PACED:
                     client.meta.events.register("before-send", self._wait)
                 self._made[key] = client

@@ -17,7 +17,7 @@ ASSUMED = re.compile(r"arn:aws[a-z-]*:sts::\d{12}:assumed-role/([^/]+)/")
 def account_of(clients: Clients) -> str:
     """Return the account's number. Raises AccessError where nobody is known to ask."""
     with translated("AWS"):
-        return str(clients.get("sts").get_caller_identity()["Account"])
+        return str(clients.get("sts", quick=True).get_caller_identity()["Account"])
 
 
 def role_of(clients: Clients, asked: str | None) -> str:

@@ -18,7 +18,7 @@ DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403
 THROTTLED = {"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded", "SlowDown"}
 NOT_FOUND = re.compile(r"Requested resource not found|Could not find training job", re.IGNORECASE)
 
-RENEW = "renew them (`aws sso login`, or new keys) and give the same command again; jobs run on meanwhile"
+RENEW = "renew them (`aws sso login`, or new keys) and give the same command again"
 
 
 @contextmanager

@@ -38,6 +38,11 @@ class SageMakerService:
         """The region where the jobs run."""
         return self._clients.region
 
+    @property
+    def jobs_command(self) -> str:
+        """The command that lists and stops what runs there."""
+        return f"AWS_REGION={self.region} python -m experiments jobs --service sagemaker"
+
     def create(self, request: Request) -> None:
         """Start the job. Raises JobExists when the name is taken, QuotaError, AccessError, InputError."""
         with self._asked(request["TrainingJobName"]):

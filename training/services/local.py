@@ -50,6 +50,7 @@ class LocalService:
     name = "local"
     pauses_seconds = (0.05, 1.0)
     log_delay_seconds = 0.0
+    jobs_command = "python -m experiments jobs"
 
     def __init__(self, root: Path) -> None:
         # One spelling of the path for everybody: the processes of a job are found by it.

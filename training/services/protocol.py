@@ -52,6 +52,10 @@ class Service(Protocol):
     log_delay_seconds: float
     """How long after a job's end its last lines may still come."""
 
+    @property
+    def jobs_command(self) -> str:
+        """The command that lists and stops what runs there."""
+
     def create(self, request: Request) -> None:
         """Start the job. Raises `JobExists` when the name is taken, and then changes nothing."""
 
