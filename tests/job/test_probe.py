@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +106,7 @@ def test_a_probe_ends_early_and_tells_the_rest(long_job: Any) -> None:
     assert [event["samples"] for event in told] == [112, 212][: len(told)]
 
 
+@pytest.mark.slow
 def test_a_probe_is_the_beginning_of_its_training(
     long_job: Any, job_in: Any, channel_writer: Any, tmp_path: Any
 ) -> None:
@@ -126,6 +130,7 @@ def test_a_training_too_short_to_project_is_told_whole(job: Any) -> None:
     assert ended.result["metrics"]["projected/remaining_seconds"] == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_checkpoints_and_evaluations_of_the_whole_count(long_job: Any) -> None:
     """An epoch is 50 steps: three evaluations of 200 rows and three checkpoints; the probe makes one of 50 and one."""
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
@@ -137,3 +142,28 @@ def test_checkpoints_and_evaluations_of_the_whole_count(long_job: Any) -> None:
     # Four times the rows is about four times the work; what padding adds depends on the rows drawn.
     least = 2 * seconds["checkpoint"] + (3 * 2.5 - 1) * seconds["eval"]
     assert metrics["projected/remaining_seconds"] > least
+
+
+@pytest.mark.slow
+def test_processes_end_a_probe_together(long_job: Any) -> None:
+    """Each has its own times; the first one's decide for both, also where they would have gone on."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    arguments = {**TRAINING, "per_device_batch_size": 2, "probe_eval_samples": 20}
+    sure = long_job.run(torchrun, **arguments, probe_precision=0.9, probe_samples=400).result
+    assert sure["steps"] in {28, 53}
+    assert sure["metrics"]["projected/steps"] == 150
+    assert sure["metrics"]["projected/samples"] == 600
+
+
+@pytest.mark.slow
+def test_a_probe_that_was_interrupted_measures_anew(long_job: Any) -> None:
+    """Killed at step 20 of the 40 that it may take: it goes on from step 10, and measures 25 steps from there."""
+    long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
+    arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
+    dying = [sys.executable, str(Path(__file__).with_name("dying.py")), "reporter:Reporter.on_step_end:20", "SIGKILL"]
+    assert long_job.run(dying, **arguments).code == -signal.SIGKILL
+    ended = long_job.run(**arguments)
+    assert ended.events("start")[-1]["resumed_from_step"] == 10
+    # Three steps of warm-up, then as many as a projection takes at least.
+    assert ended.result["steps"] == 40
+    assert ended.result["metrics"]["projected/remaining_seconds"] > 0
