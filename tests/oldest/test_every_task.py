@@ -100,3 +100,18 @@ def test_two_processes(job_of: Callable[..., Job], oldest_python: str) -> None:
     assert then.result["metrics"]["optim/global_batch_size"] == 8
     assert then.result["metrics"]["eval_accuracy"] == now.result["metrics"]["eval_accuracy"]
     assert [e["samples"] for e in then.events("metric")] == [e["samples"] for e in now.events("metric")]
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_a_probe(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+    """It ends where the newest does, on the same losses."""
+    arguments = {"epochs": 200, "eval_strategy": "end", "probe_precision": 1e-6, "probe_samples": 1}
+    then, now = (
+        run(job_of(task, name), [python], task, **arguments)
+        for name, python in (("then", oldest_python), ("now", sys.executable))
+    )
+    assert then.result["steps"] == now.result["steps"] == 28
+    assert then.losses == pytest.approx(now.losses, abs=1e-4)
+    for name in ("projected/steps", "projected/samples"):
+        assert then.result["metrics"][name] == now.result["metrics"][name]
+    assert then.result["metrics"]["projected/remaining_seconds"] > 0
