@@ -28,6 +28,8 @@ class Trained:
     """What its job said."""
     job: JobFolder
     """The job's folder, its request in it."""
+    billable_seconds: float
+    """From the start of its download to the end of its upload."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the metrics of the job's result."""
@@ -39,8 +41,8 @@ class Trained:
         return next(e for e in self.events if e.kind == kind)
 
 
-def train(folder: Path, fields: Mapping[str, str]) -> Trained:
-    """Run `python -m experiments train` with state and tracking database under `folder`, and wait for it."""
+def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Trained:
+    """Run a verb of one job with state and tracking database under `folder`, and wait for it."""
     environment = os.environ | {
         "TRAINFARE_HOME": str(folder / "home"),
         "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
@@ -51,7 +53,7 @@ def train(folder: Path, fields: Mapping[str, str]) -> Trained:
     arguments = [word for name, value in fields.items() for word in (f"--{name}", value)]
     started_at, started = time.time(), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "experiments", "train", *arguments],
+        [sys.executable, "-m", "experiments", verb, *arguments],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -62,4 +64,5 @@ def train(folder: Path, fields: Mapping[str, str]) -> Trained:
         sys.exit(f"error: the platform's training failed:\n{done.stdout}\n{done.stderr}")
     [name] = {job["TrainingJobName"] for job in service.jobs()} - before
     job = JobFolder(Path(service.log_location(name)).parent)
-    return Trained(wall_seconds, started_at, EventReader().read(job.lines()), job)
+    billable_seconds = float(service.describe(name)["BillableSecondsExact"])
+    return Trained(wall_seconds, started_at, EventReader().read(job.lines()), job, billable_seconds)
