@@ -63,6 +63,10 @@ class Account:
         """Time (monotonic, seconds) and operation of every call that the product made, of all services."""
         return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
 
+    def bucket_of_somebody_else(self, name: str) -> None:
+        """Have a bucket exist that is not this account's."""
+        self._moto.not_ours.add(name)
+
     def make_role(self) -> str:
         """Make the role of the jobs and return its ARN."""
         self.clients["iam"].create_role(RoleName="trainer", AssumeRolePolicyDocument=json.dumps(TRUST))

@@ -18,6 +18,8 @@ class MotoServer:
     def __init__(self) -> None:
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call of the product's own clients."""
+        self.not_ours: set[str] = set()
+        """Buckets that belong to another account, which moto has no say in."""
         self._putting = threading.Lock()  # moto counts its events without one, and would give two the same id
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, True, request_handler=MotoRequestHandler)
@@ -40,6 +42,9 @@ class MotoServer:
         operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]
         if "trainfare" in environ.get("HTTP_USER_AGENT", ""):
             self.calls.append((time.monotonic(), operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"))
+        if environ["PATH_INFO"].split("/")[1] in self.not_ours:
+            start_response("403 Forbidden", [("Content-Length", "0")])
+            return []
         with self._putting if operation == "PutLogEvents" else nullcontext():
             answer: Iterable[bytes] = self._app(environ, start_response)
         return answer
