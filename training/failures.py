@@ -11,7 +11,7 @@ from training.services.protocol import Description
 
 # The first match wins. Out of memory comes first: a process that ran out may be killed for it.
 REASON_PATTERNS = (
-    ("Vanished", r"^Vanished\b"),
+    ("Vanished", r"though it was created: it may have been deleted"),
     ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
     ("Capacity", r"^CapacityError\b"),
     ("BadData", r"^ClientError: (source|channel) |Data download failed"),
@@ -44,7 +44,7 @@ def vanished(name: str, known: Description | None, said: str) -> Description:
     """Return the description of a job that its service does not know any more: failed, and else what was known last."""
     now = datetime.now(UTC)
     unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
-    reason = f"Vanished: {said.rstrip('.')}, though it was created: it may have been deleted."
+    reason = f"{said.rstrip('.')}, though it was created: it may have been deleted."
     failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
     return known if known and known.get("FailureReason") == reason else {**unknown, **(known or {}), **failed}
 

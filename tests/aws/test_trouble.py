@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ def test_of_three_jobs_one_hangs_one_vanishes_and_one_ends(terminal: Terminal, a
     told = {name: (run.info.status, run.data.tags.get("platform.failure_class")) for name, run in ends.items()}
     assert told == {"a0r0": ("FINISHED", None), "a1r0": ("FAILED", "TimeLimit"), "a2r0": ("FAILED", "Vanished")}
     assert "ended with TimeLimit: it ran longer than its 3 seconds" in said.out
-    assert "ended with Vanished: Vanished: Job demo-" in said.out
+    assert re.search("ended with Vanished: Job demo-.*a2r0 does not exist at SageMaker .* it may have been", said.out)
     assert len(terminal.curve(ends["a0r0"])) == 8
 
 
