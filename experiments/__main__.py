@@ -22,6 +22,7 @@ verbs
 fields
   Any field of the experiment, nested ones with dots:
     --compiler inductor  --batch_size 32  --data.train reviews.jsonl  --machine.cores 1
+  --backend_config FILE lays a file's service, machine and aws over the experiment.
   experiments/*.yaml are the experiments; --experiment also takes a path.
 
 The same verbs run as MLflow projects, with -P for each field:

@@ -25,6 +25,7 @@ Fields = Mapping[str, object]
 
 TIMED = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
 """Names of metrics that no two runs have in common."""
+SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent"}
 TOLD_APART = {"job.instance_type", "job.instance_count", "job.devices"}
 """Parameters that tell the machines."""
 
@@ -44,6 +45,10 @@ def mnli(_: Path, shared: Path) -> Fields:
         "data.train": data / "mnli-taxinli-fromtrain.tsv.gz",
         "data.validation": data / "mnli-taxinli-fromdev.tsv.gz",
     }
+
+
+def spot(_: Path, shared: Path) -> Fields:
+    return {**emotion(shared), "save_steps": 2}
 
 
 def reviews(folder: Path, shared: Path) -> Fields:
@@ -66,6 +71,7 @@ WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
     "squad-albert": ("albert", squad),
     "bert-large-squad-dp": ("bert", squad),
     "roberta-large-mnli-mp": ("roberta", mnli),
+    "distilbert-spot": ("distilbert", spot),
     "reviews-distilbert": ("distilbert", reviews),
     "emotion-bert": ("bert", lambda _, shared: emotion(shared)),
     "sst2-gpt2": (None, sst2),
@@ -73,8 +79,11 @@ WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
 """Experiment to the kind of its tiny model (None is from scratch anyway), and what makes it small."""
 
 FEW = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
-TWO_MACHINES = {"bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2}}
-"""What is two devices of this machine is two machines there."""
+ELSEWHERE: Mapping[str, Fields] = {
+    "bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2},
+    "distilbert-spot": {"machine.spot": "true", "machine.max_wait_seconds": 3600},
+}
+"""What is two devices of this machine is two machines there; what may be interrupted is on spare capacity there."""
 
 
 def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
@@ -87,7 +96,7 @@ def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
         return {"experiment": own}
     path = folder / "sagemaker.json"
     path.write_text(json.dumps(where))
-    return {"backend_config": path, **TWO_MACHINES.get(workload, {})}
+    return {"backend_config": path, **ELSEWHERE.get(workload, {})}
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -104,13 +113,17 @@ def test_mlflow_holds_the_same_of_both_services(
     assert [there.data.tags["platform.job_name"]] == account.jobs.names()
 
     names, remote = ({name for name in run.data.metrics if not name.startswith("system/")} for run in (here, there))
-    assert remote - names == {"cost/usd"}
+    assert remote - names - SPOT == {"cost/usd"}
     assert names - remote == set()
     shared_names = [name for name in names if not TIMED.search(name)]
     assert {"loss", "eval_loss", "learning_rate", "samples"} <= set(shared_names)
     for name in shared_names:
         assert terminal.curve(there, name) == terminal.curve(here, name) != [], name
     assert len(terminal.curve(here)) == 4
+    paid, machines = there.data.metrics, int(there.data.params["job.instance_count"])
+    assert paid["cost/billable_instance_seconds"] == machines * paid["cost/billable_seconds"]
+    # At a dollar a second.
+    assert paid["cost/usd"] == paid["cost/billable_instance_seconds"]
     assert parameters(there) == parameters(here)
     assert artifacts(terminal.client, there) == artifacts(terminal.client, here)
 
