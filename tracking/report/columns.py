@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tracking.report.arms import Arm
 from tracking.report.comparison import END_TO_END, STEADY, Comparison
@@ -20,23 +21,25 @@ _LOSSES = {
 
 _MAY_BE_UNTOLD = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training", "cost")
 
+Subject = TypeVar("Subject")
+
 
 @dataclass(frozen=True)
-class Column:
-    """One column of the table."""
+class Column(Generic[Subject]):
+    """One column of a table whose rows are of `Subject`s: arms, or what a probe projects of one."""
 
     label: str
     head: str
     """The label and the unit where room is short, over several lines."""
     unit: str
     """Unit of the values, or empty."""
-    value: Callable[[Arm], str]
-    """The arm's value: a median where it has several."""
-    detail: Callable[[Arm], str] = lambda arm: ""
+    value: Callable[[Subject], str]
+    """The value: a median where there are several."""
+    detail: Callable[[Subject], str] = lambda _: ""
     """What stands below the value in small print: smallest and largest value, where they differ."""
 
 
-def columns(comparison: Comparison) -> list[Column]:
+def columns(comparison: Comparison) -> list[Column[Arm]]:
     """Return the table's columns, the arm's name first."""
     loss, measure = comparison.loss_column, comparison.measure
     told = [
@@ -55,13 +58,13 @@ def columns(comparison: Comparison) -> list[Column]:
         told.append(_metric(measure.label, measure.label.replace(" ", "\n"), "", measure.column, score))
     if any(arm.values("target_reached") for arm in comparison.arms):
         told.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
-    repeats = Column("repeats", "n", "", lambda arm: str(len(arm.headline)))
+    repeats = Column[Arm]("repeats", "n", "", lambda arm: str(len(arm.headline)))
     # A script measured from outside may tell nothing of its steps, and this machine has no price.
     told = [column for column in told if column.label not in _MAY_BE_UNTOLD or _is_told(column, comparison)]
     return [*told, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
 
 
-def _is_told(column: Column, comparison: Comparison) -> bool:
+def _is_told(column: Column[Arm], comparison: Comparison) -> bool:
     nothing_succeeded = not any(arm.succeeded for arm in comparison.arms)
     return nothing_succeeded or any(column.value(arm) != NONE for arm in comparison.arms)
 
@@ -80,13 +83,13 @@ def _joined(values: list[float], text: Callable[[float], str]) -> str:
     return ", ".join(map(text, values)) or NONE
 
 
-def _metric(label: str, head: str, unit: str, column: str, text: Callable[[float], str] = figure) -> Column:
+def _metric(label: str, head: str, unit: str, column: str, text: Callable[[float], str] = figure) -> Column[Arm]:
     return _column(label, head, unit, lambda arm: arm.summary(column), text)
 
 
 def _column(
     label: str, head: str, unit: str, told: Callable[[Arm], Summary | None], text: Callable[[float], str] = figure
-) -> Column:
+) -> Column[Arm]:
     def value(arm: Arm) -> str:
         found = told(arm)
         return text(found.median) if found else NONE

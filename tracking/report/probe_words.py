@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
+from tracking.report.columns import Column
 from tracking.report.comparison import STEADY
 from tracking.report.probes import Probes, Projected, Range, losing
 from tracking.report.words import NONE, figure, score
@@ -38,32 +37,19 @@ def sentences(probes: Probes) -> list[str]:
     return [*told, _spend(probes)]
 
 
-@dataclass(frozen=True)
-class ProbeColumn:
-    """One column of the table of projections."""
-
-    label: str
-    head: str
-    """The label and the unit where room is short, over several lines."""
-    unit: str
-    value: Callable[[Projected], str]
-    detail: Callable[[Projected], str] = lambda _: ""
-    """What stands below the value in small print."""
-
-
-def columns(probes: Probes) -> list[ProbeColumn]:
+def columns(probes: Probes) -> list[Column[Projected]]:
     """Return the table's columns, the arm's name first."""
-    paid = ProbeColumn("projected cost", "whole\nUSD", "USD", lambda p: _money(p.paid.estimate), _money_range)
+    paid = Column("projected cost", "whole\nUSD", "USD", lambda p: _money(p.paid.estimate), _money_range)
     return [
-        ProbeColumn("arm", "arm", "", lambda p: p.arm.label),
+        Column("arm", "arm", "", lambda p: p.arm.label),
         *([paid] if probes.unit == "USD" else []),
-        ProbeColumn("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), _seconds_range),
-        ProbeColumn("interval", "±\n%", "%", _relative),
-        ProbeColumn("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
-        ProbeColumn("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
-        ProbeColumn("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
-        ProbeColumn("samples measured", "samples\nrun", "", lambda p: figure(p.job.number("samples"))),
-        ProbeColumn("the probe itself", "probe\ns", "s", lambda p: figure(p.job.number(PAID))),
+        Column("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), _seconds_range),
+        Column("interval", "±\n%", "%", _relative),
+        Column("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
+        Column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
+        Column("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
+        Column("samples measured", "samples\nrun", "", lambda p: figure(p.job.number("samples"))),
+        Column("the probe itself", "probe\ns", "s", lambda p: figure(p.job.number(PAID))),
     ]
 
 
