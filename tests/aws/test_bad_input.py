@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,32 @@ def test_a_region_that_is_dead_is_told_soon(
         assert (said.code, "AWS: AWS does not answer" in line) == (1, True), said
         assert "check the region and the network" in line
     assert account.jobs.names() == []
+
+
+def test_a_script_that_fails_shows_its_traceback(
+    terminal: Terminal, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text(
+        "def third(values):\n    return values[2]\n\nprint('so far')\nthird([1, 2])\n"
+    )
+    (tmp_path / "mine.yaml").write_text("script: {source: scripts, entry_point: train.py}\n")
+    # The SDK's configuration names the role.
+    config = f"SchemaVersion: '1.0'\nSageMaker: {{TrainingJob: {{RoleArn: '{ROLE}'}}}}\n"
+    (tmp_path / "config.yaml").write_text(config)
+    monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(tmp_path / "config.yaml"))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # there is no price list here
+    where = ("--service", "sagemaker", "--machine.instance_type", "ml.g5.xlarge")
+    said = terminal.say("train", "--experiment", str(tmp_path / "mine.yaml"), *where)
+    assert (said.code, said.error) == (1, "")
+    [name] = account.jobs.names()
+    assert "ended with Error: IndexError: list index out of range" in said.out
+    shown = said.out.partition("Traceback (most recent call last):")[2]
+    assert "in third" in shown
+    assert "return values[2]" in shown
+    assert shown.index("IndexError: list index out of range") < shown.index(
+        f"job {name}, log: https://us-east-1.console"
+    )
+    [run] = terminal.runs()
+    assert (run.info.status, run.data.tags["platform.failure_class"]) == ("FAILED", "Error")
+    assert "IndexError: list index out of range" in run.data.tags["mlflow.note.content"]

@@ -127,6 +127,17 @@ def test_who_loses_sight_of_a_job_finds_it_again(
     assert len(terminal.runs("group")) == 1
 
 
+def test_credentials_that_expire_before_the_start(terminal: Terminal, account: Account) -> None:
+    account.api.faults.add("CreateTrainingJob", EXPIRED)
+    said = terminal("train")
+    assert said.code == 1
+    assert re.fullmatch("error: Job demo-.*: AWS credentials have expired: renew them .*\n", said.error)
+    assert account.jobs.names() == []
+    assert terminal("train").code == 0
+    [run], [_] = terminal.runs(), account.jobs.names()
+    assert run.info.status == "FINISHED"
+
+
 def test_what_was_started_is_found_and_stopped_by_its_group(terminal: Terminal, account: Account) -> None:
     account.jobs.troubles.hanging.add("")
     account.jobs.troubles.grace_seconds = 0.1
