@@ -25,6 +25,7 @@ OF_THE_PLATFORM = frozenset(
         "script",
         "service",
         "machine",
+        "aws",
         "compare",
         "compiler",
         "compiler_debug",
@@ -158,7 +159,7 @@ def _without_effect(field: str) -> str:
 
 def names() -> list[str]:
     """Return what may follow the `$`: every field of a single value, and what is derived from them."""
-    apart = ("description", "task", "script", "data", "target", "compare", "service")
+    apart = ("description", "task", "script", "data", "target", "compare", "service", "aws")
     scalar = {str, int, float, bool, type(None)}
     plain = [name for name, kinds in known_fields().items() if kinds <= scalar and name.split(".")[0] not in apart]
     return [*plain, *(name for name in DERIVED if name not in plain)]
