@@ -78,7 +78,6 @@ def _inputs(experiment: Experiment) -> Inputs:
 def _run(
     store: Store, verb: str, name: str, chosen: Sequence[Arm], repeats: int, staged: Sequence[Inputs], parallel: int
 ) -> int:
-    from experiments.reporting import report_group
     from tracking.group import close_group, open_group
     from tracking.interrupt import Left
     from tracking.session import run_jobs
@@ -107,6 +106,9 @@ def _run(
     failed = [outcome for outcome in outcomes if outcome.failure]
     if where.service.name == "sagemaker":
         settle(store, where.service)  # a job's machines may have gone to a later one
+    # Only now: what draws the report takes as long to load as all the rest.
+    from experiments.reporting import report_group
+
     report_group(store, group, name)
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
     unpushed = [outcome for outcome in outcomes if outcome.push_failure]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -36,6 +37,7 @@ _SHOWN = (
 )
 
 
+@functools.cache
 def environment() -> dict[str, Any]:
     """Return the launcher's machine, versions and source: what somebody needs who wants the same result."""
     return {

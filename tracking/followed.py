@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from tracking.listener import Listener
 from tracking.plan import PlannedJob
 from tracking.progress import Progress
-from tracking.recorder import Recorder
+from tracking.recorder import OpenRun, Recorder
 from tracking.store import Store
 from tracking.system import SystemSampler
 from training import launcher, request
 from training.errors import InputError, QuotaError
 from training.events import Event
-from training.launcher import Follower, Update
+from training.launcher import Follower, Job, Update
 from training.services.protocol import Service
 
 
@@ -37,14 +37,16 @@ class Outcome:
 class Followed:
     """A job that runs, its recorder and what is sampled beside it."""
 
-    def __init__(self, store: Store, service: Service, planned: PlannedJob, run_id: str, say: Callable[[str], None]):
+    def __init__(self, store: Store, service: Service, planned: PlannedJob, run: OpenRun, say: Callable[[str], None]):
         self.planned = planned
-        self._recorder = Recorder(store, run_id, planned)
+        self._recorder = Recorder(store, run.id, planned)
         self._progress = Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned))
-        body = request.build(planned.spec)
-        self._recorder.open(body)
-        self.job = launcher.submit(service, body)
-        self._recorder.show_data()  # drawn while the job starts
+        self.job = Job(service, planned.spec.name)
+        if not run.is_described:
+            body = request.build(planned.spec)
+            self._recorder.open(body)
+            launcher.submit(service, body)
+            self._recorder.show_data()  # drawn while the job starts
         self._follower = Follower(self.job, exists=True)
         self.due = 0.0
         """When to look again, monotonic clock, seconds."""

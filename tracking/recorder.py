@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking import compiler, outside, points
@@ -25,6 +26,7 @@ from training.events import Event
 from training.price import Price
 from training.services.protocol import Description
 
+_DESCRIBED = "platform.described"
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
 """MLflow's own limits of one `log_batch`."""
@@ -56,8 +58,9 @@ class Recorder:
             self._on_start(outside.start_event(self._planned))
 
     def show_data(self) -> None:
-        """Write what the job's data looks like."""
+        """Write what the job's data looks like; with it, the run tells all that is known beforehand."""
         log_class_distribution(self._store, self.run_id, self._planned.data)
+        self._store.tag(self.run_id, {_DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write what the job said since the last call."""
@@ -157,8 +160,22 @@ class Recorder:
         self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
 
 
-def open_run(store: Store, group: Group, planned: PlannedJob) -> str:
-    """Create the job's run under its group and return its id."""
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that a job's recorder writes to."""
+
+    id: str
+    is_described: bool = False
+    """Whether its job was submitted, and all is written that is known before the job says anything."""
+
+
+def found_run(run: Run) -> OpenRun:
+    """Return a run that an earlier launcher opened."""
+    return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags)
+
+
+def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
+    """Create the job's run under its group."""
     spec = planned.spec
     tags = {
         MLFLOW_PARENT_RUN_ID: group.run_id,
@@ -176,7 +193,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> str:
         "platform.data_key": planned.data_key,
         **(outside.tags(planned) if planned.script else {}),
     }
-    return create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name"))
+    return OpenRun(create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name")))
 
 
 def _price_tags(price: Price | None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from tracking.followed import Followed, Outcome, refused
 from tracking.group import Group, child_runs
 from tracking.interrupt import Interrupts
 from tracking.plan import PlannedJob
-from tracking.recorder import open_run
+from tracking.recorder import OpenRun, found_run, open_run
 from tracking.store import Store
 from training.errors import InputError, JobNotFound, QuotaError, TrainfareError
 from training.events import FAILURE_CLASSES
@@ -44,7 +44,7 @@ def run_jobs(
     runs = child_runs(store, group)
     outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
     waiting = deque(job for job in planned if job.spec.name not in outcomes)
-    jobs = _Jobs(store, service, group, {name: str(run.info.run_id) for name, run in runs.items()}, outcomes, say)
+    jobs = _Jobs(store, service, group, {name: found_run(run) for name, run in runs.items()}, outcomes, say)
     with Interrupts(jobs.stop) as interrupts:
         try:
             while jobs.active or (waiting and not interrupts.stopping):
@@ -73,12 +73,12 @@ class _Jobs:
         store: Store,
         service: Service,
         group: Group,
-        run_ids: dict[str, str],
+        runs: dict[str, OpenRun],
         outcomes: dict[str, Outcome],
         say: Callable[[str], None],
     ) -> None:
         self._store, self._service, self._group, self._say = store, service, group, say
-        self._run_ids, self._outcomes = run_ids, outcomes
+        self._runs, self._outcomes = runs, outcomes
         self._full_until = 0.0
         self.active: dict[str, Followed] = {}
 
@@ -87,16 +87,16 @@ class _Jobs:
         if time.monotonic() < self._full_until:
             return False
         name = job.spec.name
-        if name not in self._run_ids:
-            self._run_ids[name] = open_run(self._store, self._group, job)
+        if name not in self._runs:
+            self._runs[name] = open_run(self._store, self._group, job)
         try:
-            self.active[name] = Followed(self._store, self._service, job, self._run_ids[name], self._say)
+            self.active[name] = Followed(self._store, self._service, job, self._runs[name], self._say)
         except (QuotaError, InputError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
                 self._say(f"  {job.run_name}: waits. {error}")
                 self._full_until = time.monotonic() + _FULL_SECONDS
                 return False
-            self._outcomes[name] = refused(self._store, job, self._run_ids[name], error, self._say)
+            self._outcomes[name] = refused(self._store, job, self._runs[name].id, error, self._say)
         return True
 
     def look(self) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
 import sqlite3
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,53 @@ def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Se
     assert asked["ListTrainingJobs"] == 0
 
 
+def ended_runs(uri: str) -> int:
+    """Return how many jobs' runs have ended."""
+    connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
+    [[found]] = connection.execute(
+        "select count(*) from runs r join tags t on t.run_uuid = r.run_uuid"
+        " where t.key = 'platform.kind' and t.value = 'job' and r.status = 'FINISHED'"
+    ).fetchall()
+    connection.close()
+    return int(found)
+
+
+class Launchers:
+    """One launcher after another, each with the same command."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], said: Path) -> None:
+        self._command, self._environment, self._said = command, environment, said
+
+    def run(self, leaves: Callable[[str], bool]) -> int:
+        """Run one until `leaves` (given what it has said so far) is true, then kill it; return its exit status."""
+        deadline = time.monotonic() + 250
+        with self._said.open("wb") as said:
+            launcher = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=said, stderr=said)
+        try:
+            while launcher.poll() is None and not leaves(self._said.read_text()):
+                assert time.monotonic() < deadline, self._said.read_text()
+                time.sleep(0.02)
+        finally:
+            launcher.kill()
+            launcher.wait()
+        return launcher.returncode
+
+
+def at_random(drawn: random.Random) -> Callable[[str], bool]:
+    """Return a moment of a launcher's life: one in four while it starts, else while jobs are created and followed."""
+    word = drawn.choice(["", " jobs", " jobs", " jobs"])
+    pause, since = drawn.uniform(0.0, 3.0), math.inf
+
+    def leaves(said: str) -> bool:
+        nonlocal since
+        if word in said:
+            since = min(since, time.monotonic())
+        return time.monotonic() >= since + pause
+
+    return leaves
+
+
+@pytest.mark.timeout(900)
 def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
     """A hundred jobs; whoever is killed and given the same command again has each of them once, and each point."""
     jobs, kills = 100, 20
@@ -103,20 +152,16 @@ def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, acc
     drawn = random.Random(seed)
     path = study(tmp_path, jobs=jobs, parallel=50, pause=0.5)
     command = command_line.command("compare", {"experiment": path})
-    environment = command_line.environment | account.variables
-    moments = []
-    while True:
-        with (tmp_path / "launcher.txt").open("ab") as said:
-            launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said)
-        try:
-            # The first ones before, while and after the data is put there; then anywhere in a launcher's life.
-            launcher.wait(drawn.uniform(0.0, 15.0) if len(moments) < kills else 250)
+    launchers = Launchers(command, command_line.environment | account.variables, tmp_path / "launcher.txt")
+    for _ in range(kills):
+        # Not done by then: its calls are spaced, and all jobs together need more of them.
+        assert launchers.run(at_random(drawn)) == -signal.SIGKILL
+        print(len(account.ask("jobs")), "jobs,", len(points(command_line.uri)), "points,", end=" ")
+        print(ended_runs(command_line.uri), "runs ended")
+    # While runs end, and, where it is quick enough, between the last of them and the report.
+    for ended in (*sorted(drawn.sample(range(1, jobs), 3)), jobs):
+        if launchers.run(lambda _, ended=ended: ended_runs(command_line.uri) >= ended) == 0:
             break
-        except subprocess.TimeoutExpired:
-            launcher.send_signal(signal.SIGKILL)
-            launcher.wait()
-            moments.append((len(account.ask("jobs")), len(points(command_line.uri))))
-    print(moments)
-    assert launcher.returncode == 0, (tmp_path / "launcher.txt").read_text()[-3000:]
-    assert len(moments) >= kills
+    else:
+        assert launchers.run(lambda _: False) == 0, (tmp_path / "launcher.txt").read_text()
     assert_complete(command_line, account, jobs)
