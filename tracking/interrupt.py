@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM while jobs run: ask, stop the jobs, and let the launcher record how they ended.
 
-The handler does the stopping itself and returns, so whatever was being written is written whole.
+The handler starts the stopping and returns, so whatever was being written is written whole.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
+
+from training.errors import TrainfareError
 
 
 class Left(BaseException):
@@ -41,7 +44,14 @@ class Interrupts:
         if answer == "stop" and not self.stopping:
             self.stopping = True
             _say("Stopping; the job has 120 s to end. Ctrl-C again leaves it to end by itself.")
+            # In a thread: what was interrupted may hold a lock that a call of the service needs.
+            threading.Thread(target=self._stop, name="stop-jobs").start()
+
+    def _stop(self) -> None:
+        try:
             self._stop_jobs()
+        except TrainfareError as error:
+            _say(f"error: {error}")
 
 
 def _ask_at_terminal() -> str:

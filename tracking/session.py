@@ -125,7 +125,7 @@ class _Jobs:
     @property
     def unended(self) -> list[str]:
         """Names of the jobs whose run is open: they were started, or are just being started."""
-        return [name for name in self._run_ids if name not in self._outcomes]
+        return [name for name in self._runs if name not in self._outcomes]
 
     def close(self) -> None:
         """Leave all running."""
