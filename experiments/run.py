@@ -16,6 +16,7 @@ from experiments.probing import probes, whole_trainings
 from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
 from experiments.where import Where, open_where
+from training.errors import InputError
 from training.home import home
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def launch(verb: str, given: Mapping[str, str]) -> int:
     """Run a verb with `--field value` pairs; return 0, or 1 when a job failed."""
     fields = dict(given)
-    name = fields.pop("experiment", "demo")
+    name, wait = fields.pop("experiment", "demo"), _waits(fields.pop("wait", "true"))
     experiment = load(name, fields)
     chosen, repeats = _chosen(verb, experiment)
     # The data first: what is wrong with it leaves nothing behind, not even an empty tracking database.
@@ -34,7 +35,15 @@ def launch(verb: str, given: Mapping[str, str]) -> int:
     from tracking.store import open_store
 
     store = open_store(say=_say)
-    return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel=_parallel(verb, experiment, chosen))
+    parallel = _parallel(verb, experiment, chosen)
+    return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel, wait=wait)
+
+
+def _waits(text: str) -> bool:
+    """Return whether the jobs are followed; no field of the experiment, since both commands mean the same jobs."""
+    if text not in {"true", "false"}:
+        raise InputError(f"wait is '{text}': it must be true or false.")
+    return text == "true"
 
 
 def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
@@ -76,11 +85,19 @@ def _inputs(experiment: Experiment) -> Inputs:
 
 
 def _run(
-    store: Store, verb: str, name: str, chosen: Sequence[Arm], repeats: int, staged: Sequence[Inputs], parallel: int
+    store: Store,
+    verb: str,
+    name: str,
+    chosen: Sequence[Arm],
+    repeats: int,
+    staged: Sequence[Inputs],
+    parallel: int,
+    *,
+    wait: bool,
 ) -> int:
     from tracking.group import close_group, open_group
     from tracking.interrupt import Left
-    from tracking.session import run_jobs
+    from tracking.session import run_jobs, start_jobs
     from tracking.warm_pools import settle
 
     where = open_where(chosen[0].experiment, _say)
@@ -93,6 +110,10 @@ def _run(
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
     jobs = [_ready(job, where) for job in plan(group.id, name, chosen, repeats, staged, home())]
     _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
+    if not wait:
+        left = start_jobs(store, where.service, group, jobs, parallel=parallel, say=_say)
+        _say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows.")
+        return 0
     try:
         outcomes = run_jobs(store, where.service, group, jobs, parallel=parallel, say=_say)
     except Left:

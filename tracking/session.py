@@ -41,10 +41,8 @@ def run_jobs(
     Jobs that a person stopped, and those not started for that reason, leave the list short. An error that ends the
     following says, as a note, which jobs may run on.
     """
-    runs = child_runs(store, group)
-    outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
+    jobs, outcomes = _taken_up(store, service, group, planned, say)
     waiting = deque(job for job in planned if job.spec.name not in outcomes)
-    jobs = _Jobs(store, service, group, {name: found_run(run) for name, run in runs.items()}, outcomes, say)
     with Interrupts(jobs.stop) as interrupts:
         try:
             while jobs.active or (waiting and not interrupts.stopping):
@@ -63,6 +61,36 @@ def run_jobs(
         finally:
             jobs.close()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
+
+
+def start_jobs(
+    store: Store,
+    service: Service,
+    group: Group,
+    planned: Sequence[PlannedJob],
+    *,
+    parallel: int = 1,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Start what `run_jobs` would start first, and leave it running; return how many jobs are left for later."""
+    jobs, outcomes = _taken_up(store, service, group, planned, say)
+    waiting = deque(job for job in planned if job.spec.name not in outcomes)
+    try:
+        while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
+            waiting.popleft()
+    finally:
+        jobs.close()
+    return len(waiting)
+
+
+def _taken_up(
+    store: Store, service: Service, group: Group, planned: Sequence[PlannedJob], say: Callable[[str], None]
+) -> tuple[_Jobs, dict[str, Outcome]]:
+    """Return the group's jobs, none followed yet, and the outcomes of those that have ended."""
+    runs = child_runs(store, group)
+    outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
+    opened = {name: found_run(run) for name, run in runs.items()}
+    return _Jobs(store, service, group, opened, outcomes, say), outcomes
 
 
 class _Jobs:
