@@ -19,6 +19,8 @@ verbs
   report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
 
+  --wait false starts the jobs of train or compare and leaves them; the same command without it follows them
+
 fields
   Any field of the experiment, nested ones with dots:
     --compiler inductor  --batch_size 32  --data.train reviews.jsonl  --machine.cores 1

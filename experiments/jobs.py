@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
 
+from experiments import job_costs
 from training.errors import InputError, nearest
 from training.home import home
+from training.price import Price
 from training.services.local import LocalService
-from training.services.protocol import TERMINAL_STATUSES, Description, Service
+from training.services.protocol import Description, Service
 
 VERBS = ("list", "log", "stop")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `jobs [--service sagemaker] list`, `stop NAME`, `stop --group ID` or `log NAME`."""
+    """Run `jobs [--service sagemaker] list [--prices FILE]`, `stop NAME`, `stop --group ID` or `log NAME`."""
     words = list(arguments)
-    service = _service(words)
+    chosen, prices = _taken(words, "--service") or "local", _taken(words, "--prices")
+    service = _service(chosen)
     match words or ["list"]:
         case ["list"]:
-            # A name that is cut cannot be given to `stop`: whole names, also where nobody looks at a terminal.
-            Console(width=None if sys.stdout.isatty() else 200).print(_table(_listed(service)))
+            _list(_listed(service), job_costs.price_of(chosen, prices, print))
         case ["stop", "--group", group]:
             for name in _of_group(service, group):
                 _stop(service, name)
@@ -39,13 +40,17 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _service(words: list[str]) -> Service:
-    """Take `--service NAME` out of the words and return that service."""
-    if "--service" not in words:
-        return LocalService(home())
-    at = words.index("--service")
-    name = "".join(words[at + 1 : at + 2])
+def _taken(words: list[str], option: str) -> str | None:
+    """Take an option and its value out of the words, and return the value."""
+    if option not in words:
+        return None
+    at = words.index(option)
+    value = "".join(words[at + 1 : at + 2])
     del words[at : at + 2]
+    return value
+
+
+def _service(name: str) -> Service:
     if name == "sagemaker":
         from training.aws.clients import Clients
         from training.aws.identity import account_of
@@ -63,11 +68,19 @@ def _listed(service: Service) -> list[Description]:
     """Return the jobs; of those that run, all that is known, for the list alone does not tell since when they cost."""
     if service.name == "local":
         return service.jobs()
-    running = {each["TrainingJobName"] for each in service.jobs(running_only=True)}
-    return [
-        service.describe(each["TrainingJobName"]) if each["TrainingJobName"] in running else each
-        for each in service.jobs()
+    # Those that run first, however many have ended since.
+    running = {each["TrainingJobName"]: each for each in service.jobs(running_only=True)}
+    return [service.describe(name) for name in running] + [
+        each for each in service.jobs() if each["TrainingJobName"] not in running
     ]
+
+
+def _list(descriptions: Sequence[Description], ask: job_costs.PriceOf) -> None:
+    known = job_costs.prices(descriptions, ask)
+    # A name that is cut cannot be given to `stop`: whole names, also where nobody looks at a terminal.
+    Console(width=None if sys.stdout.isatty() else 200).print(_table(descriptions, known))
+    if said := job_costs.total(descriptions, known):
+        print(said)
 
 
 def _of_group(service: Service, group: str) -> list[str]:
@@ -91,13 +104,14 @@ def _print_log(service: Service, name: str) -> None:
         cursor = page.cursor
 
 
-def _table(descriptions: Sequence[Description]) -> Table:
+def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
     table = Table(box=None, header_style="bold")
     longest = max((len(description["TrainingJobName"]) for description in descriptions), default=0)
     table.add_column("job", no_wrap=True, min_width=longest)
     table.add_column("status", no_wrap=True)
     table.add_column("started", no_wrap=True)
     table.add_column("billable s", no_wrap=True, justify="right")
+    table.add_column("USD", no_wrap=True, justify="right")
     table.add_column("reason", overflow="ellipsis", no_wrap=True)
     for description in descriptions:
         table.add_row(
@@ -105,14 +119,14 @@ def _table(descriptions: Sequence[Description]) -> Table:
             description["SecondaryStatus"],
             f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
             _billable(description),
+            "" if (usd := job_costs.usd_so_far(description, known)) is None else f"{usd:.2f} so far",
             description.get("FailureReason", "").splitlines()[0] if description.get("FailureReason") else "",
         )
     return table
 
 
 def _billable(description: Description) -> str:
-    seconds = description.get("BillableTimeInSeconds")
-    started = description.get("TrainingStartTime")
-    if seconds is None and started and description["TrainingJobStatus"] not in TERMINAL_STATUSES:
-        return f"{(datetime.now(UTC) - started).total_seconds():.0f} so far"
+    so_far, seconds = job_costs.seconds_so_far(description), description.get("BillableTimeInSeconds")
+    if so_far is not None and seconds is None:
+        return f"{so_far:.0f} so far"
     return "" if seconds is None else str(seconds)

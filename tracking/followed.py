@@ -48,7 +48,8 @@ class Followed:
             launcher.submit(service, body)
             self._recorder.show_data()  # drawn while the job starts
         self._follower = Follower(self.job, exists=True)
-        self.due = 0.0
+        # Due at once, in an order that is drawn: a launcher that never lives long sees others than the one before.
+        self.due = random.random()
         """When to look again, monotonic clock, seconds."""
         self._listener = Listener(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None

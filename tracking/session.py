@@ -42,7 +42,7 @@ def run_jobs(
     following says, as a note, which jobs may run on.
     """
     jobs, outcomes = _taken_up(store, service, group, planned, say)
-    waiting = deque(job for job in planned if job.spec.name not in outcomes)
+    waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     with Interrupts(jobs.stop) as interrupts:
         try:
             while jobs.active or (waiting and not interrupts.stopping):
@@ -74,7 +74,7 @@ def start_jobs(
 ) -> int:
     """Start what `run_jobs` would start first, and leave it running; return how many jobs are left for later."""
     jobs, outcomes = _taken_up(store, service, group, planned, say)
-    waiting = deque(job for job in planned if job.spec.name not in outcomes)
+    waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     try:
         while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
             waiting.popleft()
@@ -110,8 +110,16 @@ class _Jobs:
         self._full_until = 0.0
         self.active: dict[str, Followed] = {}
 
+    def attach(self, job: PlannedJob) -> bool:
+        """Follow a job that an earlier launcher submitted; return False of any other."""
+        run = self._runs.get(job.spec.name)
+        if run is None or not run.is_described:
+            return False
+        self.active[job.spec.name] = Followed(self._store, self._service, job, run, self._say)
+        return True
+
     def start(self, job: PlannedJob) -> bool:
-        """Start a job, or attach to it; return False where the account has no room for it now."""
+        """Start a job; return False where the account has no room for it now."""
         if time.monotonic() < self._full_until:
             return False
         name = job.spec.name

@@ -55,14 +55,22 @@ def test_credentials_that_expire_leave_the_job_running(place: SageMakerPlace, ac
 
 
 def test_jobs_are_listed_and_stopped_by_group(
-    place: SageMakerPlace, account: Account, capsys: pytest.CaptureFixture[str]
+    place: SageMakerPlace, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     job = submit(place.service, place.request(RUNS_ON, name="study-1-a0r0"))
     running(job)
-    assert jobs(["--service", "sagemaker", "list"]) == 0
-    assert re.search(r"study-1-a0r0 +Training .* so far", capsys.readouterr().out)
+    table = tmp_path / "prices.json"
+    table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
+    assert jobs(["--service", "sagemaker", "list", "--prices", str(table)]) == 0
+    said = capsys.readouterr().out
+    found = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", said)
+    assert found
+    # At a dollar a second.
+    assert float(found[2]) == pytest.approx(float(found[1]), abs=1)
+    assert "1 running" in said
+    assert "so far (prices.json, 2026-11-01)" in said
     assert jobs(["--service", "sagemaker", "stop", "--group", "study-1"]) == 0
-    assert capsys.readouterr().out == "study-1-a0r0: Stopping\n"
+    assert re.fullmatch(r"study-1-a0r0: Stopp(ing|ed)\n", capsys.readouterr().out)
     ended(job)
     with pytest.raises(InputError, match="no job of this group runs"):
         jobs(["--service", "sagemaker", "stop", "--group", "study-1"])
