@@ -23,6 +23,11 @@ PACED = ("sagemaker", "logs")
 """Where an account's limits are of the order of ten calls a second, shared with all of its other users."""
 
 
+def _patient_tries() -> int:
+    given = os.environ.get("AWS_MAX_ATTEMPTS", "")
+    return int(given) if given.isdigit() and int(given) > 0 else PATIENT_TRIES
+
+
 def _config(tries: int) -> Config:
     # Adaptive: all of the process's calls slow down together once AWS says that they come too fast, with jitter
     # between them.
@@ -56,7 +61,7 @@ class Clients:
         One that is `quick` soon gives up asking what does not answer.
         """
         key = service, region or self.region, quick
-        tries = QUICK_TRIES if quick else int(os.environ.get("AWS_MAX_ATTEMPTS", PATIENT_TRIES))
+        tries = QUICK_TRIES if quick else _patient_tries()
         # Making one is not safe among threads; using one is.
         with self._lock:
             if key not in self._made:
