@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.services.places import LocalPlace
+from training.errors import JobNotFound
 from training.events import FAILURE_CLASSES, Event
-from training.launcher import Job, failure_of, submit
+from training.launcher import Follower, Job, failure_of, submit
 
 
 class Naps:
@@ -124,3 +126,23 @@ def test_what_the_service_did_comes_before_what_the_job_said() -> None:
 def test_without_a_reason_the_last_line_is_one() -> None:
     assert failure_of(failed(""), [], ["a", "b"]) == ("Error", "b")
     assert failure_of(failed(""), [], []) == ("Error", "")
+
+
+def test_a_job_that_was_there_and_is_not_any_more_has_failed(tmp_path: Path) -> None:
+    place = LocalPlace(tmp_path)
+    job = submit(place.service, place.request("pass"))
+    job.wait()
+    shutil.rmtree(place.job_folder())
+    follower = Follower(job, exists=True)
+    # A new job may not be known everywhere at once.
+    assert [follower.look(), follower.look(), follower.ended] == [None, None, False]
+    update = follower.look()
+    assert follower.ended
+    assert update is not None
+    assert update.description is not None
+    failure_class, reason = failure_of(update.description, [], [])
+    assert failure_class == "Vanished"
+    assert reason.startswith("There is no job 'job' in ")
+    assert reason.endswith(", though it was created: it may have been deleted.")
+    with pytest.raises(JobNotFound):
+        Follower(job).look()
