@@ -20,6 +20,7 @@ import yaml
 from tests.aws.serve import Served, served
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
+from training.services.local import LocalService
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +117,7 @@ class Launchers:
 
     def run(self, leaves: Callable[[str], bool]) -> int:
         """Run one until `leaves` (given what it has said so far) is true, then kill it; return its exit status."""
-        deadline = time.monotonic() + 250
+        deadline = time.monotonic() + 400
         with self._said.open("wb") as said:
             launcher = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=said, stderr=said)
         try:
@@ -165,3 +166,21 @@ def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, acc
     else:
         assert launchers.run(lambda _: False) == 0, (tmp_path / "launcher.txt").read_text()
     assert_complete(command_line, account, jobs)
+
+
+def test_jobs_are_started_and_left(command_line: CommandLine, tmp_path: Path) -> None:
+    """Two of four are started by `wait=false`, and all are complete after the same command without it."""
+    path = study(tmp_path, jobs=4, parallel=2, pause=0.1)
+    here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
+    left = command_line("compare", {**here, "wait": "false"})
+    assert left.returncode == 0, left.stderr
+    assert "Left running, 2 jobs not started yet" in left.stdout
+    service = LocalService(command_line.folder / "home")
+    started = {each["TrainingJobName"] for each in service.jobs()}
+    assert len(started) == 2
+    followed = command_line("compare", here)
+    assert followed.returncode == 0, followed.stderr
+    assert Counter(run.info.status for run in command_line.runs()) == {"FINISHED": 4}
+    assert started < {each["TrainingJobName"] for each in service.jobs()}
+    assert set(points(command_line.uri).values()) == {1}
+    assert command_line("compare", {**here, "wait": "no"}).returncode == 2

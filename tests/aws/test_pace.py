@@ -1,0 +1,61 @@
+"""Calls in turn, on a clock that is passed in."""
+
+from __future__ import annotations
+
+import threading
+
+from training.aws.clients import CALLS_AT_ONCE, CALLS_PER_SECOND
+from training.aws.pace import Pace
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def times(pace: Pace, clock: Clock, calls: int) -> list[float]:
+    found = []
+    for _ in range(calls):
+        pace.wait()
+        found.append(clock.now - 100.0)
+    return found
+
+
+def test_some_pass_at_once_and_the_others_in_turn() -> None:
+    clock = Clock()
+    pace = Pace(2.0, 3, clock=clock, sleep=clock.sleep)
+    assert times(pace, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
+
+
+def test_a_pause_is_saved_up_to_the_burst() -> None:
+    clock = Clock()
+    pace = Pace(2.0, 3, clock=clock, sleep=clock.sleep)
+    times(pace, clock, 3)
+    clock.sleep(60.0)
+    assert times(pace, clock, 4) == [60.0, 60.0, 60.0, 60.5]
+
+
+def test_no_ten_seconds_hold_a_hundred_calls() -> None:
+    clock = Clock()
+    pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE, clock=clock, sleep=clock.sleep)
+    called = times(pace, clock, 500)
+    assert max(sum(first <= at < first + 10.0 for at in called) for first in called) < 100
+
+
+def test_threads_share_it() -> None:
+    slept: list[float] = []
+    pace = Pace(2.0, 1, clock=lambda: 0.0, sleep=slept.append)
+    threads = [threading.Thread(target=pace.wait) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(slept) == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
