@@ -43,6 +43,10 @@ def _ui(uri: str, group: Group) -> str:
     place = f"/#/experiments/{group.experiment_id}/runs?workflowType=machine_learning"
     if uri.startswith("http"):
         return uri.rstrip("/") + place
+    if uri.startswith("arn:"):
+        return f"{uri}, opened from SageMaker Studio, then {place}"
     default = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
-    command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {uri}"
+    # A database's address is shown without its password, which the command needs.
+    place_of_store = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
+    command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {place_of_store}"
     return f"`{command}`, then http://127.0.0.1:5000{place}"

@@ -68,14 +68,11 @@ class TrackingServer:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *artifacts: str) -> None:
+        """Start it; `artifacts` are the options that say where these are, by default with the server itself."""
         command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(self._port)]
-        command += [
-            "--backend-store-uri",
-            self.database_uri,
-            "--artifacts-destination",
-            str(self._folder / "artifacts"),
-        ]
+        command += ["--backend-store-uri", self.database_uri]
+        command += artifacts or ("--artifacts-destination", str(self._folder / "artifacts"))
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 60

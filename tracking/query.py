@@ -20,6 +20,7 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 import pandas as pd
 from mlflow import MlflowClient
+from mlflow.artifacts import download_artifacts
 from mlflow.entities import Metric, Run
 from mlflow.exceptions import MlflowException
 
@@ -114,8 +115,10 @@ def history(
 def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
     """Return what the job's run tells of versions and hardware; empty where its artifacts cannot be read."""
     try:
+        # By its place: the client's own way asks for logged models first, which servers before MLflow 3 do not know.
+        place = f"{client.get_run(run_id).info.artifact_uri}/environment.json"
         with tempfile.TemporaryDirectory() as folder:
-            path = client.download_artifacts(run_id, "environment.json", folder)
+            path = download_artifacts(artifact_uri=place, dst_path=folder, tracking_uri=client.tracking_uri)
             told = json.loads(Path(path).read_text("utf-8"))
     except (MlflowException, OSError, ValueError):
         return {}

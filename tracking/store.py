@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -16,8 +17,10 @@ from training.errors import TrackingError
 # mlflow's own retries are silent and last minutes; ours are said. Read by mlflow at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
+# It would print the address of every run that ends, the server's password in it.
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-from mlflow import MlflowClient
+from mlflow import MlflowClient, get_tracking_uri
 from mlflow.entities import RunTag
 from mlflow.exceptions import MlflowException, RestException
 
@@ -59,8 +62,8 @@ class Store:
 
     @property
     def uri(self) -> str:
-        """Address of the tracking server."""
-        return str(self.client.tracking_uri)
+        """Address of the tracking server, without a name and password in it: what people may read."""
+        return without_credentials(str(self.client.tracking_uri))
 
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Return `method(*args, **kwargs)`, trying again while the server does not answer.
@@ -130,9 +133,16 @@ def open_store(uri: str | None = None, *, say: Callable[[str], None] = print) ->
     try:
         client = MlflowClient(tracking_uri=uri)
         Store(client, patience_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
-    except (TrackingError, MlflowException, OSError) as error:
-        raise TrackingError(f"{_first_line(error).rstrip('.')}. Nothing was started.") from error
+    except (TrackingError, MlflowException, OSError, ImportError) as error:
+        where = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used: "
+        told = "" if isinstance(error, TrackingError) else where
+        raise TrackingError(f"{told}{_first_line(error).rstrip('.')}. Nothing was started.") from error
     return Store(client, say=say)
+
+
+def without_credentials(text: str) -> str:
+    """Return a text with the name and password taken out of every address in it."""
+    return re.sub(r"(?<=://)[^/\s]*@", "", text)
 
 
 def _not_the_arn_complaint(record: logging.LogRecord) -> bool:
@@ -148,4 +158,4 @@ def _is_final(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+    return without_credentials((str(error).splitlines() or [type(error).__name__])[0])[:300]

@@ -122,6 +122,10 @@ class Jobs:
         for job in every:
             job.join()
 
+    def request(self, name: str) -> dict[str, Any]:
+        """What was asked for."""
+        return self._jobs[name].request
+
     def container(self, name: str) -> Path:
         """Where the job's container lies."""
         return self._jobs[name].base

@@ -1,0 +1,106 @@
+"""A tracking server of SageMaker's, named by its ARN: every call is signed, and artifacts go to S3."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.aws.account import KEYS, Account
+from tests.conftest import ROOT, TrackingServer
+from tests.end_to_end.conftest import CommandLine
+from tests.tracking.managed import ARN, ManagedMlflow
+
+SCRIPT = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int)
+batch = parser.parse_args().batch
+for step in range(1, 4):
+    print(f"step={step} samples={step * 8} loss={1 / step / batch:.6f}", flush=True)
+print("eval_loss=0.25")
+"""
+EXPERIMENT = """\
+script:
+  source: code
+  hyperparameters: {batch: $batch_size}
+  metrics: {step: 'step=(\\d+)', samples: 'samples=(\\d+)', loss: ' loss=([0-9.]+)', eval_loss: 'eval_loss=(.*)'}
+compare:
+  arms: [{batch_size: 4}, {batch_size: 8}]
+  repeats: 2
+"""
+
+
+@pytest.fixture
+def server(_template_database: Path, account: Account, tmp_path: Path) -> Iterator[TrackingServer]:
+    """A tracking server whose artifacts lie in S3."""
+    account.clients["s3"].create_bucket(Bucket="artifacts")
+    folder = tmp_path / "server"
+    folder.mkdir()
+    shutil.copy(_template_database, folder / "mlflow.db")
+    server = TrackingServer(folder)
+    try:
+        server.start("--no-serve-artifacts", "--default-artifact-root", "s3://artifacts/mlflow")
+        yield server
+    finally:
+        server.stop()
+
+
+def managed(uri: str) -> ManagedMlflow:
+    return ManagedMlflow(uri, KEYS["aws_access_key_id"], KEYS["aws_secret_access_key"])
+
+
+def documented() -> set[str]:
+    """Return the calls that docs/aws.md names."""
+    text = (ROOT / "docs" / "aws.md").read_text()
+    listed = re.search(r"```text mlflow-calls\n(.*?)```", text, re.DOTALL)
+    assert listed
+    return {line.strip() for line in listed[1].splitlines() if line.strip()}
+
+
+@pytest.mark.slow
+def test_a_comparison_by_arn(
+    server: TrackingServer, account: Account, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (command_line.folder / "code").mkdir()
+    (command_line.folder / "code" / "train.py").write_text(SCRIPT)
+    own = command_line.folder / "own.yaml"
+    own.write_text(EXPERIMENT)
+    with managed(server.uri) as proxy:
+        monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.uri)
+        done = replace(command_line, uri=ARN)("compare", {"experiment": own})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (proxy.refused, done.stderr) == ([], "")
+    assert f"MLflow: {ARN}" in done.stdout
+    # Looked at past the proxy: what stands in the server.
+    there = replace(command_line, uri=server.uri)
+    runs = there.runs()
+    assert [run.info.status for run in runs] == ["FINISHED"] * 4
+    client = MlflowClient(server.uri)
+    for run in runs:
+        assert [point.step for point in client.get_metric_history(run.info.run_id, "loss")] == [1, 2, 3]
+    [group] = there.runs("group")
+    keys = {entry["Key"] for entry in account.clients["s3"].list_objects_v2(Bucket="artifacts")["Contents"]}
+    assert any(key.endswith(f"{group.info.run_id}/artifacts/report/report.html") for key in keys)
+    assert proxy.calls == documented()
+
+
+def test_what_is_not_signed_for_this_server_is_refused() -> None:
+    """The proxy lets through nothing that SageMaker would not."""
+    with managed("http://127.0.0.1:9") as proxy:
+        for headers in ({}, {"x-mlflow-sm-tracking-server-arn": ARN}):
+            call = urllib.request.Request(f"{proxy.uri}/api/2.0/mlflow/experiments/get", headers=headers)
+            with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+                urllib.request.urlopen(call)
+            refused.value.close()
+    assert [reason.rpartition(": ")[2] for reason in proxy.refused] == [
+        "no ARN of the tracking server",
+        "no signature for sagemaker-mlflow",
+    ]
