@@ -13,6 +13,12 @@ from tests.end_to_end.conftest import CommandLine
 LONG = {"epochs": 40, "batch_size": 4, "base_batch_size": 4, "save_strategy": "none", "logging_steps": 5}
 """Of 64 rows: 640 steps, of which a probe takes a tenth at most."""
 
+TINY = {
+    "weights": "random",
+    "model_overrides": "{num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
+}
+"""Both machines of this one share its cores."""
+
 
 @pytest.mark.slow
 def test_machines_as_arms(
@@ -25,7 +31,7 @@ def test_machines_as_arms(
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": usd}))
     arms = [{"machine": {"instance_type": name}} for name in usd]
     there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
-    asked = {**reviews, **LONG, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
+    asked = {**reviews, **LONG, **TINY, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
     done = command_line("probe", asked)
     # The arm that found no capacity failed; the others are projected all the same.
     assert done.returncode == 1, done.stdout + done.stderr
