@@ -12,6 +12,7 @@ import pytest
 from tests.aws.account import ACCOUNT, BUCKET, REGION, Account
 from training.aws.clients import Clients
 from training.aws.storage import Storage, packed, session_bucket
+from training.aws.uploading import Uploading, size
 from training.errors import InputError
 
 
@@ -40,9 +41,26 @@ def test_a_folder_is_uploaded_once(account: Account, storage: Storage, tmp_path:
     first = keys(account)
     prefix = uri.removeprefix(f"s3://{BUCKET}/")
     assert set(first) == {f"{prefix}/data.parquet", f"{prefix}/sub/ü", f"{prefix}.complete"}
-    assert said[-1].startswith("0.0 of 0.0 MiB in s3://")
+    assert said == [f"Uploaded 1001 bytes to {uri}"]
     assert storage.put_folder(folder_of(tmp_path / "b", {"data.parquet": b"1" * 1000, "sub/ü": b"2"}), "data") == uri
     assert keys(account) == first
+
+
+def test_a_long_upload_is_told_now_and_then() -> None:
+    """In parts of 1 MiB, one every 2 s: a line after 5 s at the earliest."""
+    now, said = [0.0], []
+    uploading = Uploading(10 * 2**20, "s3://b/k", said.append, lambda: now[0])
+    uploading.found(3 * 2**20)
+    for _ in range(7):
+        now[0] += 2
+        uploading.sent(2**20)
+    uploading.ended()
+    assert said == [
+        "  6.0 MiB of 10.0 MiB uploaded",
+        "  9.0 MiB of 10.0 MiB uploaded",
+        "Uploaded 7.0 MiB, beside 3.0 MiB from an earlier upload to s3://b/k",
+    ]
+    assert [size(count) for count in (0, 1023, 1536, 5 * 2**30)] == ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 GiB"]
 
 
 @pytest.mark.parametrize("changed", [{"data": b"2"}, {"renamed": b"1"}, {"data": b"1", "more": b""}])

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from training.aws.clients import Clients
 from training.aws.refusals import translated
+from training.aws.uploading import Uploading
 from training.errors import AccessError, InputError
 
 COMPLETE = ".complete"
@@ -63,18 +64,23 @@ class Storage:
         return self.uri(key)
 
     def _put_files(self, folder: Path, files: list[Path], place: str, say: Say) -> None:
-        total = sum(path.stat().st_size for path in files)
-        done = 0
+        uploading = Uploading(sum(path.stat().st_size for path in files), self.uri(place), say)
         for path in files:
             size = path.stat().st_size
             key = f"{place}/{path.relative_to(folder).as_posix()}"
-            if self._size(key) != size:
-                with translated(self.uri(key)):
-                    self._s3.upload_file(
-                        str(path), self._bucket, self._key(key), ExtraArgs=self._extra or None, Config=PARTS
-                    )
-            done += size
-            say(f"{done / 2**20:,.1f} of {total / 2**20:,.1f} MiB in {self.uri(place)}")
+            if self._size(key) == size:
+                uploading.found(size)
+                continue
+            with translated(self.uri(key)):
+                self._s3.upload_file(
+                    str(path),
+                    self._bucket,
+                    self._key(key),
+                    ExtraArgs=self._extra or None,
+                    Config=PARTS,
+                    Callback=uploading.sent,
+                )
+        uploading.ended()
 
     def _put(self, key: str, content: bytes) -> None:
         with translated(self.uri(key)):
