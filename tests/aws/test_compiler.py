@@ -34,10 +34,10 @@ class Compared:
                 place.spec(TRAIN_PY, name=f"{arm}-{repeat}", compiler=arm, image=IMAGE, hyperparameters={"steps": 3}),
                 arm,
                 repeat,
-                is_baseline=arm == "none",
+                is_baseline=arm == "trcomp-off",
             )
             for repeat in range(REPEATS)
-            for arm in ("none", "trcomp")
+            for arm in ("trcomp-off", "trcomp")
         ]
         said: list[str] = []
         outcomes = run_jobs(store, place.service, group, jobs, parallel=4, say=said.append)
@@ -63,9 +63,10 @@ def place(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_compiler_that_ran_is_compared(place: SageMakerPlace, tracking_uri: str) -> None:
     compared = Compared(open_store(tracking_uri), place)
     assert compared.tags("trcomp", "platform.compiler_active") == {"true"}
-    assert compared.tags("none", "platform.compiler_active") == {None}
+    assert compared.tags("trcomp-off", "platform.compiler_active") == {"false"}
     assert compared.tags("trcomp", "platform.image") == {IMAGE}
     assert compared.tags("trcomp", "platform.compiler") == {"trcomp"}
+    assert compared.tags("trcomp-off", "platform.compiler") == {"trcomp-off"}
     assert compared.report.comparison.contrasts[0].verdict.outcome != "not comparable"
     assert "does not show" not in compared.printed + compared.said + compared.report.html
 
