@@ -10,7 +10,7 @@ import pytest
 from experiments.jobs import main as jobs
 from tests.aws.account import BUCKET, Account
 from tests.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
-from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, running
+from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running
 from tests.services.places import SageMakerPlace
 from training.errors import AccessError, InputError, QuotaError
 from training.launcher import Job, failure_of, submit
@@ -29,7 +29,7 @@ def test_what_passes_is_waited_for(place: SageMakerPlace, account: Account, erro
     for operation in ("CreateTrainingJob", "DescribeTrainingJob"):
         account.api.faults.add(operation, *errors)
     job = submit(place.service, place.request(SAYS_EVENTS))
-    assert [event.seq for update in job.follow() for event in update.events] == list(range(20))
+    assert heard(job) == list(range(20))
     assert account.jobs.names() == ["job"]
 
 

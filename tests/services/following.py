@@ -31,10 +31,18 @@ def ended(job: Job) -> tuple[Description, list[str]]:
     """Follow the job to its end, which must come within the deadline."""
     deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
     for update in job.follow():
-        lines += update.lines
+        lines = [*([] if update.is_whole else lines), *update.lines]
         description = update.description or description
         assert time.monotonic() < deadline, (description, lines)
     return description, lines
+
+
+def heard(job: Job) -> list[int]:
+    """Follow the job to its end, and return the numbers of its events as whoever follows hears them."""
+    numbers: list[int] = []
+    for update in job.follow():
+        numbers = [*([] if update.is_whole else numbers), *(event.seq for event in update.events)]
+    return numbers
 
 
 def running(job: Job, line: str = "running") -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, running, statuses
+from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running, statuses
 from tests.services.places import LocalPlace, Place, SageMakerPlace
 from training.errors import JobExists, JobNotFound
 from training.jobspec import MetricDefinition
@@ -211,9 +211,7 @@ class TestNames:
 class TestFollowing:
     def test_every_follower_sees_every_event_once_and_in_order(self, place: Place) -> None:
         job = submit(place.service, place.request(SAYS_EVENTS))
-        first = [event.seq for update in job.follow() for event in update.events]
-        second = [event.seq for update in Job(place.again(), "job").follow() for event in update.events]
-        assert first == second == list(range(20))
+        assert heard(job) == heard(Job(place.again(), "job")) == list(range(20))
 
     def test_following_on_from_a_cursor(self, place: Place) -> None:
         job = submit(place.service, place.request(SAYS_EVENTS))
