@@ -151,7 +151,7 @@ def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, acc
     seed = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
     print(f"CRASH_SEED={seed}")
     drawn = random.Random(seed)
-    path = study(tmp_path, jobs=jobs, parallel=50, pause=0.5)
+    path = study(tmp_path, jobs=jobs, parallel=jobs, pause=0.5)
     command = command_line.command("compare", {"experiment": path})
     launchers = Launchers(command, command_line.environment | account.variables, tmp_path / "launcher.txt")
     for _ in range(kills):
