@@ -16,6 +16,7 @@ verbs
   train      train one job
   compare    train every arm of the experiment, repeat with other seeds, and report
   probe      train the beginning of every arm, until it is certain how long each would take and what it would cost
+  attach     follow a group that another command started, here or elsewhere: --group ID
   report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
 
@@ -54,11 +55,15 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.reporting import report
 
         return report(fields(rest))
+    if verb == "attach":
+        from experiments.attach import attach
+
+        return attach(fields(rest))
     if verb == "jobs":
         from experiments.jobs import main as jobs
 
         return jobs(rest)
-    known = ("train", "compare", "probe", "report", "jobs")
+    known = ("train", "compare", "probe", "attach", "report", "jobs")
     raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
 
 

@@ -95,9 +95,10 @@ def _run(
     *,
     wait: bool,
 ) -> int:
-    from tracking.group import close_group, open_group
-    from tracking.interrupt import Left
-    from tracking.session import run_jobs, start_jobs
+    from experiments.following import follow
+    from tracking.group import open_group
+    from tracking.plan_file import keep_plan
+    from tracking.session import start_jobs
     from tracking.warm_pools import settle
 
     where = open_where(chosen[0].experiment, _say)
@@ -110,32 +111,13 @@ def _run(
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
     jobs = [_ready(job, where) for job in plan(group.id, name, chosen, repeats, staged, home())]
     _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
+    keep_plan(store, group, jobs, parallel)
     if not wait:
         left = start_jobs(store, where.service, group, jobs, parallel=parallel, say=_say)
-        _say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows.")
+        _say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows,")
+        _say(f"and `attach --group {group.id}` does from any machine.")
         return 0
-    try:
-        outcomes = run_jobs(store, where.service, group, jobs, parallel=parallel, say=_say)
-    except Left:
-        _say("Left running; the same command attaches to it again.")
-        return 130
-    refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
-    if refusals and len(refusals) == len(jobs):
-        close_group(store, group, "FAILED", note=str(refusals[0]))
-        raise refusals[0]
-    stopped = len(outcomes) < len(jobs) or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
-    failed = [outcome for outcome in outcomes if outcome.failure]
-    if where.service.name == "sagemaker":
-        settle(store, where.service)  # a job's machines may have gone to a later one
-    # Only now: what draws the report takes as long to load as all the rest.
-    from experiments.reporting import report_group
-
-    report_group(store, group, name)
-    close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
-    unpushed = [outcome for outcome in outcomes if outcome.push_failure]
-    for outcome in unpushed:
-        _say(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
-    return 130 if stopped else 1 if failed or unpushed else 0
+    return follow(store, where.service, group, jobs, parallel, _say)
 
 
 def _ready(job: PlannedJob, where: Where) -> PlannedJob:

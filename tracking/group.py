@@ -18,7 +18,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 
 from tracking.query import quoted
 from tracking.store import Store
-from training.errors import InputError, TrackingError
+from training.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Group:
     """MLflow experiment of the parent run and of its children."""
     continued: bool
     """True when an earlier launcher opened it and did not end it."""
+    is_open: bool = True
+    """False once its last job has ended."""
+    experiment_name: str = ""
+    """Name of the experiment that it is of."""
 
 
 def open_group(store: Store, *, experiment_name: str, verb: str, key: str, description: str = "") -> Group:
@@ -58,7 +62,7 @@ def open_group(store: Store, *, experiment_name: str, verb: str, key: str, descr
     for run in open_runs:
         if run.info.run_id != run_id:
             _hand_over(store, run, run_id)
-    return Group(group_id, run_id, experiment_id, continued=bool(open_runs))
+    return Group(group_id, run_id, experiment_id, continued=bool(open_runs), experiment_name=experiment_name)
 
 
 def close_group(store: Store, group: Group, status: str, note: str = "") -> None:
@@ -82,7 +86,14 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
         what = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
         raise InputError(f"the tracking server {store.uri} holds no {what}.")
     info, tags = found[0].info, found[0].data.tags
-    return Group(tags["platform.group"], info.run_id, info.experiment_id, continued=True)
+    return Group(
+        tags["platform.group"],
+        info.run_id,
+        info.experiment_id,
+        continued=True,
+        is_open=tags.get("platform.group_state") == "open",
+        experiment_name=tags.get("platform.experiment", experiment_name),
+    )
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
@@ -99,17 +110,12 @@ def _experiment_id(store: Store, name: str) -> str:
     if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
         return given
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
-    found: Experiment | None = store.call(store.client.get_experiment_by_name, name)
-    if found:
-        return str(found.experiment_id)
-    try:
-        return str(store.call(store.client.create_experiment, name))
-    except TrackingError:
-        # Made meanwhile, by another launcher or by a call whose answer was lost.
-        found = store.call(store.client.get_experiment_by_name, name)
-        if not found:
-            raise
-        return str(found.experiment_id)
+
+    def existing() -> str | None:
+        found: Experiment | None = store.client.get_experiment_by_name(name)
+        return str(found.experiment_id) if found else None
+
+    return store.call(existing) or store.create(store.client.create_experiment, name, existing=existing)
 
 
 def _introduce(store: Store, experiment_id: str, description: str) -> None:

@@ -1,0 +1,55 @@
+"""The verb `attach`: follow a group from its tracking server alone, on whatever machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from experiments.following import follow
+from tracking.group import find_group
+from tracking.plan_file import read_plan
+from tracking.store import open_store
+from training.errors import InputError, nearest
+from training.home import home
+from training.jobspec import JobSpec
+from training.services.protocol import Service
+
+
+def attach(given: Mapping[str, str]) -> int:
+    """Follow the group `--group ID` to its end, and start what its launcher had not started yet."""
+    fields = dict(given)
+    group_id = fields.pop("group", None)
+    for unknown in fields:
+        raise InputError(f"unknown field '{unknown}' of attach: group.{nearest(unknown, ['group'])}")
+    if group_id is None:
+        raise InputError("attach needs --group ID: the command that started the jobs has told it.")
+    store = open_store(say=_say)
+    group = find_group(store, group_id=group_id, experiment_name="")
+    if not group.is_open:
+        raise InputError(f"group {group.id} has ended: `report --group {group.id}` tells what it found.")
+    plan = read_plan(store, group)
+    _say(f"Taking up {group.id}: {len(plan.jobs)} jobs")
+    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, _say)
+
+
+def _service(spec: JobSpec, group_id: str) -> Service:
+    if spec.region != "local":
+        from training.aws.clients import Clients
+        from training.aws.identity import account_of
+        from training.aws.service import SageMakerService
+
+        clients = Clients(spec.region)
+        account_of(clients)  # whoever has no credentials, or no network, hears so at once
+        return SageMakerService(clients)
+    from training.services.local import LocalService
+
+    if not Path(unquote(urlparse(spec.output_uri).path)).parent.is_relative_to(home()):
+        raise InputError(
+            f"group {group_id} runs under {urlparse(spec.output_uri).path}, not under {home()}: attach there."
+        )
+    return LocalService(home())
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,80 @@
+"""The verb attach: a group is followed by whoever reaches its tracking server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.aws.account import Account
+from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.test_probe import TINY
+from tracking.group import find_group
+from tracking.plan_file import read_plan
+from tracking.store import open_store
+
+TWO = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1, "save_model": "false"}
+
+
+@pytest.mark.slow
+def test_another_machine_follows_and_starts_what_is_left(
+    command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
+) -> None:
+    account.make_role()
+    there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    left = command_line("compare", {**reviews, **TINY, **TWO, **there, "wait": "false"})
+    assert left.returncode == 0, left.stdout + left.stderr
+    [group_id] = {run.data.tags["platform.group"] for run in command_line.runs()}
+    assert f"attach --group {group_id}" in left.stdout
+    assert len(account.jobs.names()) == 1
+    # Nothing of the first machine's is there: neither its home nor the experiment's files.
+    for name in ("data.train", "data.validation"):
+        Path(str(reviews[name])).unlink()
+    elsewhere = replace(command_line, folder=tmp_path / "elsewhere")
+    done = elsewhere("attach", {"group": group_id})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [run.info.status for run in command_line.runs()] == ["FINISHED"] * 2
+    assert [run.info.status for run in command_line.runs("group")] == ["FINISHED"]
+    assert all(run.data.metrics["eval_loss"] > 0 for run in command_line.runs())
+    assert len(account.jobs.names()) == 2
+    assert "batch 16" in done.stdout
+    again = elsewhere("attach", {"group": group_id})
+    assert again.returncode == 2
+    assert again.stderr == f"error: group {group_id} has ended: `report --group {group_id}` tells what it found.\n"
+
+
+@pytest.mark.slow
+def test_a_plan_is_read_as_it_was_written(command_line: CommandLine) -> None:
+    """A local group: kept where it runs, refused elsewhere."""
+    loop = {"experiment": "torch_loop", "wait": "false", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}
+    started = command_line("compare", loop)
+    assert started.returncode == 0, started.stdout + started.stderr
+    [run] = command_line.runs()
+    group_id = run.data.tags["platform.group"]
+    store = open_store(command_line.uri)
+    plan = read_plan(store, find_group(store, group_id=group_id, experiment_name=""))
+    assert [job.run_name for job in plan.jobs] == [f"{plan.jobs[0].arm} #0", f"{plan.jobs[0].arm} #1"]
+    assert plan.jobs[0].spec.hyperparameters["batch-size"] == 8
+    elsewhere = replace(command_line, folder=command_line.folder / "elsewhere")
+    refused = elsewhere("attach", {"group": group_id})
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"error: group {group_id} runs under {command_line.folder / 'home'}")
+    done = command_line("attach", {"group": group_id})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [each.info.status for each in command_line.runs()] == ["FINISHED"] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "attach needs --group ID"),
+        ({"group": "nothing"}, "holds no group 'nothing'"),
+        ({"grup": "x"}, "unknown field 'grup' of attach: group. Did you mean 'group'?"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(command_line: CommandLine, fields: dict[str, object], said: str) -> None:
+    done = command_line("attach", fields)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
