@@ -103,6 +103,7 @@ def test_distilbert_spot(command_line: CommandLine, shared: Path) -> None:
     assert checkpoints(command_line, run) == ["checkpoint-4"]
 
 
+@pytest.mark.slow
 def test_roberta_large_mnli_mp(command_line: CommandLine, shared: Path) -> None:
     """Pairs, as the tab-separated files have them: with quotation marks that mean nothing."""
     data = {
@@ -132,6 +133,7 @@ def starred(folder: Path, shared: Path) -> dict[str, object]:
     return data
 
 
+@pytest.mark.slow
 def test_reviews_distilbert(command_line: CommandLine, shared: Path) -> None:
     steps = {"eval_steps": 1, "save_steps": 1, "save_model": "false"}
     data = starred(command_line.folder, shared)

