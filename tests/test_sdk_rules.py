@@ -176,6 +176,13 @@ def test_advice_on_the_network_between_devices() -> None:
     assert "debug mode" in advice(spec(compiler="trcomp", image=TRCOMP, compiler_debug=True))[0]
 
 
+def test_a_model_split_over_gpus_is_warned_of() -> None:
+    split = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 4})
+    assert advice(split)[0].startswith("launcher smp splits the model over 4 GPUs, but batch, learning rate and rows")
+    whole = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 1})
+    assert advice(whole) == []
+
+
 def test_what_an_address_tells() -> None:
     image = read_image(TRCOMP)
     assert image

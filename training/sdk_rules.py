@@ -42,6 +42,12 @@ def advice(spec: JobSpec) -> list[str]:
         )
     if spec.compiler == "trcomp" and spec.compiler_debug:
         found.append("The Training Compiler's debug mode slows training down: leave it off where time is measured.")
+    partitions = int(spec.model_parallel.get("partitions", 1))
+    if spec.launcher == "smp" and partitions > 1:
+        found.append(
+            f"launcher smp splits the model over {partitions} GPUs, but batch, learning rate and rows are counted as if "
+            "each GPU had a copy of its own: no training under it has been tried, so check the first losses."
+        )
     return found
 
 
