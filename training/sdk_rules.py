@@ -45,8 +45,8 @@ def advice(spec: JobSpec) -> list[str]:
     partitions = int(spec.model_parallel.get("partitions", 1))
     if spec.launcher == "smp" and partitions > 1:
         found.append(
-            f"launcher smp splits the model over {partitions} GPUs, but batch, learning rate and rows are counted as if "
-            "each GPU had a copy of its own: no training under it has been tried, so check the first losses."
+            f"launcher smp splits the model over {partitions} GPUs, but batch, learning rate and rows are counted as "
+            "if each GPU had a copy of its own: no training under it has been tried, so check the first losses."
         )
     return found
 
