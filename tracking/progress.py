@@ -94,7 +94,7 @@ class Progress:
         usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
         return (
             f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
-            f"({low:,.0f} to {high:,.0f}){usd}"
+            f"({low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
         )
 
     def _line(self, text: str) -> None:

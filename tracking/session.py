@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from mlflow.entities import Run, RunStatus
 
@@ -41,25 +42,17 @@ def run_jobs(
     Jobs that a person stopped, and those not started for that reason, leave the list short. An error that ends the
     following says, as a note, which jobs may run on.
     """
-    jobs, outcomes = _taken_up(store, service, group, planned, say)
-    waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
-    with Interrupts(jobs.stop) as interrupts:
-        try:
-            while jobs.active or (waiting and not interrupts.stopping):
-                # One start and one look in turn: starting hundreds keeps nobody from following those that run.
-                started = False
-                if waiting and len(jobs.active) < parallel and not interrupts.stopping and jobs.start(waiting[0]):
-                    started, _ = True, waiting.popleft()
-                    if interrupts.stopping:  # asked between the submission and the line above
-                        jobs.stop()
-                if not jobs.look() and not started:
-                    time.sleep(_TICK_SECONDS)
-        except TrainfareError as error:
-            if unended := jobs.unended:
-                error.add_note(_left(service, group, unended))
-            raise
-        finally:
-            jobs.close()
+    jobs, waiting, outcomes = _taken_up(store, service, group, planned, say)
+    with Interrupts(jobs.stop) as interrupts, _leaving(service, group, jobs):
+        while jobs.active or (waiting and not interrupts.stopping):
+            # One start and one look in turn: starting hundreds keeps nobody from following those that run.
+            started = False
+            if waiting and len(jobs.active) < parallel and not interrupts.stopping and jobs.start(waiting[0]):
+                started, _ = True, waiting.popleft()
+                if interrupts.stopping:  # asked between the submission and the line above
+                    jobs.stop()
+            if not jobs.look() and not started:
+                time.sleep(_TICK_SECONDS)
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
 
 
@@ -73,24 +66,36 @@ def start_jobs(
     say: Callable[[str], None] = print,
 ) -> int:
     """Start what `run_jobs` would start first, and leave it running; return how many jobs are left for later."""
-    jobs, outcomes = _taken_up(store, service, group, planned, say)
-    waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
-    try:
+    jobs, waiting, _ = _taken_up(store, service, group, planned, say)
+    with _leaving(service, group, jobs):
         while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
             waiting.popleft()
+    return len(waiting)
+
+
+@contextmanager
+def _leaving(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
+    """Leave all running at the end; an error that brings it says which jobs may run on."""
+    try:
+        yield
+    except TrainfareError as error:
+        if unended := jobs.unended:
+            error.add_note(_left(service, group, unended))
+        raise
     finally:
         jobs.close()
-    return len(waiting)
 
 
 def _taken_up(
     store: Store, service: Service, group: Group, planned: Sequence[PlannedJob], say: Callable[[str], None]
-) -> tuple[_Jobs, dict[str, Outcome]]:
-    """Return the group's jobs, none followed yet, and the outcomes of those that have ended."""
+) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
+    """Return the group's jobs, those that run attached to; the ones that are left to start; the outcomes so far."""
     runs = child_runs(store, group)
     outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
     opened = {name: found_run(run) for name, run in runs.items()}
-    return _Jobs(store, service, group, opened, outcomes, say), outcomes
+    jobs = _Jobs(store, service, group, opened, outcomes, say)
+    waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
+    return jobs, waiting, outcomes
 
 
 class _Jobs:

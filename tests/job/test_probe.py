@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
+from experiments import probing
 from padding import Padding
 from projection import FEWEST_STEPS, remaining, t_975
 from shapes import step_positions
@@ -22,6 +23,11 @@ TRAINING = {"per_device_batch_size": 4, "epochs": 3, "padding": "buckets", "buck
 def test_quantiles_are_those_of_students_t() -> None:
     for freedom in range(1, 500):
         assert t_975(freedom) == pytest.approx(student_t.ppf(0.975, freedom), rel=2e-3)
+
+
+def test_a_probe_that_is_too_short_is_refused_before_it_starts() -> None:
+    """The experiment's rule knows how many steps the job needs, and may not import it."""
+    assert probing.FEWEST_STEPS == FEWEST_STEPS
 
 
 def test_by_hand() -> None:
