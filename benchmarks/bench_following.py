@@ -7,7 +7,6 @@ The account is the tests' own, in a process of its own: it speaks SageMaker's AP
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,17 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from benchmarks.results import Row, write
 from tests.aws.serve import Served, served
+from tests.aws.talking import KEYS, points, study
 from tracking.describe import ROOT
 
 JOBS = int(os.environ.get("BENCH_JOBS", 200))
 STEPS = 120
 PAUSE_SECONDS = 1.0
 WINDOW_SECONDS = 10.0
-KEYS = ("loss", "samples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +52,8 @@ def follow(folder: Path, account: Served) -> Followed:
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
     )
-    command = [sys.executable, "-m", "experiments", "compare", "--experiment", str(experiment(folder))]
+    path = study(folder, jobs=JOBS, parallel=JOBS, steps=STEPS, pause=PAUSE_SECONDS)
+    command = [sys.executable, "-m", "experiments", "compare", "--experiment", str(path)]
     with (folder / "launcher.txt").open("wb") as said:
         started = time.monotonic()
         launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
@@ -71,35 +69,6 @@ def follow(folder: Path, account: Served) -> Followed:
         calls=[(at, operation) for at, operation in account.ask("calls")],
         jobs=account.ask("jobs"),
     )
-
-
-def experiment(folder: Path) -> Path:
-    """Write the experiment: two arms, and as many repeats as make up the jobs."""
-    fields = {
-        "script": {
-            "source": str(ROOT / "benchmarks" / "talking"),
-            "entry_point": "talk.py",
-            "hyperparameters": {"steps": STEPS, "pause": PAUSE_SECONDS, "batch": "$batch_size", "seed": "$seed"},
-            "metrics": {name: f"{name} ([0-9.]+)" for name in ("step", "samples", "loss", "eval_accuracy")},
-        },
-        "service": "sagemaker",
-        "machine": {"instance_type": "ml.g5.xlarge"},
-        "aws": {"role": "trainer", "prices": str(folder / "prices.json")},
-        "compare": {"arms": [{"batch_size": 16}, {"batch_size": 64}], "repeats": JOBS // 2, "parallel": JOBS},
-    }
-    (folder / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.408}}')
-    path = folder / "talking.yaml"
-    path.write_text(yaml.safe_dump(fields))
-    return path
-
-
-def points(database: Path) -> Counter[tuple[str, str, int]]:
-    """Return how often each point stands in MLflow, by run, name and step."""
-    rows = sqlite3.connect(database).execute(
-        "select m.run_uuid, m.key, m.step from metrics m join tags t on t.run_uuid = m.run_uuid"
-        f" where t.key = 'platform.kind' and t.value = 'job' and m.key in {KEYS}"
-    )
-    return Counter((run, key, step) for run, key, step in rows)
 
 
 def busiest(times: Sequence[float]) -> float:

@@ -14,6 +14,8 @@ from typing import Any
 import boto3
 from botocore.validate import ParamValidator
 
+from tests.serving import Serving
+
 Answer = dict[str, Any]
 
 
@@ -70,7 +72,7 @@ class Faults:
         return None
 
 
-class Api:
+class Api(Serving):
     """Answers operations over HTTP; each operation is a function of its parameters."""
 
     def __init__(self, service: str, operations: Mapping[str, Callable[[Mapping[str, Any]], Answer]]) -> None:
@@ -79,21 +81,9 @@ class Api:
         self.faults = Faults()
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server)
 
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> Answer:
         """Return the answer to a call. Raises Refused, Dropped."""

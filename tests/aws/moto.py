@@ -11,8 +11,10 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
+from tests.serving import Serving
 
-class MotoServer:
+
+class MotoServer(Serving):
     """S3, IAM, STS and CloudWatch Logs, in a thread of this process."""
 
     def __init__(self) -> None:
@@ -22,21 +24,7 @@ class MotoServer:
         """Buckets that belong to another account, which moto has no say in."""
         self._putting = threading.Lock()  # moto counts its events without one, and would give two the same id
         self._app = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server("127.0.0.1", 0, self._answer, True, request_handler=MotoRequestHandler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(make_server("127.0.0.1", 0, self._answer, True, request_handler=MotoRequestHandler))
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]

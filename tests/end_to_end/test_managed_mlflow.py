@@ -74,7 +74,7 @@ def test_a_comparison_by_arn(
     own = command_line.folder / "own.yaml"
     own.write_text(EXPERIMENT)
     with managed(server.uri) as proxy:
-        monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.uri)
+        monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.url)
         done = replace(command_line, uri=ARN)("compare", {"experiment": own})
     assert done.returncode == 0, done.stdout + done.stderr
     assert (proxy.refused, done.stderr) == ([], "")
@@ -96,7 +96,7 @@ def test_what_is_not_signed_for_this_server_is_refused() -> None:
     """The proxy lets through nothing that SageMaker would not."""
     with managed("http://127.0.0.1:9") as proxy:
         for headers in ({}, {"x-mlflow-sm-tracking-server-arn": ARN}):
-            call = urllib.request.Request(f"{proxy.uri}/api/2.0/mlflow/experiments/get", headers=headers)
+            call = urllib.request.Request(f"{proxy.url}/api/2.0/mlflow/experiments/get", headers=headers)
             with pytest.raises(urllib.error.HTTPError, match="403") as refused:
                 urllib.request.urlopen(call)
             refused.value.close()

@@ -12,12 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from tests.aws.serve import Served, served
+from tests.aws.talking import points, study
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 from training.services.local import LocalService
@@ -33,35 +32,8 @@ def account(tmp_path: Path) -> Iterator[Served]:
         yield found
 
 
-def study(folder: Path, *, jobs: int, parallel: int, pause: float) -> Path:
-    """Write an experiment of so many jobs, each a script that tells a loss at every step."""
-    fields: dict[str, Any] = {
-        "script": {
-            "source": str(ROOT / "benchmarks" / "talking"),
-            "entry_point": "talk.py",
-            "hyperparameters": {"steps": STEPS, "pause": pause, "batch": "$batch_size", "seed": "$seed"},
-            "metrics": {name: f"{name} ([0-9.]+)" for name in ("step", "samples", "loss")},
-        },
-        "service": "sagemaker",
-        "machine": {"instance_type": "ml.g5.xlarge"},
-        "aws": {"role": "trainer", "prices": str(folder / "prices.json")},
-        "compare": {"arms": [{"batch_size": 16}, {"batch_size": 64}], "repeats": jobs // 2, "parallel": parallel},
-    }
-    (folder / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.408}}')
-    path = folder / "talking.yaml"
-    path.write_text(yaml.safe_dump(fields))
-    return path
-
-
-def points(uri: str) -> Counter[tuple[str, str, int]]:
-    """Return how often each point of the curves stands in MLflow, by run, name and step."""
-    connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
-    rows = connection.execute(
-        "select m.run_uuid, m.key, m.step from metrics m join tags t on t.run_uuid = m.run_uuid"
-        " where t.key = 'platform.kind' and t.value = 'job' and m.key in ('loss', 'samples')"
-    ).fetchall()
-    connection.close()
-    return Counter((run, key, step) for run, key, step in rows)
+def database(command_line: CommandLine) -> Path:
+    return Path(command_line.uri.removeprefix("sqlite:///"))
 
 
 def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> None:
@@ -70,7 +42,7 @@ def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> No
     assert Counter(run.info.status for run in runs) == {"FINISHED": jobs}
     assert sorted(account.ask("jobs")) == sorted(run.data.tags["platform.job_name"] for run in runs)
     expected = {(run.info.run_id, key, 1 + at) for run in runs for key in ("loss", "samples") for at in range(STEPS)}
-    told = points(command_line.uri)
+    told = points(database(command_line))
     assert set(told) == expected
     assert set(told.values()) == {1}
     [group] = command_line.runs("group")
@@ -86,7 +58,7 @@ def most_calls(calls: list[tuple[float, str]], seconds: float) -> int:
 def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
     jobs = 30
     environment = command_line.environment | account.variables
-    path = study(tmp_path, jobs=jobs, parallel=jobs, pause=0.5)
+    path = study(tmp_path, jobs=jobs, parallel=jobs, steps=STEPS, pause=0.5)
     command = command_line.command("compare", {"experiment": path})
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -151,13 +123,13 @@ def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, acc
     seed = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
     print(f"CRASH_SEED={seed}")
     drawn = random.Random(seed)
-    path = study(tmp_path, jobs=jobs, parallel=jobs, pause=0.5)
+    path = study(tmp_path, jobs=jobs, parallel=jobs, steps=STEPS, pause=0.5)
     command = command_line.command("compare", {"experiment": path})
     launchers = Launchers(command, command_line.environment | account.variables, tmp_path / "launcher.txt")
     for _ in range(kills):
         # Not done by then: its calls are spaced, and all jobs together need more of them.
         assert launchers.run(at_random(drawn)) == -signal.SIGKILL
-        print(len(account.ask("jobs")), "jobs,", len(points(command_line.uri)), "points,", end=" ")
+        print(len(account.ask("jobs")), "jobs,", len(points(database(command_line))), "points,", end=" ")
         print(ended_runs(command_line.uri), "runs ended")
     # While runs end, and, where it is quick enough, between the last of them and the report.
     for ended in (drawn.randrange(1, jobs), jobs):
@@ -170,7 +142,7 @@ def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, acc
 
 def test_jobs_are_started_and_left(command_line: CommandLine, tmp_path: Path) -> None:
     """Two of four are started by `wait=false`, and all are complete after the same command without it."""
-    path = study(tmp_path, jobs=4, parallel=2, pause=0.1)
+    path = study(tmp_path, jobs=4, parallel=2, steps=STEPS, pause=0.1)
     here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
     left = command_line("compare", {**here, "wait": "false"})
     assert left.returncode == 0, left.stderr
@@ -182,5 +154,5 @@ def test_jobs_are_started_and_left(command_line: CommandLine, tmp_path: Path) ->
     assert followed.returncode == 0, followed.stderr
     assert Counter(run.info.status for run in command_line.runs()) == {"FINISHED": 4}
     assert started < {each["TrainingJobName"] for each in service.jobs()}
-    assert set(points(command_line.uri).values()) == {1}
+    assert set(points(database(command_line)).values()) == {1}
     assert command_line("compare", {**here, "wait": "no"}).returncode == 2

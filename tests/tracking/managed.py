@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import re
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +14,8 @@ from urllib.parse import urlsplit
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+from tests.serving import Serving
 
 REGION = "us-east-1"
 ARN = f"arn:aws:sagemaker:{REGION}:123456789012:mlflow-tracking-server/runs"
@@ -25,31 +26,18 @@ AUTHORIZATION = re.compile(
 HOP = {"connection", "host", "content-length", "authorization", "transfer-encoding", "accept-encoding"}
 
 
-class ManagedMlflow:
+class ManagedMlflow(Serving):
     """Listens where SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT points to."""
 
     def __init__(self, server_uri: str, key: str, secret: str) -> None:
-        self._server, self._credentials = urlsplit(server_uri), Credentials(key, secret)
+        self._mlflow, self._credentials = urlsplit(server_uri), Credentials(key, secret)
         self.calls: set[str] = set()
         """Method and path of every call, identifiers left out."""
         self.refused: list[str] = []
         """Why calls were not let through."""
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-
-    @property
-    def uri(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> ManagedMlflow:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server)
 
     def objection(self, method: str, url: str, headers: Any, body: bytes) -> str | None:
         """Return what is wrong with a call, or None for one that SageMaker would let through."""
@@ -88,7 +76,7 @@ class ManagedMlflow:
                     self._answer(403, {}, b"{}")
                     return
                 managed.calls.add(f"{self.command} {urlsplit(self.path).path}")
-                server = http.client.HTTPConnection(managed._server.hostname or "", managed._server.port, timeout=60)
+                server = http.client.HTTPConnection(managed._mlflow.hostname or "", managed._mlflow.port, timeout=60)
                 headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
                 server.request(self.command, self.path, body, headers)
                 answer = server.getresponse()

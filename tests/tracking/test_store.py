@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric
 
 from tests.conftest import TrackingServer
+from tests.serving import Serving
 from tracking.group import close_group, open_group
 from tracking.store import Store, open_store
 from training.errors import TrackingError
@@ -95,12 +96,8 @@ class Loses(BaseHTTPRequestHandler):
 @pytest.fixture
 def lossy(tracking_server: TrackingServer) -> Iterator[Lossy]:
     network = Lossy(tracking_server.uri)
-    thread = threading.Thread(target=network.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield network
-    network.shutdown()
-    thread.join()
-    network.server_close()
+    with Serving(network):
+        yield network
 
 
 def test_what_was_created_though_the_answer_was_lost_is_not_created_again(

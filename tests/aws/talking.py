@@ -1,0 +1,45 @@
+"""Studies of jobs that cost next to nothing and talk: what they are, and what MLflow then holds of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+from tests.conftest import ROOT
+
+KEYS = ("loss", "samples")
+"""What such a job tells at every step."""
+
+
+def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -> Path:
+    """Write an experiment of so many jobs at SageMaker, each a script that tells its loss about every `pause` s."""
+    fields = {
+        "script": {
+            "source": str(ROOT / "benchmarks" / "talking"),
+            "entry_point": "talk.py",
+            "hyperparameters": {"steps": steps, "pause": pause, "batch": "$batch_size", "seed": "$seed"},
+            "metrics": {name: f"{name} ([0-9.]+)" for name in ("step", "samples", "loss", "eval_accuracy")},
+        },
+        "service": "sagemaker",
+        "machine": {"instance_type": "ml.g5.xlarge"},
+        "aws": {"role": "trainer", "prices": str(folder / "prices.json")},
+        "compare": {"arms": [{"batch_size": 16}, {"batch_size": 64}], "repeats": jobs // 2, "parallel": parallel},
+    }
+    (folder / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.408}}')
+    path = folder / "talking.yaml"
+    path.write_text(yaml.safe_dump(fields))
+    return path
+
+
+def points(database: Path) -> Counter[tuple[str, str, int]]:
+    """Return how often each point of the jobs' curves stands in MLflow, by run, name and step."""
+    connection = sqlite3.connect(database)
+    rows = connection.execute(
+        "select m.run_uuid, m.key, m.step from metrics m join tags t on t.run_uuid = m.run_uuid"
+        f" where t.key = 'platform.kind' and t.value = 'job' and m.key in {KEYS}"
+    ).fetchall()
+    connection.close()
+    return Counter((run, key, step) for run, key, step in rows)
