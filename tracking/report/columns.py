@@ -19,7 +19,7 @@ _LOSSES = {
 }
 
 
-_MAY_BE_UNTOLD = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training", "cost")
+_MAY_BE_UNTOLD = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training")
 
 Subject = TypeVar("Subject")
 
@@ -42,6 +42,7 @@ class Column(Generic[Subject]):
 def columns(comparison: Comparison) -> list[Column[Arm]]:
     """Return the table's columns, the arm's name first."""
     loss, measure = comparison.loss_column, comparison.measure
+    has_price = any(arm.values(DOLLARS.column) for arm in comparison.arms)
     told = [
         Column("arm", "arm", "", lambda arm: arm.label),
         Column("batch", "batch", "", lambda arm: _joined(arm.setting("hp_per_device_batch_size"), _count)),
@@ -51,7 +52,7 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
         _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
         _metric("training", "train\ns", "s", _training(comparison)),
         _metric("billable", "billed\ns", "s", PAID),
-        _metric("cost", "cost\nUSD", "USD", DOLLARS.column),
+        *([_metric("cost", "cost\nUSD", "USD", DOLLARS.column)] if has_price else []),
         _metric(*_LOSSES[loss], "", loss, score),
     ]
     if measure and measure.column != loss:
@@ -59,7 +60,7 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
     if any(arm.values("target_reached") for arm in comparison.arms):
         told.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
     repeats = Column[Arm]("repeats", "n", "", lambda arm: str(len(arm.headline)))
-    # A script measured from outside may tell nothing of its steps, and this machine has no price.
+    # A script measured from outside may tell nothing of its steps.
     told = [column for column in told if column.label not in _MAY_BE_UNTOLD or _is_told(column, comparison)]
     return [*told, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
 

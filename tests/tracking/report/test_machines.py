@@ -6,6 +6,7 @@ import pytest
 
 from tracking.report import words
 from tracking.report.arms import Arm, Job
+from tracking.report.columns import columns
 from tracking.report.comparison import Comparison, Contrast
 from tracking.report.verdict import MEASURES, judge
 from tracking.report.work import unequal
@@ -55,6 +56,7 @@ def test_a_dearer_machine_may_be_cheaper() -> None:
     contrast = Contrast(large, verdict, None, {})
     comparison = Comparison("g", (SMALL, large), (contrast,), ACCURACY)
     assert words.headline(comparison) == "“ml.g5.xlarge” is cheaper: 23 % fewer dollars than “ml.g4dn.xlarge”."
+    assert "cost" in [column.label for column in columns(comparison)]
     assert words.time_sentences(large, SMALL) == ["It takes 0.4 times as long: 400 s against 1,000 s."]
 
 
@@ -82,6 +84,12 @@ def test_whole_seconds_are_rounded_in_dollars_too() -> None:
     """Two jobs that bill 41 s each do not prove a spread of zero."""
     verdict = judge(arm("ml.g5.xlarge", [41, 41], 1.0), arm("ml.g4dn.xlarge", [41, 41], 1.01), ACCURACY)
     assert verdict.outcome == "inconclusive"
+
+
+def test_a_job_that_failed_where_nothing_has_a_price_has_no_column_of_costs() -> None:
+    job = arm("local", [10], None).jobs[0]
+    failed = Arm("none", (Job(**{**vars(job), "status": "FAILED"}),))
+    assert "cost" not in [column.label for column in columns(Comparison("g", (failed,), (), None))]
 
 
 def test_without_a_price_machines_do_not_compare() -> None:
