@@ -1,1 +1,1 @@
-"""Searching batch size and learning rate."""
+"""Searching batch size and learning rate for the cheapest training that is good enough."""

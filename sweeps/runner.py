@@ -1,0 +1,48 @@
+"""The seam between a sweep and what runs its jobs: real jobs in `sweeps.jobs`, recorded ones in a benchmark's replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sweeps.objective import CurvePoint, Ended
+from sweeps.space import Point
+
+
+class Running(Protocol):
+    """A trial's job while it runs."""
+
+    job_name: str
+    due: float
+    """When to look again, monotonic clock, seconds."""
+
+    def look(self) -> Ended | None:
+        """See what is new, and record it; return how the job ended once its log is read out."""
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        """Evaluations so far, in the order of their samples; of a job that was taken up, from its beginning."""
+
+    @property
+    def billable_seconds(self) -> float:
+        """Instance seconds so far, for which something is or will be paid."""
+
+    def stop(self) -> None:
+        """Ask the job to stop; its end is seen by `look`."""
+
+    def close(self) -> None:
+        """Leave it running."""
+
+
+class Runner(Protocol):
+    """Starts the jobs of a sweep."""
+
+    def job_name(self, compiler: str, point: Point) -> str:
+        """Return the name of the point's job: the same point has the same name, whoever asks, so no service starts it
+        twice."""
+
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running | None:
+        """Start the point's job, or attach to the one that has its name; None where there is no room for it now.
+
+        Raises `QuotaError` or `InputError` for one that the service will never start.
+        """

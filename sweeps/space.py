@@ -1,0 +1,113 @@
+"""What a sweep searches: batch sizes on a grid, and factors on the learning rate that the scaling rule gives. Pure.
+
+The grid of factors is one of octaves: a rate that is off by less than half an octave costs little, and on a grid equal
+points are seen to be equal, so that none is trained twice.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
+
+MOST_POINTS = 5_000
+"""A sweep plans every job that it may start: more are a slip of the keyboard."""
+
+_RANGE = re.compile(r"\s*([0-9.eE+-]+?)\s*\.\.\s*([0-9.eE+-]+)\s*")
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """One setting that a trial trains."""
+
+    batch_size: int
+    """Batch size of each device, samples."""
+    multiplier: float = 1.0
+    """Factor on the learning rate that the scaling rule gives."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """All points of a study: every batch size with every multiplier."""
+
+    batch_sizes: tuple[int, ...]
+    """Ascending, samples of each device."""
+    multipliers: tuple[float, ...] = (1.0,)
+    """Ascending powers of two, or of a root of two."""
+    grid: BatchGrid = "powers_of_two"
+    """Which batch sizes lie between the smallest and the largest."""
+    per_octave: int = 1
+    """Multipliers to a factor of two."""
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Every point, by batch size and then by multiplier."""
+        return tuple(Point(size, factor) for size in self.batch_sizes for factor in self.multipliers)
+
+    def params(self, point: Point) -> dict[str, Any]:
+        """Return a point as Optuna knows it: the batch size or its logarithm, and the multiplier's logarithm."""
+        size = {"log2_batch_size": round(math.log2(point.batch_size))}
+        if self.grid == "multiples_of_eight":
+            size = {"batch_size": point.batch_size}
+        exponent = round(math.log2(point.multiplier) * self.per_octave) / self.per_octave
+        factor = {"log2_multiplier": exponent} if len(self.multipliers) > 1 else {}
+        return {**size, **factor}
+
+    def point(self, params: Mapping[str, Any]) -> Point:
+        """Return the point of Optuna's parameters."""
+        size = params.get("batch_size") or 2 ** int(params["log2_batch_size"])
+        exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
+        return Point(int(size), min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent)))
+
+
+def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave: int) -> Space:
+    """Return the space of ranges such as `8..256` and `0.25..4`. Raises ValueError with one sentence."""
+    sizes = _sizes(batch_sizes, grid)
+    factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
+    if len(sizes) * len(factors) > MOST_POINTS:
+        raise ValueError(
+            f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers} make {len(sizes) * len(factors):,} "
+            f"points; a sweep has at most {MOST_POINTS:,}"
+        )
+    return Space(batch_sizes=sizes, multipliers=factors, grid=grid, per_octave=per_octave)
+
+
+def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:
+    low, high = _ends("batch_sizes", text)
+    if low != int(low) or high != int(high) or low < 1:
+        raise ValueError(f"batch_sizes {text}: batch sizes are whole numbers from 1 up")
+    if grid == "multiples_of_eight":
+        found = tuple(range(-8 * (-int(low) // 8), int(high) + 1, 8))
+    else:
+        found = tuple(2**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
+    if not found:
+        raise ValueError(f"batch_sizes {text} is empty: it holds none of the {grid.replace('_', ' ')}")
+    return found
+
+
+def _multipliers(text: str, per_octave: int) -> tuple[float, ...]:
+    low, high = _ends("learning_rate_multipliers", text)
+    if low <= 0:
+        raise ValueError(f"learning_rate_multipliers {text}: they must be above 0")
+    first, last = (math.log2(end) * per_octave for end in (low, high))
+    found = tuple(2.0 ** (k / per_octave) for k in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1))
+    if not found:
+        raise ValueError(f"learning_rate_multipliers {text} is empty: it holds no power of two")
+    return found
+
+
+def _ends(name: str, text: str) -> tuple[float, float]:
+    match = _RANGE.fullmatch(text)
+    try:
+        low, high = (float(end) for end in match.groups()) if match else (float(text), float(text))
+    except ValueError as error:
+        raise ValueError(f"{name} {text!r} must be a range such as 8..256, or a number") from error
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"{name} {text!r} must be a range of finite numbers")
+    if low > high:
+        raise ValueError(f"{name} {text} is empty: {low:g} is above {high:g}")
+    return low, high
