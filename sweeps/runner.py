@@ -1,4 +1,4 @@
-"""The seam between a sweep and what runs its jobs: real jobs in `sweeps.jobs`, recorded ones in a benchmark's replay."""
+"""The seam between a sweep and what runs its jobs: real jobs in `sweeps.jobs`, recorded ones in a benchmark."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_parameters_tell_what_they_are() -> None:
         ("0..8", None, "powers_of_two", "batch sizes are whole numbers from 1 up"),
         ("2.5..8", None, "powers_of_two", "batch sizes are whole numbers from 1 up"),
         ("many", None, "powers_of_two", "batch_sizes 'many' must be a range such as 8..256, or a number"),
-        ("8..inf", None, "powers_of_two", "must be a range of finite numbers"),
+        ("8..inf", None, "powers_of_two", "must be a range such as 8..256, or a number"),
         ("8", "0..1", "powers_of_two", "learning_rate_multipliers 0..1: they must be above 0"),
         ("8", "1.1..1.9", "powers_of_two", "learning_rate_multipliers 1.1..1.9 is empty"),
         ("8..1048576", "1e-9..1e9", "multiples_of_eight", "a sweep has at most 5,000"),
