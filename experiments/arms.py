@@ -17,7 +17,7 @@ from experiments.sentences import first_sentence
 from training.errors import InputError, nearest
 from training.staging.examples import shown
 
-NOT_IN_ARMS = ("compare", "probe", "description", "task", "service", "aws", "seed", "push_to_hub")
+NOT_IN_ARMS = ("compare", "probe", "sweep", "description", "task", "service", "aws", "seed", "push_to_hub")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,15 @@ def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Expe
             raise InputError(unknown_field(name, place))
         if name.split(".")[0] in NOT_IN_ARMS:
             raise InputError(f"{place} must not set {name}: it is the same for every arm")
-    tree: Tree = experiment.model_dump(mode="json", exclude={"compare"}, exclude_unset=True)
+    return variant(experiment, fields, place)
+
+
+def variant(experiment: Experiment, fields: Mapping[str, Any], place: str) -> Experiment:
+    """Return the experiment with some fields set otherwise, and without what it says of comparisons and sweeps.
+
+    Raises InputError, which names `place`, for fields that contradict each other.
+    """
+    tree: Tree = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_unset=True)
     try:
         return Experiment.model_validate(with_values(tree, dict(flat(fields))))
     except ValidationError as error:
@@ -103,7 +111,7 @@ def _refuse_twins(variants: Sequence[Experiment]) -> None:
 
 def _labels(variants: Sequence[Experiment]) -> list[str]:
     """Return for each variant the values in which the variants differ; of a single one, its compiler."""
-    settings = [dict(flat(variant.model_dump(exclude={"compare"}))) for variant in variants]
+    settings = [dict(flat(variant.model_dump(exclude={"compare", "sweep"}))) for variant in variants]
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     telling = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
     telling.sort(key=lambda name: name != "compiler")

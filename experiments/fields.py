@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from experiments.machine_fields import Aws, Machine
+from experiments.quality import QualityMetric
 from experiments.script_fields import Script
+from experiments.sweep_fields import Sweep
 from sweeps.scaling import Optimiser, ScalingRule, scale
 from training.jobspec import Compiler
 from training.staging.request import Data, Frozen, ModelOverrides, Name, Task
@@ -16,18 +18,6 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
-
-QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
-
-TARGET_METRICS: dict[str, Literal["min", "max"]] = {
-    "eval_accuracy": "max",
-    "eval_f1_macro": "max",
-    "eval_exact_match": "max",
-    "eval_f1": "max",
-    "eval_loss": "min",
-    "eval_perplexity": "min",
-}
-"""Metrics a target can name, and which direction is better."""
 
 
 class Target(Frozen):
@@ -218,6 +208,8 @@ class Experiment(Frozen):
     """What a comparison runs."""
     probe: Probe | None = None
     """How far the verb `probe` goes; others train to the end."""
+    sweep: Sweep = Sweep()
+    """What the verb `sweep` searches."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.fields import TARGET_METRICS, Experiment
+from experiments.fields import Experiment
+from experiments.quality import TARGET_METRICS
 from training.jobspec import Scalar
 from training.staging.request import StagingRequest
 

@@ -69,7 +69,9 @@ def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: S
         "verb": verb,
         "name": name,
         "repeats": repeats,
-        "arms": [(arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json")) for arm in arms],
+        "arms": [
+            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude={"sweep"})) for arm in arms
+        ],
         "data": [each.key for each in staged],
         "source": source_digest(),
     }
@@ -92,15 +94,15 @@ def plan(
     `staged` holds the data of each arm, in the arms' order.
     """
     return [
-        _job(group_id, name, at, arm, repeat, staged[at], home)
+        job(f"{group_id}-{arm.experiment.compiler}-a{at}r{repeat}", name, arm, repeat, staged[at], home)
         for repeat in range(repeats)
         for at, arm in enumerate(arms)
     ]
 
 
-def _job(group_id: str, name: str, at: int, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
+def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
+    """Return one job of an arm; `name` is the experiment's, and each repeat has another seed."""
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
-    job_name = f"{group_id}-{experiment.compiler}-a{at}r{repeat}"
     machine = experiment.machine
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     spec = JobSpec(
@@ -188,7 +190,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
 
 
 def _yaml(name: str, experiment: Experiment) -> str:
-    fields = experiment.model_dump(mode="json", exclude={"compare"}, exclude_none=True)
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_none=True)
     return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 

@@ -27,6 +27,7 @@ OF_THE_PLATFORM = frozenset(
         "machine",
         "aws",
         "compare",
+        "sweep",
         "compiler",
         "compiler_debug",
         "compile_cache",
