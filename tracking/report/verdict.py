@@ -5,11 +5,13 @@ The rules, in order; the first that applies decides:
 1. *not comparable*: the jobs did not do the same work, see `work.unequal`, or a compiler did not run (or ran) against
    what was asked for.
 2. *inconclusive*: fewer than two successful repeats on either side.
-3. *not cheaper*: the 95 % interval of the ratio of what was paid lies at or above 1; that is billable instance seconds,
+3. *inconclusive*: all jobs were to end at a target, and not every one of the baseline's reached it.
+4. *not cheaper*: they were, and not every one of the arm's reached it.
+5. *not cheaper*: the 95 % interval of the ratio of what was paid lies at or above 1; that is billable instance seconds,
    or dollars where the arms ran on machines of different types.
-4. *inconclusive*: that interval holds 1.
-5. *inconclusive*: the quality is not kept, see `quality`.
-6. *cheaper*: the interval lies below 1 and the quality is kept.
+6. *inconclusive*: that interval holds 1.
+7. *inconclusive*: the quality is not kept, see `quality`; jobs that reached the same target kept it.
+8. *cheaper*: the interval lies below 1 and the quality is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Literal
 
 from tracking.report.arms import Arm, finite
 from tracking.report.numbers import Interval, difference_interval, geometric_mean, ratio_interval
-from tracking.report.work import PAID, SECONDS, Currency, currency, unequal
+from tracking.report.work import PAID, SECONDS, Currency, Target, currency, not_reached, target_of, unequal
 
 Outcome = Literal["cheaper", "not cheaper", "inconclusive", "not comparable"]
 
@@ -72,12 +74,14 @@ class Verdict:
 
     outcome: Outcome
     reason: str
-    """Why not more could be said; empty for `cheaper` and `not cheaper`."""
+    """Why not more could be said, or why no ratio; empty where the ratio says it all."""
     ratio: Interval | None = None
     """What was paid, arm over baseline."""
     quality: Quality | None = None
     currency: Currency = SECONDS
     """In what it was paid."""
+    target: Target | None = None
+    """The quality that all jobs were to reach, and to end at."""
 
 
 def judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
@@ -89,21 +93,30 @@ def judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
     ratio = ratio_interval(paid, paid_baseline, _resolution(arm, baseline, unit))
     if ratio is None:
         return Verdict("inconclusive", _too_few(arm, baseline))
+    if target := target_of(arm, baseline):
+        return _to_target(ratio, arm, baseline, unit, target)
     kept = quality(arm, baseline, measure) if measure else None
-    outcome, reason = _outcome(ratio, kept, arm, baseline, measure)
+    outcome, reason = _outcome(ratio, _quality_reason(kept, arm, baseline, measure))
     return Verdict(outcome, reason, ratio, kept, unit)
 
 
-def _outcome(
-    ratio: Interval, kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None
-) -> tuple[Outcome, str]:
+def _to_target(ratio: Interval, arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict:
+    """Return the verdict on arms that end at a target: who has reached it has the quality, and paid its bill for it."""
+    sides: tuple[tuple[Arm, Outcome], ...] = ((baseline, "inconclusive"), (arm, "not cheaper"))
+    for side, outcome in sides:
+        if missed := not_reached(side):
+            told = f"{len(missed)} of {len(side.headline)} jobs of “{side.label}” did not reach {target}"
+            return Verdict(outcome, told, currency=unit, target=target)
+    outcome, reason = _outcome(ratio, quality_reason="")
+    return Verdict(outcome, reason, ratio, currency=unit, target=target)
+
+
+def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
     if ratio.low >= 1:
         return "not cheaper", ""
     if ratio.high >= 1:
         return "inconclusive", "but the interval holds no change"
-    if reason := _quality_reason(kept, arm, baseline, measure):
-        return "inconclusive", reason
-    return "cheaper", ""
+    return ("inconclusive", quality_reason) if quality_reason else ("cheaper", "")
 
 
 def _against_their_setting(*arms: Arm) -> list[str]:

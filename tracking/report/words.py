@@ -7,7 +7,7 @@ import math
 from tracking.report.arms import Arm
 from tracking.report.comparison import Comparison, Contrast, extra_seconds
 from tracking.report.numbers import BreakEven, Interval, gain_percent
-from tracking.report.verdict import Quality
+from tracking.report.verdict import Quality, Verdict
 from tracking.report.work import PAID, is_other_machine
 
 NONE = "–"
@@ -76,7 +76,7 @@ def headline(comparison: Comparison) -> str:
         return f"“{baseline.label}” took {figure(paid.median) if paid else 'an unknown number of'} billable seconds."
     if (best := comparison.best) and best.verdict.ratio:
         fewer = change(best.verdict.ratio.estimate)
-        return f"“{best.arm.label}” is cheaper: {fewer} {best.verdict.currency.noun} than “{baseline.label}”."
+        return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”."
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
     if outcomes == {"not comparable"} and any(arm.compiler_doubts for arm in comparison.arms):
         return "No verdict: the compiler did not do what the settings say."
@@ -93,10 +93,15 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     if ratio is None:
         return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}."
     told = (
-        f"{change(ratio.estimate)} {verdict.currency.noun} than “{baseline.label}” (95 % interval: "
+        f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}” (95 % interval: "
         f"{change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline})"
     )
     return f"{told}, {verdict.reason}." if verdict.reason else f"{told}."
+
+
+def noun(verdict: Verdict) -> str:
+    """Return what there are more or fewer of: `billable seconds`, or `billable seconds to eval_loss 0.45`."""
+    return f"{verdict.currency.noun} to {verdict.target}" if verdict.target else verdict.currency.noun
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:

@@ -12,6 +12,18 @@ SAMPLES_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
+class Target:
+    """A quality at which jobs end: those that have reached the same one did equal work, whatever it took."""
+
+    metric: str
+    value: str
+    """As the job was given it."""
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.value}"
+
+
+@dataclass(frozen=True)
 class Currency:
     """In what two arms are compared."""
 
@@ -34,16 +46,32 @@ def is_other_machine(arm: Arm, baseline: Arm) -> bool:
     return _asked(arm) != _asked(baseline)
 
 
+def target_of(*arms: Arm) -> Target | None:
+    """Return the target at which all headline jobs of these arms were to end, or None where they have no common one."""
+    told = {_target(job) for arm in arms for job in arm.headline}
+    return told.pop() if len(told) == 1 else None
+
+
+def not_reached(arm: Arm) -> list[Job]:
+    """Return the headline jobs that ended before they reached their target."""
+    return [job for job in arm.headline if not job.number("target_reached") > 0]
+
+
 def unequal(arm: Arm, baseline: Arm) -> list[str]:
     """Return in what the work of two arms differs; empty for equal work or where either has no successful job.
 
     Machines may differ where the arms ask for different ones, as long as each arm's own jobs ran on the same, and a
-    price is known for all.
+    price is known for all. Samples may differ where all jobs were to end at the same target.
     """
     if not arm.headline or not baseline.headline:
         return []
     jobs = [*arm.headline, *baseline.headline]
     found = [*_differing(jobs, "data", "data_key"), *_machines(arm, baseline)]
+    if target_of(arm, baseline):
+        return found
+    if any(map(_target, jobs)):
+        told = sorted({str(_target(job) or "none") for job in jobs})
+        return [*found, f"the target at which the training ends differs ({', '.join(told)})"]
     samples = finite(jobs, "samples")
     if not samples and all(job.is_script for job in jobs):
         return found  # taken on trust, and the report says so
@@ -52,6 +80,12 @@ def unequal(arm: Arm, baseline: Arm) -> list[str]:
     if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
         found.append(f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")
     return found
+
+
+def _target(job: Job) -> Target | None:
+    if (job.text.get("hp_target_stop") or "").lower() != "true":
+        return None
+    return Target(job.text.get("hp_target_metric") or "the target", job.text.get("hp_target_value") or "")
 
 
 def _machines(arm: Arm, baseline: Arm) -> list[str]:
