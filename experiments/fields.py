@@ -29,6 +29,8 @@ class Target(Frozen):
     """Value to reach, in the metric's unit."""
     direction: Literal["min", "max"] | None = None
     """Whether lower (`min`) or higher (`max`) is better; None is what the metric implies."""
+    stop: bool = False
+    """End the training when the target is reached."""
 
 
 class PushToHub(Frozen):
@@ -120,6 +122,10 @@ class Experiment(Frozen):
     """Global batch size that `base_learning_rate` is for, samples."""
     learning_rate_scaling: ScalingRule = "linear"
     """How the learning rate follows from the global batch size."""
+    learning_rate_multiplier: Annotated[float, Field(gt=0.0, le=1024.0)] = 1.0
+    """Factor on the learning rate that the scaling rule gives; what a sweep searches."""
+    max_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] | None = None
+    """Largest peak learning rate, whatever rule and multiplier give, per step; None holds it nowhere."""
     batch_size: BatchSize = 32
     """Batch size of each device, samples."""
     eval_batch_size: BatchSize | None = None
@@ -176,10 +182,12 @@ class Experiment(Frozen):
 
     logging_steps: Count = 10
     """Steps between two logged training losses."""
-    eval_strategy: Literal["end", "epoch", "steps"] = "epoch"
-    """Evaluate at the end, after every epoch, or every `eval_steps`; the end is always evaluated."""
+    eval_strategy: Literal["end", "epoch", "steps", "samples"] = "epoch"
+    """Evaluate at the end, after every epoch, every `eval_steps` or every `eval_samples`; the end always."""
     eval_steps: Count | None = None
     """Steps between two evaluations."""
+    eval_samples: Count | None = None
+    """Samples between two evaluations, so that they come at the same points of the training at every batch size."""
     save_strategy: Literal["none", "epoch", "steps"] = "none"
     """Write checkpoints never, after every epoch, or every `save_steps`."""
     save_steps: Count | None = None
@@ -223,6 +231,13 @@ class Experiment(Frozen):
         return self.batch_size * processes * self.gradient_accumulation_steps
 
     @property
+    def evaluation(self) -> tuple[str, int | None]:
+        """When the job evaluates, in steps: its strategy, and the steps between two evaluations."""
+        if self.eval_strategy == "samples" and self.eval_samples is not None:
+            return "steps", max(1, round(self.eval_samples / self.global_batch_size))
+        return self.eval_strategy, self.eval_steps
+
+    @property
     def optimiser(self) -> Optimiser:
         """The optimiser's settings at the global batch size."""
         base = Optimiser(
@@ -231,8 +246,14 @@ class Experiment(Frozen):
             adam_beta2=self.adam_beta2,
             adam_epsilon=self.adam_epsilon,
         )
-        sizes = {"base_batch_size": self.base_batch_size, "global_batch_size": self.global_batch_size}
-        return scale(self.learning_rate_scaling, base, **sizes)
+        return scale(
+            self.learning_rate_scaling,
+            base,
+            base_batch_size=self.base_batch_size,
+            global_batch_size=self.global_batch_size,
+            multiplier=self.learning_rate_multiplier,
+            largest_learning_rate=self.max_learning_rate,
+        )
 
     @property
     def learning_rate(self) -> float:

@@ -15,6 +15,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     optimiser = experiment.optimiser
     buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
     target = experiment.target
+    eval_strategy, eval_steps = experiment.evaluation
     found: dict[str, Scalar | None] = {
         "task": experiment.task,
         "model": experiment.model or experiment.model_type,
@@ -46,8 +47,8 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "max_steps": experiment.max_steps,
         "seed": experiment.seed,
         "logging_steps": experiment.logging_steps,
-        "eval_strategy": experiment.eval_strategy,
-        "eval_steps": experiment.eval_steps,
+        "eval_strategy": eval_strategy,
+        "eval_steps": eval_steps,
         "save_strategy": experiment.save_strategy,
         "save_steps": experiment.save_steps,
         "save_total_limit": experiment.save_total_limit,
@@ -57,6 +58,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "target_metric": target.metric if target else None,
         "target_value": target.value if target else None,
         "target_direction": (target.direction or TARGET_METRICS[target.metric]) if target else None,
+        "target_stop": True if target and target.stop else None,
     }
     found |= _push(experiment) | _probe(experiment)
     return {name: value for name, value in found.items() if value is not None}

@@ -37,6 +37,8 @@ def check_fields(experiment: Experiment) -> None:
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
+    if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
+        raise ValueError("eval_strategy samples needs eval_samples: after how many samples?")
 
 
 def _check_model(experiment: Experiment) -> None:
@@ -80,7 +82,7 @@ def _check_buckets(experiment: Experiment) -> None:
 def _check_best(experiment: Experiment) -> None:
     if experiment.best_metric is None:
         return
-    evaluates = _cadence(experiment.eval_strategy, experiment.eval_steps)
+    evaluates = _cadence(*experiment.evaluation)
     saves = _cadence(experiment.save_strategy, experiment.save_steps)
     if evaluates != saves:
         raise ValueError(

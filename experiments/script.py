@@ -36,8 +36,10 @@ OF_THE_PLATFORM = frozenset(
 )
 """Fields that hold for any job, or only say how others are worked out."""
 
+_RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
+
 DERIVED = {
-    "learning_rate": {"base_learning_rate", "base_batch_size", "batch_size"},
+    "learning_rate": _RATE | {"batch_size"},
     "adam_beta1": {"adam_beta1", "base_batch_size", "batch_size"},
     "adam_beta2": {"adam_beta2", "base_batch_size", "batch_size"},
     "adam_epsilon": {"adam_epsilon", "base_batch_size", "batch_size"},
@@ -153,7 +155,7 @@ def _without_effect(field: str) -> str:
     if field == "data":
         return "data goes with a task: a script reads its files from script.channels"
     if field in names():
-        taken_as = "learning_rate" if field in ("base_learning_rate", "base_batch_size") else field
+        taken_as = "learning_rate" if field in _RATE else field
         return f"{field} would change nothing: no hyperparameter of the script takes {SIGN}{taken_as}"
     return f"{field} goes with a task, and a script has none"
 

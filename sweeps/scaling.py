@@ -77,8 +77,24 @@ _RULES: dict[str, Callable[[Optimiser, float], Optimiser]] = {
 }
 
 
-def scale(rule: ScalingRule, base: Optimiser, *, base_batch_size: int, global_batch_size: int) -> Optimiser:
-    """Return the settings for `global_batch_size`, given settings that suit `base_batch_size` (both in samples)."""
+def scale(
+    rule: ScalingRule,
+    base: Optimiser,
+    *,
+    base_batch_size: int,
+    global_batch_size: int,
+    multiplier: float = 1.0,
+    largest_learning_rate: float | None = None,
+) -> Optimiser:
+    """Return the settings for `global_batch_size`, given settings that suit `base_batch_size` (both in samples).
+
+    `multiplier` is a factor on the rule's learning rate. What comes of both is held at `largest_learning_rate`: Adam's
+    step is about as long as its rate, whatever the gradient, so that beyond some rate fine-tuning diverges at any batch
+    size, which no rule knows of. Source of the length of the step: Kingma and Ba 2015, "Adam", arXiv:1412.6980,
+    section 2.1.
+    """
     if base_batch_size < 1 or global_batch_size < 1:
         raise ValueError(f"batch sizes must be at least 1, not {base_batch_size} and {global_batch_size}")
-    return _RULES[rule](base, global_batch_size / base_batch_size)
+    scaled = _RULES[rule](base, global_batch_size / base_batch_size)
+    rate = scaled.learning_rate * multiplier
+    return replace(scaled, learning_rate=rate if largest_learning_rate is None else min(rate, largest_learning_rate))

@@ -75,6 +75,13 @@ def test_optional_arguments_appear_when_set() -> None:
     assert "bucket_lengths" not in found
 
 
+def test_evaluations_in_samples_and_the_end_at_the_target_reach_the_job() -> None:
+    overrides = {"eval_strategy": "samples", "eval_samples": "100", "batch_size": "8", "save_model": "true"}
+    found = hyperparameters(load("demo", {**overrides, "target": "{metric: eval_loss, value: 0.5, stop: true}"}), ())
+    # 12.5 steps, rounded to the even number.
+    assert (found["eval_strategy"], found["eval_steps"], found["target_stop"]) == ("steps", 12, True)
+
+
 def test_sqrt_adam_reaches_the_job() -> None:
     # k = 4: learning rate x 2, 1 - beta x 4, epsilon / 2.
     found = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())

@@ -51,6 +51,32 @@ def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
     assert hyperparameters(load(file, {})) == expected | {"note": "$5", "output_dir": "/opt/ml/model"}
 
 
+def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -> None:
+    # 6e-5 at 32, twice that 1.2e-4.
+    assert hyperparameters(load(file, {"learning_rate_multiplier": "2"}))["learning_rate"] == pytest.approx(1.2e-4)
+    held = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
+    assert hyperparameters(held)["learning_rate"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"target": "{metric: eval_loss, value: 1, stop: true}"}, "target goes with a task, and a script has none"),
+        ({"eval_samples": "64"}, "eval_samples would change nothing: no hyperparameter of the script takes $eval_sam"),
+    ],
+)
+def test_what_a_script_cannot_be_told(file: str, overrides: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(file, overrides)
+    assert sentence in str(caught.value)
+
+
+def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> None:
+    Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}\nlearning_rate_multiplier: 2.0\n")
+    with pytest.raises(InputError, match=r"learning_rate_multiplier would change nothing: .* takes \$learning_rate"):
+        load(file, {})
+
+
 def test_tracking_shows_batch_and_rate_under_the_names_of_the_report(file: str) -> None:
     assert shown(load(file, {}))["per_device_batch_size"] == 32
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}")

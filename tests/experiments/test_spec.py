@@ -46,6 +46,26 @@ def test_the_learning_rate_follows_from_the_global_batch() -> None:
     assert experiment.learning_rate == pytest.approx(4.5e-4)
 
 
+def test_the_multiplier_comes_after_the_rule_and_the_largest_rate_after_both() -> None:
+    # The demo's 3e-4 at 32: 6e-4 at 64, four times that 2.4e-3.
+    overrides = {"batch_size": "64", "learning_rate_multiplier": "4"}
+    assert load("demo", overrides).learning_rate == pytest.approx(2.4e-3)
+    assert load("demo", {**overrides, "max_learning_rate": "0.001"}).learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [(8, 32), (64, 4), (96, 3), (512, 1)])
+def test_evaluations_after_like_counts_of_samples(batch_size: int, steps: int) -> None:
+    """256 samples are 2.67 steps of 96: 3 are nearest."""
+    overrides = {"eval_strategy": "samples", "eval_samples": "256", "batch_size": str(batch_size)}
+    assert load("demo", overrides).evaluation == ("steps", steps)
+
+
+def test_the_best_model_of_evaluations_counted_in_samples() -> None:
+    every = {"eval_strategy": "samples", "eval_samples": "64", "best_metric": "eval_loss", "save_strategy": "steps"}
+    assert load("demo", {**every, "save_steps": "2"}).evaluation == ("steps", 2)
+    assert "evaluates every 2 steps and saves every 3 steps" in refused("demo", {**every, "save_steps": "3"})
+
+
 def test_devices_count_in_the_global_batch() -> None:
     experiment = load("demo", {"machine.devices": "2", "learning_rate_scaling": "sqrt"})
     assert experiment.global_batch_size == 64
@@ -129,6 +149,10 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=steps", "eval_strategy steps needs eval_steps"),
+        ("eval_strategy=samples", "eval_strategy samples needs eval_samples: after how many samples?"),
+        ("learning_rate_multiplier=0", "learning_rate_multiplier must be greater than 0, not 0"),
+        ("learning_rate_multiplier=2048", "learning_rate_multiplier must be less than or equal to 1024, not 2048"),
+        ("max_learning_rate=-1", "max_learning_rate must be greater than 0, not -1"),
         ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
         ("save_model=maybe", "save_model must be true or false, not 'maybe'"),
         ("max_length=4", "max_length must be greater than or equal to 8, not 4"),

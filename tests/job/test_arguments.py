@@ -43,6 +43,7 @@ def test_values_are_converted() -> None:
             "best_metric is 'eval_loss': every evaluation needs",
         ),
         (["--target_metric", "loss"], "target_metric and target_value must be given together"),
+        (["--target_stop", "True"], "target_stop is True, and there is no target_metric to stop at"),
     ],
 )
 def test_what_is_wrong_is_named(words: list[str], message: str) -> None:

@@ -40,6 +40,21 @@ def test_sqrt_adam_holds_a_beta_at_zero() -> None:
     assert scaled.adam_beta2 == pytest.approx(0.984)
 
 
+def test_a_multiplier_is_a_factor_on_the_rate_alone() -> None:
+    scaled = scale("sqrt_adam", BASE, base_batch_size=32, global_batch_size=128, multiplier=0.25)
+    # 6e-5 by the rule, a quarter of that; 1 - 4 * 0.1 whatever the multiplier.
+    assert scaled.learning_rate == pytest.approx(1.5e-5)
+    assert scaled.adam_beta1 == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("largest", "rate"), [(None, 9.6e-4), (1e-3, 9.6e-4), (5e-4, 5e-4)])
+def test_a_rate_is_held_at_the_largest(largest: float | None, rate: float) -> None:
+    """3e-5 at 32 is 4.8e-4 at 512, and twice that 9.6e-4."""
+    sizes = {"base_batch_size": 32, "global_batch_size": 512}
+    scaled = scale("linear", BASE, **sizes, multiplier=2.0, largest_learning_rate=largest)
+    assert scaled.learning_rate == pytest.approx(rate)
+
+
 def test_none_changes_nothing() -> None:
     assert scale("none", BASE, base_batch_size=1, global_batch_size=4096) == BASE
 

@@ -163,6 +163,8 @@ class Arguments:
     """Value to reach."""
     target_direction: Optional[str] = None
     """min: at or below the value; max: at or above; by default min for losses and perplexity, max for others."""
+    target_stop: bool = False
+    """End the training where the target is reached."""
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}
@@ -252,6 +254,8 @@ def _check_together(arguments: Arguments) -> None:
         raise ArgumentError("push_to_hub needs the trained model, and save_model is False")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be given together")
+    if arguments.target_stop and arguments.target_metric is None:
+        raise ArgumentError("target_stop is True, and there is no target_metric to stop at")
 
 
 def _check_best(arguments: Arguments) -> None:

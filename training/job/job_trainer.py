@@ -62,6 +62,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.model_accepts_loss_kwargs = False
         self.remove_callback(PrinterCallback)
 
+    @property
+    def is_at_target(self) -> bool:
+        """Whether the training has reached the target that ends it."""
+        return self.keeper.target is not None and self.keeper.target.is_end
+
     def elapsed_seconds(self) -> float:
         """Return the seconds that the job's processes have run, over all starts."""
         return self.keeper.before.seconds + process_age_seconds()
@@ -70,7 +75,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Train to the end, from a checkpoint or from the beginning."""
         if checkpoint is not None:
             state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-            if state.global_step >= state.max_steps:
+            if state.global_step >= state.max_steps or self.is_at_target:
                 # Trainer would take one step more before it sees that it has come to its end.
                 self._load_from_checkpoint(str(checkpoint))
                 self.state = state
@@ -107,6 +112,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 metrics = dict(super().evaluate(*rest, **named))
             except EvaluationLeft:
                 metrics = {}
+        if self.is_at_target:
+            # Its steps ended before this evaluation; what follows of Trainer's loop is none.
+            self.meter.end_steps()
         self.owes_evaluation = not metrics
         if self.owes_evaluation:
             self.control.should_save = self.control.should_training_stop = True

@@ -55,7 +55,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """Take the step's time; see to it that the last loss is logged, and that a stopped job saves."""
         meter = self._trainer.meter
         meter.end_step()
-        if state.global_step >= state.max_steps:
+        if state.global_step >= state.max_steps or self._trainer.is_at_target:
             meter.end_steps()
             control.should_log = True
         if self._stop.is_due():
@@ -95,13 +95,26 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         if "train_runtime" in values:
             self.summary = values
             return
-        if self._trainer.keeper.target is not None:
-            self._trainer.keeper.target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
+        self._look_at_target(values, control)
         if "loss" in values:
             values["step_seconds"] = self._step_seconds()
         self._events.emit(
             "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
         )
+
+    def _look_at_target(self, values: Dict[str, Any], control: Any) -> None:
+        """Take note of a target that is reached; end the training there where it is to end with it.
+
+        All processes come here with the same values: the losses and predictions of all were gathered.
+        """
+        target = self._trainer.keeper.target
+        if target is None:
+            return
+        target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
+        if target.is_end:
+            control.should_training_stop = True
+            if "loss" in values:
+                self._trainer.meter.end_steps()
 
     def _step_seconds(self) -> float:
         """Return the mean time of the steps since the last loss; reading the loss has waited for the device."""

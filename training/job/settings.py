@@ -119,12 +119,14 @@ class Settings:
         arguments = self.arguments
         if arguments.target_metric is None or arguments.target_value is None:
             return None
-        target = Target(arguments.target_metric, arguments.target_value, arguments.target_direction)
+        # A probe goes on until it is certain how long the training to its end would take.
+        stops = arguments.target_stop and not self.is_probe
+        target = Target(arguments.target_metric, arguments.target_value, arguments.target_direction, stops=stops)
         # Reached by an earlier start, if the target was the same.
         reached = self.progress_before.target or {}
         before = Target(**reached) if reached else target
         same = replace(before, seconds=None, samples=None) == target
-        return before if same else target
+        return replace(before, stops=stops) if same else target
 
     @property
     def best(self) -> Optional[Best]:

@@ -1,6 +1,6 @@
 """When a training reached what it was meant to reach. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Dict, Mapping, Optional
 
 
@@ -23,6 +23,13 @@ class Target:
     """From the start of the job's process to the moment when it was reached."""
     samples: Optional[int] = None
     """Seen until then."""
+    stops: bool = field(default=False, compare=False)
+    """Whether the training ends with it."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it was reached, and nothing is left to train."""
+        return self.stops and self.seconds is not None
 
     def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:
         """Take note of logged values; the first that reaches the target counts."""
