@@ -25,3 +25,17 @@ BEST_POSSIBLE: dict[str, float] = {
     "eval_perplexity": 1.0,
 }
 """The value of each that a model which is always right would have."""
+
+METRICS_OF_TASKS: dict[str, tuple[str, ...]] = {
+    "classification": ("eval_accuracy", "eval_f1_macro", "eval_loss"),
+    "question-answering": ("eval_exact_match", "eval_f1", "eval_loss"),
+    "causal-lm": ("eval_loss", "eval_perplexity"),
+}
+"""What the evaluation of each task tells."""
+
+
+def check_metric(field: str, metric: str, task: str) -> None:
+    """Raise ValueError where a task's evaluation does not tell a metric."""
+    told = METRICS_OF_TASKS[task]
+    if metric not in told:
+        raise ValueError(f"{field} {metric!r} is not told by task {task}, which tells {', '.join(told)}")

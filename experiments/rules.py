@@ -10,10 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.quality import BEST_POSSIBLE, TARGET_METRICS, check_metric
 from training.errors import InputError
 
 if TYPE_CHECKING:
-    from experiments.fields import Experiment
+    from experiments.fields import Experiment, Target
 
 
 def check_fields(experiment: Experiment) -> None:
@@ -34,6 +35,7 @@ def check_fields(experiment: Experiment) -> None:
     _check_stride(experiment)
     _check_labels(experiment)
     _check_best(experiment)
+    _check_metrics(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
@@ -94,6 +96,22 @@ def _check_best(experiment: Experiment) -> None:
 def _cadence(strategy: str, steps: int | None) -> str:
     words = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
     return words[strategy]
+
+
+def _check_metrics(experiment: Experiment) -> None:
+    if experiment.target is not None:
+        check_metric("target.metric", experiment.target.metric, experiment.task)
+        _check_reachable(experiment.target)
+    if experiment.best_metric is not None:
+        check_metric("best_metric", experiment.best_metric, experiment.task)
+
+
+def _check_reachable(target: Target) -> None:
+    best, lower_is_better = BEST_POSSIBLE[target.metric], TARGET_METRICS[target.metric] == "min"
+    if (target.direction or TARGET_METRICS[target.metric]) != TARGET_METRICS[target.metric]:
+        return  # a value to fall to, against what the metric means: whoever says so knows why
+    if target.value < best if lower_is_better else target.value > best:
+        raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
 
 def _check_stride(experiment: Experiment) -> None:

@@ -13,8 +13,10 @@ class Running(Protocol):
     """A trial's job while it runs."""
 
     job_name: str
-    due: float
-    """When to look again, monotonic clock, seconds."""
+
+    @property
+    def due(self) -> float:
+        """When to look again, monotonic clock, seconds."""
 
     def look(self) -> Ended | None:
         """See what is new, and record it; return how the job ended once its log is read out."""
@@ -46,3 +48,6 @@ class Runner(Protocol):
 
         Raises `QuotaError` or `InputError` for one that the service will never start.
         """
+
+    def conclude(self, running: Running, end: str) -> None:
+        """Record how a trial ended, in the words of its attribute `end`."""

@@ -54,6 +54,17 @@ class Followed:
         self._listener = Listener(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 
+    @property
+    def events(self) -> Sequence[Event]:
+        """What the job has told so far."""
+        return self._recorder.events
+
+    @property
+    def training_started(self) -> float | None:
+        """When the job began to be billed, seconds since the epoch; None of one that waits for its machine."""
+        started = (self._follower.description or {}).get("TrainingStartTime")
+        return started.timestamp() if started else None
+
     def advance(self) -> Outcome | None:
         """Record what is new; return the outcome once the job has ended and its log is read to the end."""
         update = self._follower.look()

@@ -106,6 +106,12 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
     return runs
 
 
+def child_run(store: Store, group: Group, job_name: str) -> Run | None:
+    """Return the run of one of the group's jobs."""
+    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.job_name\" = '{job_name}'"
+    return next(iter(_search(store, group.experiment_id, query)), None)
+
+
 def _experiment_id(store: Store, name: str) -> str:
     if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
         return given

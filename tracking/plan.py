@@ -60,6 +60,8 @@ class PlannedJob:
     """Likewise of the types that may be taken in its place."""
     script: Heard | None = None
     """How to listen to a script; None for our own job, which tells events."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Further tags of its run."""
 
     @property
     def run_name(self) -> str:

@@ -192,6 +192,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **(outside.tags(planned) if planned.script else {}),
+        **planned.tags,
     }
     return OpenRun(create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name")))
 

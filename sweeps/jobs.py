@@ -1,0 +1,164 @@
+"""A sweep's trials as tracked jobs: each is started once, followed into its MLflow run, and read back from there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mlflow.entities import Run, RunStatus
+
+from sweeps.objective import CurvePoint, Ended, Objective
+from sweeps.runner import Running
+from sweeps.space import Point
+from tracking.followed import Followed, refused
+from tracking.group import Group, child_run
+from tracking.plan import PlannedJob
+from tracking.recorder import found_run, open_run
+from tracking.store import Store
+from training.errors import InputError, QuotaError
+from training.events import Event
+from training.services.protocol import Service
+
+FULL_SECONDS = 60.0
+"""Until a job is tried again for which the account's quota had no room."""
+
+
+class Jobs:
+    """A `sweeps.runner.Runner` over a service and a tracking store."""
+
+    def __init__(
+        self,
+        store: Store,
+        service: Service,
+        group: Group,
+        planned: Callable[[str, Point], PlannedJob],
+        objective: Objective,
+        say: Callable[[str], None],
+    ) -> None:
+        """`planned` returns the job of a compiler and a point, always the same one."""
+        self._store, self._service, self._group = store, service, group
+        self._planned, self._objective, self._say = planned, objective, say
+        self._full_until = 0.0
+
+    def job_name(self, compiler: str, point: Point) -> str:
+        """Return the name of the point's job."""
+        return self._planned(compiler, point).spec.name
+
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running | None:
+        """Start the point's job, or go on with the one there is; None where the account has no room for it now.
+
+        Raises `QuotaError` or `InputError` for one that the service will never start; its run then says so.
+        """
+        if time.monotonic() < self._full_until:
+            return None
+        planned = self._planned(compiler, point)
+        run = child_run(self._store, self._group, planned.spec.name)
+        if run is not None and RunStatus.is_terminated(RunStatus.from_string(run.info.status)):
+            self._store.tag(str(run.info.run_id), {"platform.trial": str(trial_number)})
+            return _Over(planned.spec.name, _ended(run, self._objective))
+        planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
+        opened = found_run(run) if run else open_run(self._store, self._group, planned)
+        try:
+            followed = Followed(self._store, self._service, planned, opened, self._say)
+        except (QuotaError, InputError) as error:
+            if isinstance(error, QuotaError) and not error.is_final:
+                self._say(f"  {planned.run_name}: waits. {error}")
+                self._full_until = time.monotonic() + FULL_SECONDS
+                return None
+            refused(self._store, planned, opened.id, error, self._say)
+            raise
+        return _Followed(self._store, followed, opened.id, self._objective)
+
+    def conclude(self, running: Running, end: str) -> None:
+        """Write the words of how a trial ended to its run."""
+        run = child_run(self._store, self._group, running.job_name)
+        if run is not None:
+            self._store.tag(str(run.info.run_id), {"platform.end": end})
+
+
+class _Followed:
+    """A trial's job that is followed."""
+
+    def __init__(self, store: Store, followed: Followed, run_id: str, objective: Objective) -> None:
+        self._store, self._followed, self._run_id, self._objective = store, followed, run_id, objective
+        self.job_name = followed.planned.spec.name
+
+    @property
+    def due(self) -> float:
+        return self._followed.due
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        quality, started = self._objective.quality, self._followed.training_started
+        if quality is None or started is None:
+            return ()
+        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
+
+    @property
+    def billable_seconds(self) -> float:
+        started = self._followed.training_started
+        return (time.time() - started) * self._followed.planned.spec.instance_count if started else 0.0
+
+    def look(self) -> Ended | None:
+        if self._followed.advance() is None:
+            return None
+        return _ended(self._store.call(self._store.client.get_run, self._run_id), self._objective)
+
+    def stop(self) -> None:
+        self._followed.job.stop()
+
+    def close(self) -> None:
+        self._followed.close()
+
+
+class _Over:
+    """A trial's job that an earlier worker followed to its end."""
+
+    due = 0.0
+    curve: Sequence[CurvePoint] = ()
+
+    def __init__(self, job_name: str, ended: Ended) -> None:
+        self.job_name, self._ended = job_name, ended
+        self.billable_seconds = ended.billable_seconds
+
+    def look(self) -> Ended | None:
+        return self._ended
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def curve(events: Sequence[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
+    """Return the evaluations that a job has told; `started` is when it began to be billed, seconds since the epoch."""
+    told = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
+    return [
+        CurvePoint(
+            samples=int(each.fields.get("samples") or 0),
+            value=float(each.fields["values"][metric]),
+            billable_seconds=(each.time - started) * instances,
+        )
+        for each in told
+    ]
+
+
+def _ended(run: Run, objective: Objective) -> Ended:
+    metrics, tags = run.data.metrics, run.data.tags
+    failed = run.info.status != "FINISHED"
+    reached = metrics.get("target/reached")
+    return Ended(
+        failure=(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
+        if failed
+        else None,
+        billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
+        usd=metrics.get("cost/usd"),
+        samples=int(metrics.get("samples", 0)),
+        steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
+        quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
+        reached=None if objective.target is None else bool(reached),
+        run_id=str(run.info.run_id),
+    )
