@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mlflow.entities import Run, RunStatus
-
 from sweeps.objective import CurvePoint, Ended, Objective
 from sweeps.runner import Running
 from sweeps.space import Point
 from tracking.followed import Followed, refused
-from tracking.group import Group, child_run
+from tracking.group import Group
+from tracking.job_run import JobRun, find_job_run
 from tracking.plan import PlannedJob
-from tracking.recorder import found_run, open_run
+from tracking.recorder import open_run
 from tracking.store import Store
-from training.errors import InputError, QuotaError
+from training.errors import InputError, QuotaError, TrackingError
 from training.events import Event
 from training.services.protocol import Service
 
@@ -54,12 +53,12 @@ class Jobs:
         if time.monotonic() < self._full_until:
             return None
         planned = self._planned(compiler, point)
-        run = child_run(self._store, self._group, planned.spec.name)
-        if run is not None and RunStatus.is_terminated(RunStatus.from_string(run.info.status)):
-            self._store.tag(str(run.info.run_id), {"platform.trial": str(trial_number)})
+        run = find_job_run(self._store, self._group, planned.spec.name)
+        if run is not None and run.has_ended:
+            self._store.tag(run.opened.id, {"platform.trial": str(trial_number)})
             return _Over(planned.spec.name, _ended(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
-        opened = found_run(run) if run else open_run(self._store, self._group, planned)
+        opened = run.opened if run else open_run(self._store, self._group, planned)
         try:
             followed = Followed(self._store, self._service, planned, opened, self._say)
         except (QuotaError, InputError) as error:
@@ -69,20 +68,24 @@ class Jobs:
                 return None
             refused(self._store, planned, opened.id, error, self._say)
             raise
-        return _Followed(self._store, followed, opened.id, self._objective)
+        return _Followed(followed, self._read, self._objective)
 
     def conclude(self, running: Running, end: str) -> None:
         """Write the words of how a trial ended to its run."""
-        run = child_run(self._store, self._group, running.job_name)
-        if run is not None:
-            self._store.tag(str(run.info.run_id), {"platform.end": end})
+        self._store.tag(self._read(running.job_name).opened.id, {"platform.end": end})
+
+    def _read(self, job_name: str) -> JobRun:
+        run = find_job_run(self._store, self._group, job_name)
+        if run is None:
+            raise TrackingError(f"The tracking server {self._store.uri} has lost the run of job {job_name}.")
+        return run
 
 
 class _Followed:
     """A trial's job that is followed."""
 
-    def __init__(self, store: Store, followed: Followed, run_id: str, objective: Objective) -> None:
-        self._store, self._followed, self._run_id, self._objective = store, followed, run_id, objective
+    def __init__(self, followed: Followed, read: Callable[[str], JobRun], objective: Objective) -> None:
+        self._followed, self._read, self._objective = followed, read, objective
         self.job_name = followed.planned.spec.name
 
     @property
@@ -104,7 +107,7 @@ class _Followed:
     def look(self) -> Ended | None:
         if self._followed.advance() is None:
             return None
-        return _ended(self._store.call(self._store.client.get_run, self._run_id), self._objective)
+        return _ended(self._read(self.job_name), self._objective)
 
     def stop(self) -> None:
         self._followed.job.stop()
@@ -146,19 +149,15 @@ def curve(events: Sequence[Event], metric: str, started: float, instances: int) 
     ]
 
 
-def _ended(run: Run, objective: Objective) -> Ended:
-    metrics, tags = run.data.metrics, run.data.tags
-    failed = run.info.status != "FINISHED"
-    reached = metrics.get("target/reached")
+def _ended(run: JobRun, objective: Objective) -> Ended:
+    metrics = run.metrics
     return Ended(
-        failure=(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
-        if failed
-        else None,
+        failure=run.failure,
         billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),
         samples=int(metrics.get("samples", 0)),
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
-        reached=None if objective.target is None else bool(reached),
-        run_id=str(run.info.run_id),
+        reached=None if objective.target is None else bool(metrics.get("target/reached")),
+        run_id=run.opened.id,
     )

@@ -1,0 +1,41 @@
+"""What the tracking server holds of one job, for whoever goes on with it or judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlflow.entities import RunStatus
+
+from tracking.group import Group, child_run
+from tracking.recorder import OpenRun, found_run
+from tracking.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRun:
+    """A job's run."""
+
+    opened: OpenRun
+    has_ended: bool
+    """Whether the job's end is recorded."""
+    failure: tuple[str, str] | None
+    """(class, reason) of one that ended otherwise than completed."""
+    metrics: Mapping[str, float]
+    """Last value of each metric."""
+
+
+def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
+    """Return the run of one of a group's jobs, or None of one that was never begun."""
+    run = child_run(store, group, job_name)
+    if run is None:
+        return None
+    status, tags = run.info.status, run.data.tags
+    has_ended = RunStatus.is_terminated(RunStatus.from_string(status))
+    told = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
+    return JobRun(
+        opened=found_run(run),
+        has_ended=has_ended,
+        failure=told if has_ended and status != "FINISHED" else None,
+        metrics=dict(run.data.metrics),
+    )
