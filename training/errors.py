@@ -9,7 +9,8 @@ TrainfareError
 │   ├── QuotaError        the account may not use what the job asks for
 │   └── Unreachable       the service does not answer, or answers too slowly to be asked again
 ├── JobFailed             a job ended otherwise than Completed
-└── TrackingError         the tracking server does not answer
+├── TrackingError         the tracking server does not answer
+└── StorageError          the database of a sweep's studies does not answer, or refuses
 
 The command line prints the message of any of these as one sentence and exits with `exit_code`; anything
 else is a fault of ours and keeps its traceback.
@@ -83,6 +84,10 @@ class JobFailed(TrainfareError):
 
 class TrackingError(TrainfareError):
     """The tracking server does not answer, or refuses."""
+
+
+class StorageError(TrainfareError):
+    """The database that holds a sweep's studies does not answer, or refuses."""
 
 
 def nearest(value: str, known: Iterable[str]) -> str:

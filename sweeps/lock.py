@@ -1,0 +1,71 @@
+"""One worker at a time asks for trials: a lock in the database server, or beside the database's file.
+
+Asking takes several steps (count, sample, claim), and the lock makes them one: neither a point nor the room for a job
+is given twice. It is a matter of economy, not of safety. Who is paused while he holds the server's lock loses it, and
+then a trial's state and the job's name still keep a job from being started twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.engine import Engine
+
+_PAUSED_SECONDS = 60
+"""A holder that says nothing for so long (a host that is gone, a process that was paused) loses the server's lock."""
+
+Lock = Callable[[str], AbstractContextManager[bool]]
+"""Enter it with a name: yields at once whether it is held."""
+
+
+def file_lock(database: Path) -> Lock:
+    """Return the lock beside an SQLite file; the kernel lets it go with the process that holds it."""
+
+    @contextmanager
+    def lock(name: str) -> Iterator[bool]:
+        with database.with_name(f"{database.name}.lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    return lock
+
+
+def server_lock(engine: Engine) -> Lock:
+    """Return PostgreSQL's advisory lock; it ends with the transaction, and the transaction with its holder."""
+
+    @contextmanager
+    def lock(name: str) -> Iterator[bool]:
+        with engine.begin() as connection:
+            connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{_PAUSED_SECONDS}s'"))
+            found = connection.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _key(name)})
+            yield bool(found.scalar())
+
+    return lock
+
+
+@contextmanager
+def waiting(lock: Lock, name: str, seconds: float) -> Iterator[None]:
+    """Hold a lock that others hold only for moments. Raises `TimeoutError` where they keep it for `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with lock(name) as held:
+            if held:
+                yield
+                return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"another process has held the lock for {seconds:.0f} s")
+        time.sleep(0.02)
+
+
+def _key(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"trainfare {name}".encode()).digest()[:8], "big", signed=True)

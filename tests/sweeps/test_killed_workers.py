@@ -1,0 +1,87 @@
+"""Eight workers on one PostgreSQL, killed again and again: every trial complete, no job twice, none left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from sweeps.study import retries, spent
+from tests.sweeps.postgres import postgres
+from tests.sweeps.simulated_jobs import SimulatedService
+from tests.sweeps.worker_process import Plan, start
+
+WORKERS, KILLS, TRIALS = 8, 20, 40
+COMPILERS = ("none", "inductor")
+
+
+@pytest.mark.slow
+def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> None:
+    with postgres() as url:
+        plan = Plan(
+            url=url, folder=str(tmp_path / "jobs"), trials=TRIALS, max_parallel=WORKERS, compilers=COMPILERS,
+            parallel=2,
+        )  # fmt: skip
+        log = tmp_path / "workers.txt"
+        _kill_and_replace(plan, log)
+        storage = optuna.storages.RDBStorage(url.replace("postgresql://", "postgresql+psycopg://"))
+        service = SimulatedService(Path(plan.folder))
+        told = log.read_text()
+        print(told)
+        assert "Traceback" not in told
+        assert service.running() == []
+        assert set(service.creations.values()) == {1}
+        assert service.most_at_once() <= plan.max_parallel
+        studies = [optuna.load_study(study_name=f"s/{name}", storage=storage) for name in COMPILERS]
+        for study in studies:
+            _check(study)
+        jobs = {trial.user_attrs["job"] for study in studies for trial in study.trials if "job" in trial.user_attrs}
+        assert jobs == set(service.names)
+        used = spent([(study.user_attrs, study.trials) for study in studies])
+        assert used.billable_seconds == pytest.approx(service.billable_seconds)
+        assert used.usd == pytest.approx(0.01 * service.billable_seconds)
+        # It would prove nothing if no trial had lost its worker.
+        assert sum(bool(retries(trial)) for study in studies for trial in study.trials) >= 5
+        storage.engine.dispose()
+
+
+def _check(study: optuna.Study) -> None:
+    states = [trial.state for trial in study.trials]
+    assert states.count(TrialState.COMPLETE) == TRIALS
+    assert set(states) <= {TrialState.COMPLETE, TrialState.FAIL}
+    complete = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
+    assert len({trial.user_attrs["job"] for trial in complete}) == TRIALS
+    for trial in complete:
+        assert trial.user_attrs["end"] == "completed"
+        assert trial.intermediate_values == {50: 2.0, 100: 1.0}
+
+
+def _kill_and_replace(plan: Plan, log: Path) -> None:
+    """Keep eight workers at work, and kill one of them at a random moment, twenty times; wait for the rest."""
+    draw = random.Random(7)
+    workers = [start(plan, log) for _ in range(WORKERS)]
+    try:
+        time.sleep(8)  # until most of them work
+        for _ in range(KILLS):
+            time.sleep(draw.uniform(0.1, 1.2))
+            index = draw.randrange(WORKERS)
+            os.killpg(workers[index].pid, signal.SIGKILL)
+            workers[index].wait()
+            workers[index] = start(plan, log)
+        assert [worker.wait(timeout=200) for worker in workers] == [0] * WORKERS, log.read_text()
+    finally:
+        _end(workers)
+
+
+def _end(workers: list[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
