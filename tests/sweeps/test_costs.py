@@ -1,0 +1,124 @@
+"""What a training costs by batch size, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sweeps.costs import CostModel, Measured, cost_model, fit_line, paced, with_fixed
+
+
+def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measured:
+    """A size that fits; `error` is half of the interval, as a share."""
+    return Measured(
+        batch_size=batch_size,
+        fits=True,
+        step_seconds=step_seconds,
+        low=step_seconds * (1 - error),
+        high=step_seconds * (1 + error),
+        samples_per_second=batch_size * devices / step_seconds,
+    )
+
+
+LINE = [row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84)]
+"""0.2 s a step and 0.01 s a sample."""
+
+
+def test_a_line_is_found_where_there_is_one() -> None:
+    line = fit_line(LINE)
+    assert line.step_seconds_fixed == pytest.approx(0.2)
+    assert line.step_seconds_per_sample == pytest.approx(0.01)
+    assert line.relative_error == pytest.approx(0, abs=1e-9)
+
+
+def test_neither_part_is_below_nothing() -> None:
+    # Steps that take more than twice as long at twice the size: the line through them would begin below 0.
+    line = fit_line([row(8, 0.1), row(16, 0.3), row(32, 0.7)])
+    assert line.step_seconds_fixed == 0
+    assert line.step_seconds_per_sample > 0
+
+
+def test_a_size_that_is_known_badly_weighs_little() -> None:
+    line = fit_line([*LINE, row(128, 3.0, error=1.0)])
+    assert line.step_seconds(128) == pytest.approx(1.48, rel=0.05)
+
+
+def test_the_error_is_the_distance_of_each_size_from_the_line_through_the_others() -> None:
+    # Without 16 the others are 0.2 + 0.01 B, which says 0.36 where 0.72 was measured: off by half.
+    # Without 8 (or 32) the line is that through 16 and the other, so the distances are worked out one by one.
+    rows = [row(8, 0.28), row(16, 0.72), row(32, 0.52)]
+    line = fit_line(rows)
+    without_16 = abs(0.36 / 0.72 - 1)
+    # 0.72 at 16 and 0.52 at 32 fall: with no slope below 0, one height by weights 1 / (0.72, 0.52)^2.
+    weights = [1 / 0.72**2, 1 / 0.52**2]
+    height = (0.72 * weights[0] + 0.52 * weights[1]) / sum(weights)
+    without_8 = abs(height / 0.28 - 1)
+    # 0.28 at 8 and 0.72 at 16 make 0.055 a sample and -0.16 a step: held at 0, the slope of least relative squares.
+    slope = (8 / 0.28 + 16 / 0.72) / ((8 / 0.28) ** 2 + (16 / 0.72) ** 2)
+    without_32 = abs(32 * slope / 0.52 - 1)
+    assert line.relative_error == pytest.approx((without_8 + without_16 + without_32) / 3)
+
+
+def test_two_sizes_have_no_error_and_one_has_no_parts() -> None:
+    assert math.isnan(fit_line(LINE[:2]).relative_error)
+    alone = fit_line(LINE[:1])
+    assert (alone.step_seconds_fixed, alone.step_seconds_per_sample) == (0.0, 0.035)
+
+
+def test_a_measured_size_costs_what_was_measured_and_between_two_the_line_is_moved() -> None:
+    costs = cost_model([row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84 * 1.2)])
+    assert costs.step_seconds(64) == pytest.approx(0.84 * 1.2)
+    assert costs.seconds_per_sample(8) == pytest.approx(0.28 / 8)
+    at_32, at_64 = 0.52 / costs.line.step_seconds(32), 0.84 * 1.2 / costs.line.step_seconds(64)
+    half_way = 2**5.5
+    middle = costs.step_seconds(round(half_way)) / costs.line.step_seconds(round(half_way))
+    assert middle == pytest.approx((at_32 + at_64) / 2, rel=0.01)
+    # Beyond what was measured it is moved as at the end.
+    assert costs.step_seconds(128) == pytest.approx(costs.line.step_seconds(128) * at_64)
+
+
+def test_a_bill_is_the_fixed_part_and_all_samples_with_their_evaluations_on_all_machines() -> None:
+    costs = cost_model(
+        [row(8, 0.4, devices=2)],
+        fixed_seconds=60,
+        evaluation_seconds=5,
+        samples_between_evaluations=500,
+        instance_count=3,
+    )
+    # A step of 0.4 s holds 16 samples: 0.025 s each, and 0.01 s of evaluation; three machines are paid.
+    assert costs.seconds_per_sample(8) == pytest.approx(3 * 0.035)
+    assert costs.billable_seconds(8, 1000) == pytest.approx(60 + 105)
+    assert costs.samples_per_second(8) == pytest.approx(40)
+
+
+def test_the_largest_batch_is_known_where_one_did_not_fit() -> None:
+    fits = cost_model([*LINE, Measured(batch_size=128, fits=False)])
+    assert (fits.largest_batch_size, fits.fits(64), fits.fits(128)) == (64, True, False)
+    assert cost_model(LINE).fits(4096)
+
+
+@pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measured(batch_size=8, fits=False)], "8")])
+def test_where_nothing_fits_it_is_said(rows: list[Measured], words: str) -> None:
+    with pytest.raises(ValueError, match=rf"none of those calibrated \({words}\) fits the memory"):
+        cost_model(rows)
+
+
+def model() -> CostModel:
+    return cost_model(LINE, fixed_seconds=50)
+
+
+def test_trials_tell_their_own_pace() -> None:
+    # A sample of batch 8 was calibrated at 0.035 s, one of batch 16 at 0.0225 s.
+    slower = paced(model(), [(8, 0.07), (16, 0.0225), (16, 0.045)])
+    assert slower.pace == pytest.approx(2)
+    assert slower.seconds_per_sample(32) == pytest.approx(2 * 0.52 / 32)
+    assert slower.samples_per_second(32) == pytest.approx(32 / (2 * 0.52))
+    assert paced(model(), []).pace == 1
+
+
+def test_trials_tell_what_they_paid_beside_their_steps() -> None:
+    # 1,000 samples of batch 8 are 35 s, 2,000 of batch 16 are 45 s.
+    assert with_fixed(model(), [(8, 1000, 45.0), (16, 2000, 85.0), (16, 2000, 75.0)]).fixed_seconds == pytest.approx(30)
+    assert with_fixed(model(), [(8, 1000, 20.0)]).fixed_seconds == 0
+    assert with_fixed(model(), []).fixed_seconds == 50

@@ -1,0 +1,74 @@
+"""Curves compared at equal samples and equal quality, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sweeps.curves import best_value, diverged, is_better, samples_to, seconds_per_sample, value_at
+from sweeps.objective import CurvePoint, Quality
+
+LOSS = Quality(metric="eval_loss", higher_is_better=False)
+SCORE = Quality(metric="eval_accuracy", higher_is_better=True)
+
+
+def curve(*values: float, seconds: float = 1.0) -> list[CurvePoint]:
+    """An evaluation every 100 samples, `seconds` apart after a start of 10 s."""
+    return [
+        CurvePoint(samples=100 * at, value=value, billable_seconds=10 + seconds * at)
+        for at, value in enumerate(values, start=1)
+    ]
+
+
+def test_the_samples_to_a_value_lie_between_two_evaluations() -> None:
+    falling = curve(1.0, 0.8, 0.4)
+    assert samples_to(LOSS, falling, 0.8) == 200
+    assert samples_to(LOSS, falling, 0.5) == pytest.approx(275)
+    assert samples_to(LOSS, falling, 1.5) == 100
+    assert samples_to(LOSS, falling, 0.3) == math.inf
+    assert samples_to(SCORE, curve(0.2, 0.4, 0.6), 0.5) == pytest.approx(250)
+    assert samples_to(LOSS, curve(math.nan, 0.4), 0.5) == 200
+
+
+def test_a_curve_has_values_where_it_was_evaluated_and_between() -> None:
+    falling = curve(1.0, 0.8, 0.4)
+    assert value_at(falling, 250) == pytest.approx(0.6)
+    assert value_at(falling, 300) == pytest.approx(0.4)
+    assert value_at(falling[:1], 100) == 1.0
+    assert math.isnan(value_at(falling, 99))
+    assert math.isnan(value_at(falling, 301))
+    assert math.isnan(value_at([], 0))
+
+
+def test_the_best_value_may_not_be_the_last() -> None:
+    assert best_value(LOSS, curve(1.0, 0.5, 0.7)) == 0.5
+    assert best_value(SCORE, curve(0.1, 0.5, 0.7), up_to=200) == 0.5
+    assert math.isnan(best_value(LOSS, curve(math.nan)))
+    assert is_better(LOSS, 0.4, 0.5)
+    assert not is_better(SCORE, 0.5, 0.5)
+
+
+def test_a_sample_costs_what_lies_between_the_first_evaluation_and_the_last() -> None:
+    assert seconds_per_sample(curve(1.0, 0.8, 0.4, seconds=3.0)) == pytest.approx(0.03)
+    assert math.isnan(seconds_per_sample(curve(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("quality", "values", "expected"),
+    [
+        (LOSS, (1.0, 0.9, math.nan), True),
+        (LOSS, (1.0, math.inf), True),
+        (LOSS, (1.0, 1.2, 1.3, 1.4), True),
+        (LOSS, (1.0, 1.2, 1.3), False),
+        (LOSS, (1.0, 1.2, 1.05, 1.4), False),
+        (LOSS, (1.0, 0.5, 0.9, 1.0, 1.05), False),
+        (SCORE, (0.5, 0.4, 0.4, 0.4), True),
+        (SCORE, (0.3, 0.29, 0.29, 0.29), False),
+        (LOSS, (), False),
+    ],
+)
+def test_a_training_is_lost_when_it_stays_worse_than_it_began(
+    quality: Quality, values: tuple[float, ...], expected: bool
+) -> None:
+    assert diverged(quality, curve(*values)) is expected
