@@ -15,9 +15,10 @@ from benchmarks.grid_table import Grid, Run, run_cost
 from sweeps.objective import Ended
 from sweeps.promise import nothing_left
 from sweeps.pruning import hopeless
-from sweeps.sampler import distributions, sampler_of
+from sweeps.sampler import sampler_of
 from sweeps.search import Search, free_points, records
 from sweeps.space import Point
+from sweeps.study import distributions
 
 WITHIN = 1.02
 """How near to the best mean cost a choice must be."""

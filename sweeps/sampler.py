@@ -7,35 +7,21 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from sweeps.promise import most_promising
 from sweeps.search import Record, Search, free_points, nearest, records
-from sweeps.space import Point, Space
+from sweeps.space import Point
+from sweeps.study import distributions
 
 Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequence[Point]], Point]
 """From the trials so far and the free points, at least one, to the next."""
 
 SMALL_SPACE = 30
 """Points up to which a front is searched by training them all: TPE begins with ten at random."""
-
-
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Return the space as Optuna knows it, for `study.ask`; its parameters are those of `Space.params`."""
-    first, last = space.params(space.points[0]), space.params(space.points[-1])
-    found: dict[str, BaseDistribution] = {}
-    if space.grid == "multiples_of_eight":
-        found["batch_size"] = IntDistribution(first["batch_size"], last["batch_size"], step=8)
-    else:
-        found["log2_batch_size"] = IntDistribution(first["log2_batch_size"], last["log2_batch_size"])
-    if "log2_multiplier" in first:
-        # Thirds of an octave have no exact binary fraction: there Optuna would lose the last one.
-        step = 1 / space.per_octave if space.per_octave & (space.per_octave - 1) == 0 else None
-        found["log2_multiplier"] = FloatDistribution(first["log2_multiplier"], last["log2_multiplier"], step=step)
-    return found
 
 
 class PointSampler(BaseSampler):

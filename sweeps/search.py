@@ -52,20 +52,22 @@ class Record:
 
 
 def records(trials: Iterable[FrozenTrial], space: Space, known: dict[int, Record] | None = None) -> tuple[Record, ...]:
-    """Return what is known of the trials, in their order; those that have no point yet are left out.
+    """Return what is known of the trials, one record a point; those that have no point yet are left out.
 
+    Of several trials at one point (its worker died and another one repeats it) the first that has not failed counts.
     `known` keeps those that have ended, by number, so that they are read once.
     """
-    found = []
+    found: dict[Point, Record] = {}
     for trial in trials:
         record = known.get(trial.number) if known else None
         record = record or record_of(trial, space)
         if record is None:
             continue
-        found.append(record)
+        if record.point not in found or found[record.point].state == "failed":
+            found[record.point] = record
         if known is not None and record.ended is not None:
             known[trial.number] = record
-    return tuple(found)
+    return tuple(found.values())
 
 
 def record_of(trial: FrozenTrial, space: Space) -> Record | None:

@@ -10,9 +10,10 @@ from optuna.trial import TrialState
 
 from sweeps.costs import Measured, cost_model
 from sweeps.objective import Objective
-from sweeps.sampler import SAMPLERS, automatic, distributions, sampler_of
+from sweeps.sampler import SAMPLERS, automatic, sampler_of
 from sweeps.search import Search, free_points, records
 from sweeps.space import Point, space
+from sweeps.study import distributions
 from tests.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, tell
 
 

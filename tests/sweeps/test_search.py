@@ -61,6 +61,17 @@ def test_a_trial_that_has_ended_is_read_once() -> None:
     assert again[0] is known[0]
 
 
+def test_of_several_trials_at_a_point_the_first_that_has_not_failed_counts() -> None:
+    study, asked = optuna.create_study(), search()
+    twice = running(Point(8), [0.9])
+    for record in (failed(Point(8), "Killed"), twice, failed(Point(8), "Duplicate"), failed(Point(16), "Killed")):
+        tell(study, asked, study.ask(), record)
+    assert [(record.point, record.state) for record in records(study.get_trials(), asked.space)] == [
+        (Point(8), "running"),
+        (Point(16), "failed"),
+    ]
+
+
 def test_the_best_is_the_cheapest_that_reached_the_target() -> None:
     cheap, dear = reached(Point(8), [0.5], seconds=50), reached(Point(16), [0.5], seconds=80)
     found = [dear, cheap, stopped(Point(32), [0.9]), failed(Point(32, 2.0), "Killed"), running(Point(8, 2.0), [0.4])]

@@ -10,9 +10,9 @@ import optuna
 from optuna.trial import TrialState
 
 from sweeps.objective import CurvePoint, Ended, Objective, Quality
-from sweeps.sampler import distributions
 from sweeps.search import Record, Search
 from sweeps.space import Point, space
+from sweeps.study import distributions
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
 
