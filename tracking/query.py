@@ -112,11 +112,28 @@ def history(
     return frame.drop_duplicates(["key", "step"], keep="last").reset_index(drop=True)
 
 
+def parent_run(client: MlflowClient, group: str) -> Run | None:
+    """Return the parent run of a group, or None where there is none. Raises `TrackingError` as `jobs` does."""
+    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
+    try:
+        found = list(_runs(client, list(_experiment_ids(client)), where, 100))
+    except MlflowException as error:
+        raise TrackingError(f"The tracking server refused to find the parent run of {group!r}: {error}") from error
+    # Of a launcher that died and the one that went on, the one that has the group now.
+    kept = [run for run in found if run.data.tags.get("platform.group_state") != "continued"]
+    return next(iter(reversed(kept or found)), None)
+
+
 def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
     """Return what the job's run tells of versions and hardware; empty where its artifacts cannot be read."""
+    return json_artifact(client, run_id, "environment.json")
+
+
+def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
+    """Return the object that a run's artifact holds; empty where it cannot be read."""
     try:
         # By its place: the client's own way asks for logged models first, which servers before MLflow 3 do not know.
-        place = f"{client.get_run(run_id).info.artifact_uri}/environment.json"
+        place = f"{client.get_run(run_id).info.artifact_uri}/{name}"
         with tempfile.TemporaryDirectory() as folder:
             path = download_artifacts(artifact_uri=place, dst_path=folder, tracking_uri=client.tracking_uri)
             told = json.loads(Path(path).read_text("utf-8"))

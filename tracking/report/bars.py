@@ -87,6 +87,18 @@ def projections(probes: Probes, comparison: Comparison) -> Plot | None:
     return plot("projection", f"Projected for the whole training: {probes.unit}", _height(len(rows)), draw)
 
 
+def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Plot:
+    """Return a bar for each (label, value, colour)."""
+
+    def draw(axes: Axes) -> None:
+        for y, (text, value, colour) in enumerate(rows):
+            axes.barh(y, value, height=_BAR_HEIGHT, color=colour)
+            _label(axes, y, text, figure(value), value)
+        _finish(axes, len(rows), max(value for _, value, _ in rows) or 1.0, label)
+
+    return plot(name, title, _height(len(rows)), draw)
+
+
 def phases(comparison: Comparison) -> Plot | None:
     """Return a stacked bar of the phases for each arm and cache state; None when no job tells any."""
     rows = [(label, seconds) for label, seconds in _phase_rows(comparison) if sum(seconds.values()) > seconds["other"]]

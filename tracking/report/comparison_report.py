@@ -40,7 +40,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
             "quality_measure": comparison.measure.column if comparison.measure else None,
             "paid_instance_seconds": comparison.paid_seconds,
             "arms": [_arm(arm) for arm in comparison.arms],
-            "contrasts": [_contrast(contrast) for contrast in comparison.contrasts],
+            "contrasts": [contrast_json(contrast) for contrast in comparison.contrasts],
         }
     )
     return told
@@ -77,7 +77,8 @@ def _arm(arm: Arm) -> dict[str, Any]:
     }
 
 
-def _contrast(contrast: Contrast) -> dict[str, Any]:
+def contrast_json(contrast: Contrast) -> dict[str, Any]:
+    """Return a verdict with its numbers, not yet strict JSON."""
     return {
         "arm": contrast.arm.label,
         **asdict(contrast.verdict),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from tracking.report.comparison import Comparison
 from tracking.report.probes import Probes
+from tracking.report.sweep import Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class Report:
     """The jobs by arm, and what `terminal.print_report` prints of them."""
     probes: Probes | None
     """What it prints instead of a group of probes."""
+    sweep: Sweep | None = None
+    """What it prints instead of a sweep."""
     html: str
     """One page that needs nothing beside itself."""
     pngs: dict[str, bytes]

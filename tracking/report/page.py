@@ -10,13 +10,17 @@ from urllib.parse import urlsplit, urlunsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from tracking.report import probe_words, words
+from tracking.report import probe_words, sweep_columns, sweep_words, words
 from tracking.report.arms import Job
 from tracking.report.canvas import Plot, theme_css
 from tracking.report.columns import columns
 from tracking.report.comparison import Comparison
 from tracking.report.probes import Probes
+from tracking.report.sweep import Sweep
 from tracking.report.work import PAID
+
+MOST_TRIALS = 200
+"""Trials on a page; the file of jobs holds all."""
 
 
 def page(
@@ -41,6 +45,21 @@ def probes_page(
         words=probe_words,
         figures=words,
         **_common(probes.jobs, title, plots, tracking_uri, environment),
+    )
+
+
+def sweep_page(
+    sweep: Sweep, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+) -> str:
+    """Return the page of a sweep."""
+    return _template("sweep.html.j2").render(
+        sweep=sweep,
+        tables=sweep_columns,
+        words=sweep_words,
+        figures=words,
+        columns=columns(sweep.confirmation) if sweep.confirmation else [],
+        most=MOST_TRIALS,
+        **_common(sweep.jobs, title, plots, tracking_uri, environment),
     )
 
 

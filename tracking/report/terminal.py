@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from collections.abc import Sequence
+from typing import TextIO, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -11,23 +12,45 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tracking.report import probe_words, words
+from tracking.report import probe_words, sweep_words, words
 from tracking.report.arms import Arm
-from tracking.report.columns import columns
+from tracking.report.columns import Column, columns
 from tracking.report.comparison import Comparison, Contrast
 from tracking.report.forms import Report
 from tracking.report.probes import Probes
+from tracking.report.sweep import Sweep
+from tracking.report.sweep_columns import best_columns, trial_columns
 
+Row = TypeVar("Row")
+
+MOST_PRINTED = 10
+"""Trials in the terminal."""
 WIDTH = 100
 _STYLES = {"cheaper": "bold green", "not cheaper": "bold red", "inconclusive": "bold yellow", "not comparable": "bold"}
 
 
 def print_report(report: Report, file: TextIO | None = None) -> None:
     """Print what a group of jobs tells."""
-    if report.probes:
+    if report.sweep:
+        print_sweep(report.sweep, file)
+    elif report.probes:
         print_probes(report.probes, file)
     else:
         print_comparison(report.comparison, file)
+
+
+def print_sweep(sweep: Sweep, file: TextIO | None = None) -> None:
+    """Print the answer, the command that trains it, the best settings and the best trials."""
+    console = _console(file)
+    console.print(Text(sweep_words.headline(sweep), style="bold"))
+    if sweep.asked.train_command:
+        console.print(Text(f"\n  {sweep.asked.train_command}\n"), soft_wrap=True)
+    if sweep.best_trials:
+        console.print(_filled(best_columns(sweep), sweep.best_trials))
+    for sentence in sweep_words.sentences(sweep):
+        console.print(Text(sentence))
+    if sweep.trials:
+        console.print(_filled(trial_columns(sweep), sweep.trials[:MOST_PRINTED]))
 
 
 def print_probes(probes: Probes, file: TextIO | None = None) -> None:
@@ -35,11 +58,7 @@ def print_probes(probes: Probes, file: TextIO | None = None) -> None:
     console = _console(file)
     console.print(Text(probe_words.headline(probes), style="bold"))
     if probes.projected:
-        arm, *others = probe_words.columns(probes)
-        table = _empty_table(arm.head, [column.head for column in others])
-        for row in probes.projected:
-            table.add_row(*(Text(column.value(row)) for column in (arm, *others)))
-        console.print(table)
+        console.print(_filled(probe_words.columns(probes), probes.projected))
     for sentence in probe_words.sentences(probes):
         console.print(Text(sentence))
     if probes.projected:
@@ -51,7 +70,7 @@ def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None
     console = _console(file)
     console.print(Text(words.headline(comparison), style="bold"))
     if comparison.arms:
-        console.print(_table(comparison))
+        console.print(_filled(columns(comparison), comparison.arms))
     for contrast in comparison.contrasts:
         outcome = contrast.verdict.outcome
         console.print(Text.assemble(f"{contrast.arm.label}: ", (outcome, _STYLES[outcome])))
@@ -74,11 +93,11 @@ def _empty_table(first: str, heads: list[str]) -> Table:
     return table
 
 
-def _table(comparison: Comparison) -> Table:
-    arm, *others = columns(comparison)
-    table = _empty_table(arm.head, [column.head for column in others])
-    for row in comparison.arms:
-        table.add_row(*(Text(column.value(row)) for column in (arm, *others)))
+def _filled(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
+    first, *others = columns
+    table = _empty_table(first.head, [column.head for column in others])
+    for row in rows:
+        table.add_row(*(Text(column.value(row)) for column in columns))
     return table
 
 

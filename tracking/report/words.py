@@ -51,7 +51,7 @@ def signed_percent(ratio: float) -> str:
 
 def change(ratio: float) -> str:
     """Return a ratio as a change in words: 0.8 -> `20 % fewer`."""
-    return f"{_percent(ratio)} % {_direction(ratio)}"
+    return f"{percent(ratio)} % {_direction(ratio)}"
 
 
 def change_interval(ratio: Interval) -> str:
@@ -60,7 +60,7 @@ def change_interval(ratio: Interval) -> str:
     if _direction(low) != _direction(high):
         return f"{change(low)} to {change(high)}"
     near, far = sorted((low, high), key=lambda value: abs(value - 1))
-    return f"{_percent(near)} % to {change(far)}"
+    return f"{percent(near)} % to {change(far)}"
 
 
 def headline(comparison: Comparison) -> str:
@@ -177,7 +177,8 @@ def _minutes(minutes: float | None) -> str:
     return f"{figure(60 * minutes)} s" if minutes is not None and minutes < 2 else f"{figure(minutes)} min"
 
 
-def _percent(ratio: float) -> str:
+def percent(ratio: float) -> str:
+    """Return the size of a ratio's change in percent: 0.8 -> `20`."""
     gain = abs(gain_percent(ratio))
     return f"{gain:.{_decimals(gain)}f}"
 

@@ -1,0 +1,265 @@
+"""The charts of a sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from tracking.report.bars import labelled_bars
+from tracking.report.canvas import INK, MUTED, Plot, plot
+from tracking.report.sweep import Sweep
+from tracking.report.sweep_columns import peak_memory_gib
+from tracking.report.sweep_grid import seconds_per_sample
+from tracking.report.sweep_marks import Marks, batch_axis, legend, rows_of, thousands, value_axis
+from tracking.report.sweep_words import NOUNS, cost_name, quality_name
+from tracking.report.trials import Setting, Size, Trial
+from tracking.report.words import figure
+from tracking.report.work import PAID
+
+_HEIGHT_INCHES = 3.5
+_PARAMETERS = {"batch_size": "batch size", "learning_rate": "learning rate"}
+
+
+def plots_of_sweep(sweep: Sweep) -> list[Plot]:
+    """Return the charts that there are numbers for."""
+    charts = (
+        cost_by_batch(sweep),
+        throughput_by_batch(sweep),
+        memory_by_batch(sweep),
+        quality_by_batch(sweep),
+        pareto(sweep),
+        history(sweep),
+        importance(sweep),
+    )
+    return [chart for chart in charts if chart]
+
+
+def cost_by_batch(sweep: Sweep) -> Plot | None:
+    """Return each trial's cost over its batch size; those without a value stand above, by how they ended."""
+    told = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
+    valued = [t for t in told if _is_valued(t)]
+    if not valued:
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        rows = value_axis(axes, [t.cost for t in valued], rows_of(told), _unit(sweep))
+        _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.asked.is_rate)
+        for trial in told:
+            y = trial.cost if trial in valued else rows.get(trial.kind)
+            if y is not None:
+                marks.draw(axes, trial, marks.x(trial), y, hollow=trial not in valued)
+        batch_axis(axes, (t.setting.batch_size for t in told))
+        marks.legend(axes, told)
+
+    return plot("cost_by_batch", f"{_capital(cost_name(sweep))} by batch size", _HEIGHT_INCHES, draw)
+
+
+def throughput_by_batch(sweep: Sweep) -> Plot | None:
+    """Return the calibrated samples a second over the batch size, and the model's line through them."""
+    told = [(c.compiler, s) for c in sweep.calibrations for s in c.sizes if s.fits and s.samples_per_second > 0]
+    if not told:
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        value_axis(axes, [size.samples_per_second for _, size in told], [], "samples/s")
+        for compiler in dict.fromkeys(name for name, _ in told):
+            sizes, colour = [size for name, size in told if name == compiler], marks.colour(compiler)
+            _model_line(axes, sweep, compiler, sizes, colour)
+            for size in sizes:
+                x, rate = math.log2(size.batch_size), size.samples_per_second
+                if size.low > 0 and size.high > 0:
+                    ends = [rate * size.step_seconds / end for end in (size.high, size.low)]
+                    axes.plot([x, x], ends, color=colour, linewidth=1.4)
+                axes.plot(x, rate, "o", color=colour, markersize=6)
+        batch_axis(axes, (size.batch_size for _, size in told))
+        line = Line2D([], [], color=MUTED, linewidth=1.2, label="fitted step time")
+        has_model = any(name in sweep.asked.models for name, _ in told)
+        legend(axes, [*marks.named(name for name, _ in told), *([line] if has_model else [])])
+
+    return plot("throughput_by_batch", "Samples per second by batch size, as calibrated", _HEIGHT_INCHES, draw)
+
+
+def memory_by_batch(sweep: Sweep) -> Plot | None:
+    """Return the peak memory over the batch size, as calibrated, else as the trials took; what does not fit above."""
+    told = [(c.compiler, s.batch_size, s.peak_memory_gib) for c in sweep.calibrations for s in c.sizes]
+    if not any(value > 0 for _, _, value in told):
+        told = [(t.setting.compiler, t.setting.batch_size, peak_memory_gib(t)) for t in sweep.trials]
+    fitting = sorted({row for row in told if row[1] > 0 and row[2] > 0})
+    too_large = {(c.compiler, size) for c in sweep.calibrations for size in c.too_large}
+    if not fitting:
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        rows = value_axis(
+            axes, [value for _, _, value in fitting], ["too large"] if too_large else [], "peak memory, GiB"
+        )
+        for compiler in dict.fromkeys(name for name, _, _ in fitting):
+            points = [(math.log2(size), value) for name, size, value in fitting if name == compiler]
+            axes.plot(*zip(*points, strict=True), "o-", color=marks.colour(compiler), linewidth=1.4, markersize=6)
+        for compiler, size in too_large:
+            aside = 0.16 * (sweep.compilers.index(compiler) + 0.5 - len(sweep.compilers) / 2)
+            axes.plot(math.log2(size) + aside, rows["too large"], "x", color=marks.colour(compiler), markersize=7)
+        batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
+        legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
+
+    return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw)
+
+
+def quality_by_batch(sweep: Sweep) -> Plot | None:
+    """Return the quality over the batch size: after equal samples where a target ends the jobs, else at their end."""
+    name, is_equal = quality_name(sweep), sweep.asked.target is not None
+    told = [
+        (trial, value)
+        for trial in sweep.trials
+        if trial.setting.batch_size > 0
+        and math.isfinite(
+            value := sweep.at_common_samples.get(trial.job.run_id, math.nan) if is_equal else trial.quality
+        )
+        and (is_equal or trial.kind in ("completed", "worse"))
+    ]
+    if not told:
+        return None
+    marks, values = Marks(sweep), {trial.job.run_id: value for trial, value in told}
+
+    def draw(axes: Axes) -> None:
+        bound = sweep.asked.bound
+        value_axis(axes, [*values.values(), *([bound] if bound is not None else [])], [], name, from_zero=False)
+        trials = [trial for trial, _ in told]
+        _lines_of_the_best(axes, marks, trials, lambda t: values[t.job.run_id], sweep.asked.higher_is_better)
+        for trial, value in told:
+            marks.draw(axes, trial, marks.x(trial), value, hollow=not trial.has_value)
+        batch_axis(axes, (t.setting.batch_size for t in trials))
+        dashes = Line2D([], [], color=MUTED, linestyle="--", label="bound")
+        if bound is not None:
+            axes.axhline(bound, color=MUTED, linewidth=1.2, linestyle="--")
+        marks.legend(axes, trials, *([dashes] if bound is not None else []))
+
+    after = f", after {figure(sweep.common_samples)} samples" if is_equal else ""
+    return plot("quality_by_batch", f"{name} by batch size{after}", _HEIGHT_INCHES, draw)
+
+
+def pareto(sweep: Sweep) -> Plot | None:
+    """Return cost against quality with the line of what nothing else beats; None where a target makes quality equal."""
+    told = [t for t in sweep.trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
+    if len(told) < 2 or (sweep.asked.target is not None and not sweep.asked.is_front):
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        front = sweep.front
+        value_axis(axes, [t.quality for t in told], [], quality_name(sweep), from_zero=False)
+        axes.step([t.cost for t in front], [t.quality for t in front], where="post", color=MUTED, linewidth=1.2)
+        for trial in told:
+            marks.draw(axes, trial, trial.cost, trial.quality, hollow=trial not in front)
+        axes.set_xlim(0, 1.08 * max(t.cost for t in told))
+        axes.set_xlabel(_unit(sweep))
+        thousands(axes)
+        axes.grid(linewidth=0.7)
+        marks.legend(axes, told, Line2D([], [], color=MUTED, linewidth=1.2, label="beaten by none"))
+
+    return plot("pareto", f"Cost and {quality_name(sweep)}: filled is what nothing beats in both", _HEIGHT_INCHES, draw)
+
+
+def history(sweep: Sweep) -> Plot | None:
+    """Return the best value so far over what was spent until then, by compiler, and each trial at its end."""
+    ended = sorted((t for t in sweep.trials if t.kind != "running"), key=_ended_seconds)
+    before = math.fsum(v for job in sweep.jobs if _is_before(job.text.get("role")) and (v := job.number(PAID)) > 0)
+    bills = [max(0.0, t.job.number(PAID)) if t.job.number(PAID) > 0 else 0.0 for t in ended]
+    spent = [before + total for total in accumulate(bills)]
+    valued = [t for t in ended if _is_valued(t)]
+    if not valued:
+        return None
+    marks, better = Marks(sweep), max if sweep.asked.is_rate else min
+
+    def draw(axes: Axes) -> None:
+        base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
+        rows = value_axis(axes, [*(t.cost for t in valued), *base], rows_of(ended), _unit(sweep))
+        for compiler in sweep.compilers:
+            path = [
+                (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler
+            ]
+            if path:
+                xs, ys = [x for x, _ in path], list(accumulate((y for _, y in path), better))
+                axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=marks.colour(compiler), linewidth=1.8)
+        for x, trial in zip(spent, ended, strict=True):
+            y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
+            if y is not None:
+                marks.draw(axes, trial, x, y, hollow=not trial.has_value)
+        for value in base:
+            axes.axhline(value, color=MUTED, linewidth=1.2, linestyle="--")
+        axes.set_xlim(0, 1.04 * (spent[-1] or 1.0))
+        axes.set_xlabel("billable instance seconds spent, calibration included")
+        thousands(axes)
+        axes.grid(axis="y", linewidth=0.7)
+        marks.legend(axes, ended, *(Line2D([], [], color=MUTED, linestyle="--", label="base setting") for _ in base))
+
+    return plot("history", "The best so far, over what was spent", _HEIGHT_INCHES, draw)
+
+
+def importance(sweep: Sweep) -> Plot | None:
+    """Return how much of the differences in cost each parameter makes, by compiler."""
+    rows = [
+        (f"{compiler}: {_PARAMETERS.get(name, name)}", 100 * share, marks)
+        for compiler, shares in sweep.asked.importances.items()
+        for name, share in shares.items()
+        if (marks := Marks(sweep).colour(compiler) if compiler in sweep.compilers else INK)
+    ]
+    label = "share of the differences in cost among the trials, %"
+    return labelled_bars(rows, "importance", "What makes the difference", label) if rows else None
+
+
+def _is_valued(trial: Trial) -> bool:
+    return trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
+
+
+def _is_before(role: str | None) -> bool:
+    return role in ("calibration", "baseline")
+
+
+def _ended_seconds(trial: Trial) -> float:
+    started = trial.job.number("training_start_time")
+    started = started if math.isfinite(started) else trial.job.number("start_time_ms") / 1000
+    billed = trial.job.number("cost_billable_seconds")
+    found = started + (billed if billed > 0 else 0.0)
+    return found if math.isfinite(found) else math.inf
+
+
+def _lines_of_the_best(
+    axes: Axes, marks: Marks, trials: Sequence[Trial], value: Callable[[Trial], float], highest: bool
+) -> None:
+    """Join each compiler's best values over the batch sizes."""
+    for compiler in marks.sweep.compilers:
+        by_size: dict[float, list[Trial]] = {}
+        for trial in trials:
+            if trial.setting.compiler == compiler:
+                by_size.setdefault(trial.setting.batch_size, []).append(trial)
+        best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
+        points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
+        axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, alpha=0.55)
+
+
+def _model_line(axes: Axes, sweep: Sweep, compiler: str, sizes: Sequence[Size], colour: str) -> None:
+    low, high = min(s.batch_size for s in sizes), max(s.batch_size for s in sizes)
+    xs = [math.log2(low) + at / 40 * math.log2(high / low) for at in range(41)]
+    rates = [1 / seconds_per_sample(sweep, Setting(compiler, 2**x)) for x in xs]
+    if all(map(math.isfinite, rates)):
+        axes.plot(xs, rates, color=colour, linewidth=1.2)
+
+
+def _cost_label(sweep: Sweep) -> str:
+    return cost_name(sweep)
+
+
+def _unit(sweep: Sweep) -> str:
+    return NOUNS.get(sweep.asked.cost, sweep.asked.cost)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
