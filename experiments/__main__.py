@@ -16,6 +16,7 @@ verbs
   train      train one job
   compare    train every arm of the experiment, repeat with other seeds, and report
   probe      train the beginning of every arm, until it is certain how long each would take and what it would cost
+  sweep      search batch sizes and learning rates under each compiler, and judge the winner on repeats
   attach     follow a group that another command started, here or elsewhere: --group ID
   report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
@@ -51,6 +52,10 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.run import launch
 
         return launch(verb, fields(rest))
+    if verb == "sweep":
+        from experiments.sweep import sweep
+
+        return sweep(fields(rest))
     if verb == "report":
         from experiments.reporting import report
 
@@ -63,7 +68,7 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.jobs import main as jobs
 
         return jobs(rest)
-    known = ("train", "compare", "probe", "attach", "report", "jobs")
+    known = ("train", "compare", "probe", "sweep", "attach", "report", "jobs")
     raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
 
 

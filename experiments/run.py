@@ -6,21 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.arms import label_alone
+from experiments.inputs import inputs_of
 from experiments.plan import Inputs, group_key, plan
 from experiments.probing import probes, whole_trainings
 from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
-from experiments.where import Where, open_where
+from experiments.where import open_where
 from training.errors import InputError
 from training.home import home
 
 if TYPE_CHECKING:
-    from tracking.plan import PlannedJob
     from tracking.store import Store
 
 
@@ -31,7 +30,7 @@ def launch(verb: str, given: Mapping[str, str]) -> int:
     experiment = load(name, fields)
     chosen, repeats = _chosen(verb, experiment)
     # The data first: what is wrong with it leaves nothing behind, not even an empty tracking database.
-    staged = _staged(chosen)
+    staged = inputs_of(chosen, _say)
     from tracking.store import open_store
 
     store = open_store(say=_say)
@@ -62,28 +61,6 @@ def _parallel(verb: str, experiment: Experiment, chosen: Sequence[Arm]) -> int:
     return experiment.compare.parallel
 
 
-def _staged(chosen: Sequence[Arm]) -> list[Inputs]:
-    staged = [_inputs(arm.experiment) for arm in chosen]
-    for each in {each.key: each for each in staged}.values():
-        for note in each.notes():
-            _say(f"Note: {note}")
-    return staged
-
-
-def _inputs(experiment: Experiment) -> Inputs:
-    if experiment.script is not None:
-        from experiments.script import script_inputs
-
-        return script_inputs(experiment.script, home())
-    from experiments.hyperparameters import staging_request
-    from training.staging.stage import stage
-
-    staged = stage(staging_request(experiment), home())
-    if not staged.cached:
-        _say(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
-    return staged
-
-
 def _run(
     store: Store,
     verb: str,
@@ -109,7 +86,7 @@ def _run(
         settle(store, where.service)
     key = group_key(verb, name, chosen, repeats, staged)
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
-    jobs = [_ready(job, where) for job in plan(group.id, name, chosen, repeats, staged, home())]
+    jobs = [where.made_ready(job) for job in plan(group.id, name, chosen, repeats, staged, home())]
     _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
     keep_plan(store, group, jobs, parallel)
     if not wait:
@@ -118,17 +95,6 @@ def _run(
         _say(f"and `attach --group {group.id}` does from any machine.")
         return 0
     return follow(store, where.service, group, jobs, parallel, _say)
-
-
-def _ready(job: PlannedJob, where: Where) -> PlannedJob:
-    kinds = job.spec.fallback_instance_types
-    others = {kind: where.price(job.spec.model_copy(update={"instance_type": kind})) for kind in kinds}
-    return replace(
-        job,
-        spec=where.ready(job.spec),
-        price=where.price(job.spec),
-        fallback_prices={kind: price for kind, price in others.items() if price},
-    )
 
 
 def _say(text: str) -> None:

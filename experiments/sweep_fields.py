@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from experiments.quality import QualityMetric
 from sweeps.objective import CostName
 from sweeps.space import BatchGrid
+from training.errors import InputError, nearest
 from training.jobspec import Compiler
 from training.staging.request import Frozen
 
@@ -78,10 +79,18 @@ class Sweep(Frozen):
     """Likewise, in dollars; needs the price."""
 
 
-def spelt_out(given: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
+def spelt_out(given: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
     """Return overrides with the short names of the verb `sweep` spelt out, `trials` as `sweep.trials`.
 
-    `known` are the fields of an experiment, which keep their names.
+    `is_field` tells the names of an experiment's own fields, which stay as they are. Raises InputError for a name that
+    is near to one of the short ones and is none.
     """
-    short = set(Sweep.model_fields) - set(known)
-    return {f"sweep.{name}" if name in short else name: text for name, text in given.items()}
+    found = {}
+    for name, text in given.items():
+        if name in Sweep.model_fields and not is_field(name):
+            found[f"sweep.{name}"] = text
+        elif "." not in name and not is_field(name) and (hint := nearest(name, Sweep.model_fields)):
+            raise InputError(f"unknown field {name[:80]!r} of sweep.{hint}")
+        else:
+            found[name] = text
+    return found

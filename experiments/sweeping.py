@@ -80,6 +80,16 @@ class Sweeping:
             return math.ceil(experiment.epochs * train_rows)
         return (experiment.max_steps or 0) * experiment.global_batch_size
 
+    @property
+    def maximises(self) -> bool:
+        """Whether the first objective is made large."""
+        return self.objective.directions[0] == "maximize"
+
+    def evaluated_every(self, train_rows: int) -> int:
+        """Return the samples between two evaluations of a trial."""
+        given = self.experiment.eval_samples if self.experiment.eval_strategy == "samples" else None
+        return given or max(1, self.samples(train_rows) // self.fields.evaluations)
+
     def _length(self, point: Point, train_rows: int) -> dict[str, Any]:
         if self.experiment.epochs is not None:
             return {}
@@ -89,7 +99,7 @@ class Sweeping:
     def _evaluations(self, train_rows: int) -> dict[str, Any]:
         if self.experiment.eval_strategy == "samples":
             return {}
-        every = max(1, self.samples(train_rows) // self.fields.evaluations)
+        every = self.evaluated_every(train_rows)
         return {"eval_strategy": "samples", "eval_samples": every, "eval_steps": None}
 
     def _target(self) -> dict[str, Any]:

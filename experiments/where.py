@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.fields import Experiment
 from training.home import home
 from training.jobspec import JobSpec
 from training.price import Price
 from training.services.protocol import Service
+
+if TYPE_CHECKING:
+    from tracking.plan import PlannedJob
 
 Say = Callable[[str], None]
 
@@ -26,6 +30,17 @@ class Where:
     """Brings what the job reads to where it runs."""
     price: Callable[[JobSpec], Price | None]
     """What a machine of the job costs, where that is known."""
+
+    def made_ready(self, job: PlannedJob) -> PlannedJob:
+        """Return a job with all that it reads where it runs, and with the prices of its machines."""
+        kinds = job.spec.fallback_instance_types
+        others = {kind: self.price(job.spec.model_copy(update={"instance_type": kind})) for kind in kinds}
+        return replace(
+            job,
+            spec=self.ready(job.spec),
+            price=self.price(job.spec),
+            fallback_prices={kind: price for kind, price in others.items() if price},
+        )
 
 
 def open_where(experiment: Experiment, say: Say) -> Where:

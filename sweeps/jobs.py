@@ -70,9 +70,9 @@ class Jobs:
             raise
         return _Followed(followed, self._read, self._objective)
 
-    def conclude(self, running: Running, end: str) -> None:
-        """Write the words of how a trial ended to its run."""
-        self._store.tag(self._read(running.job_name).opened.id, {"platform.end": end})
+    def conclude(self, job_name: str, end: str) -> None:
+        """Write the words of how a trial ended to its job's run."""
+        self._store.tag(self._read(job_name).opened.id, {"platform.end": end})
 
     def _read(self, job_name: str) -> JobRun:
         run = find_job_run(self._store, self._group, job_name)

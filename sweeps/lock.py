@@ -1,4 +1,6 @@
-"""One worker at a time asks for trials: a lock in the database server, or beside the database's file.
+"""What one worker at a time does: a lock in the database server, or beside the database's file.
+
+Asking for trials takes moments, under a lock; what takes long (timing, repeats of the winner) has a lease of its name.
 
 Asking takes several steps (count, sample, claim), and the lock makes them one: neither a point nor the room for a job
 is given twice. It is a matter of economy, not of safety. Who is paused while he holds the server's lock loses it, and
@@ -29,15 +31,32 @@ def file_lock(database: Path) -> Lock:
 
     @contextmanager
     def lock(name: str) -> Iterator[bool]:
-        with database.with_name(f"{database.name}.lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
+        with _locked(database.with_name(f"{database.name}.lock")) as is_held:
+            yield is_held
 
     return lock
+
+
+def file_lease(database: Path) -> Lock:
+    """Return the lease beside an SQLite file: a lock of each name, which may be held for hours."""
+
+    @contextmanager
+    def lease(name: str) -> Iterator[bool]:
+        with _locked(database.with_name(f"{database.name}.{_key(name):x}.lease")) as is_held:
+            yield is_held
+
+    return lease
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def server_lock(engine: Engine) -> Lock:
@@ -51,6 +70,28 @@ def server_lock(engine: Engine) -> Lock:
             yield bool(found.scalar())
 
     return lock
+
+
+def server_lease(engine: Engine) -> Lock:
+    """Return PostgreSQL's advisory lock of a session, which may be held for hours; it ends with its holder.
+
+    A server that restarts forgets it. What is done under it must therefore bear being done twice at once.
+    """
+
+    @contextmanager
+    def lease(name: str) -> Iterator[bool]:
+        with engine.connect() as connection:
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            # A host that is gone without a word is noticed after two minutes.
+            for setting, seconds in (("idle", 60), ("interval", 20), ("count", 3)):
+                connection.execute(text(f"SET tcp_keepalives_{setting} = {seconds}"))
+            found = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _key(name)})
+            try:
+                yield bool(found.scalar())
+            finally:
+                connection.invalidate()  # not to the pool: the session's end is what gives the lock back
+
+    return lease
 
 
 @contextmanager

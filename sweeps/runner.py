@@ -49,5 +49,5 @@ class Runner(Protocol):
         Raises `QuotaError` or `InputError` for one that the service will never start.
         """
 
-    def conclude(self, running: Running, end: str) -> None:
-        """Record how a trial ended, in the words of its attribute `end`."""
+    def conclude(self, job_name: str, end: str) -> None:
+        """Record beside the job how its trial ended, in the words of the trial's attribute `end`."""

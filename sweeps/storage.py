@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
-from sweeps.lock import Lock, file_lock, server_lock, waiting
+from sweeps.lock import Lock, file_lease, file_lock, server_lease, server_lock, waiting
 from sweeps.patience import Patience, reason, shown
 from training.errors import InputError, StorageError
 
@@ -55,6 +55,8 @@ class Storage:
     """Through which it is called."""
     lock: Lock
     """Held by who asks for trials."""
+    lease: Lock
+    """Held, by its name, by who does what takes long."""
 
     def close(self) -> None:
         """Let this thread's connections go."""
@@ -79,7 +81,7 @@ def open_storage(
     name, engine_options = shown(address), _ENGINE[address.get_backend_name()]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        lock = _lock(address, engine_options)
+        lock, lease = _locks(address, engine_options)
         rdb = Patience(name, patience_seconds=_OPENING_SECONDS, say=lambda _: None).call(
             _opened, address, engine_options, lock, heartbeat_seconds, grace_seconds
         )
@@ -87,7 +89,7 @@ def open_storage(
         raise InputError(f"storage {name}: the driver of {address.drivername} is not installed") from error
     except RuntimeError as error:  # Optuna's, of tables that another version made
         raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
-    return Storage(rdb=rdb, patience=Patience(name, patience_seconds=patience_seconds, say=say), lock=lock)
+    return Storage(rdb=rdb, patience=Patience(name, patience_seconds=patience_seconds, say=say), lock=lock, lease=lease)
 
 
 def database_url(url: str) -> URL:
@@ -116,10 +118,13 @@ def _check_file(address: URL) -> None:
         raise InputError(f"storage {shown(address)}: there is no folder {folder}")
 
 
-def _lock(address: URL, engine_options: dict[str, Any]) -> Lock:
+def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
+    """Return the lock and the lease of a database."""
     if address.get_backend_name() == "sqlite":
-        return file_lock(Path(str(address.database)).resolve())
-    return server_lock(create_engine(address, **engine_options))
+        file = Path(str(address.database)).resolve()
+        return file_lock(file), file_lease(file)
+    engine = create_engine(address, **engine_options)
+    return server_lock(engine), server_lease(engine)
 
 
 def _opened(

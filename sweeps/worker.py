@@ -169,6 +169,7 @@ class _Worker:
     def _tell(self, followed: Followed, ended: Ended) -> None:
         try:
             end = followed.tell(ended)
+            self.runner.conclude(followed.claim.job_name, end)
             told = f" ({ended.failure[1]})" if ended.failure and not end.startswith("pruned") else ""
             self.say(f"  {followed.name}: {end}{told}")
         except UpdateFinishedTrialError:

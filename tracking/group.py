@@ -39,14 +39,21 @@ class Group:
     """Name of the experiment that it is of."""
 
 
-def open_group(store: Store, *, experiment_name: str, verb: str, key: str, description: str = "") -> Group:
+def open_group(
+    store: Store, *, experiment_name: str, verb: str, key: str, description: str = "", joins: bool = False
+) -> Group:
     """Return the open group of `key`, or a new one.
 
     The parent run is the one that `mlflow run` opened (MLFLOW_RUN_ID), else the open group's own, else a new one in the
     MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
+
+    With `joins` several launchers work on one group, and a group that has ended goes on: it keeps the parent run that
+    it has, and the run of a launcher that joins only says so.
     """
     experiment_id = _experiment_id(store, experiment_name)
     _introduce(store, experiment_id, description)
+    if joins and (group := _joined(store, experiment_id, key, experiment_name)):
+        return group
     open_runs = _open_runs(store, experiment_id, key)
     group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
     tags = {
@@ -130,6 +137,20 @@ def _introduce(store: Store, experiment_id: str, description: str) -> None:
     for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
         if value and name not in experiment.tags:
             store.call(store.client.set_experiment_tag, experiment_id, name, value)
+
+
+def _joined(store: Store, experiment_id: str, key: str, experiment_name: str) -> Group | None:
+    query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
+    found = _search(store, experiment_id, query)
+    if not found:
+        return None
+    run_id, group_id = str(found[-1].info.run_id), found[-1].data.tags["platform.group"]
+    store.tag(run_id, {"platform.group_state": "open"})
+    store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
+    own = os.environ.get("MLFLOW_RUN_ID")
+    if own and own != run_id:
+        store.tag(own, {"platform.kind": "worker", MLFLOW_RUN_NOTE: f"Works on {group_id}: run `{run_id}`."})
+    return Group(group_id, run_id, experiment_id, continued=True, experiment_name=experiment_name)
 
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:

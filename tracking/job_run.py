@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlflow.entities import RunStatus
 
-from tracking.group import Group, child_run
+from tracking.group import Group, child_run, child_runs
 from tracking.recorder import OpenRun, found_run
 from tracking.store import Store
 
@@ -38,4 +38,13 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
         has_ended=has_ended,
         failure=told if has_ended and status != "FINISHED" else None,
         metrics=dict(run.data.metrics),
+    )
+
+
+def paid_so_far(store: Store, group: Group) -> tuple[float, float]:
+    """Return the billable instance seconds and dollars of all jobs of a group that have ended, whatever their end."""
+    runs = child_runs(store, group).values()
+    return (
+        sum(run.data.metrics.get("cost/billable_instance_seconds", 0.0) for run in runs),
+        sum(run.data.metrics.get("cost/usd", 0.0) for run in runs),
     )

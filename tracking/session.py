@@ -35,9 +35,12 @@ def run_jobs(
     planned: Sequence[PlannedJob],
     *,
     parallel: int = 1,
+    may_start: Callable[[], bool] = lambda: True,
     say: Callable[[str], None] = print,
 ) -> list[Outcome]:
     """Run what is left of `planned`, at most `parallel` at a time, and return every outcome in the order planned.
+
+    `may_start` is asked before each start; once it says no, nothing more is started, and the list is short.
 
     Jobs that a person stopped, and those not started for that reason, leave the list short. An error that ends the
     following says, as a note, which jobs may run on.
@@ -47,10 +50,13 @@ def run_jobs(
         while jobs.active or (waiting and not interrupts.stopping):
             # One start and one look in turn: starting hundreds keeps nobody from following those that run.
             started = False
-            if waiting and len(jobs.active) < parallel and not interrupts.stopping and jobs.start(waiting[0]):
-                started, _ = True, waiting.popleft()
-                if interrupts.stopping:  # asked between the submission and the line above
-                    jobs.stop()
+            if waiting and len(jobs.active) < parallel and not interrupts.stopping:
+                if not may_start():
+                    waiting.clear()
+                elif jobs.start(waiting[0]):
+                    started, _ = True, waiting.popleft()
+            if started and interrupts.stopping:  # asked between the submission and the line above
+                jobs.stop()
             if not jobs.look() and not started:
                 time.sleep(_TICK_SECONDS)
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]

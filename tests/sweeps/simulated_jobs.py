@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,7 @@ class SimulatedRunner:
 
     service: SimulatedService
     course: Callable[[str, Point], Course]
+    ends: dict[str, str] = field(default_factory=dict)
 
     def job_name(self, compiler: str, point: Point) -> str:
         return f"job-{compiler}-{point.batch_size}-{point.multiplier:g}"
@@ -161,3 +162,7 @@ class SimulatedRunner:
         name = self.job_name(compiler, point)
         self.service.create(name, self.course(compiler, point))
         return SimulatedRunning(self.service, name)
+
+    def conclude(self, job_name: str, end: str) -> None:
+        """Keep the words beside the job."""
+        self.ends[job_name] = end

@@ -1,0 +1,35 @@
+"""What an experiment's jobs read, brought to where a plan can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from experiments.arms import Arm
+from experiments.fields import Experiment
+from experiments.plan import Inputs
+from training.home import home
+
+Say = Callable[[str], None]
+
+
+def inputs_of(chosen: Sequence[Arm], say: Say) -> list[Inputs]:
+    """Return what each arm reads, staged, and say what a person should know of it. Raises InputError."""
+    found = [_inputs(arm.experiment, say) for arm in chosen]
+    for each in {each.key: each for each in found}.values():
+        for note in each.notes():
+            say(f"Note: {note}")
+    return found
+
+
+def _inputs(experiment: Experiment, say: Say) -> Inputs:
+    if experiment.script is not None:
+        from experiments.script import script_inputs
+
+        return script_inputs(experiment.script, home())
+    from experiments.hyperparameters import staging_request
+    from training.staging.stage import stage
+
+    staged = stage(staging_request(experiment), home())
+    if not staged.cached:
+        say(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
+    return staged

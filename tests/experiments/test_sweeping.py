@@ -1,0 +1,135 @@
+"""What the fields of a sweep mean, and what is refused, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.overrides import is_field
+from experiments.spec import load
+from experiments.sweep_fields import spelt_out
+from experiments.sweeping import Sweeping, label, sweeping
+from sweeps.space import Point
+from training.errors import InputError
+
+TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
+
+
+def swept(**overrides: str) -> Sweeping:
+    return sweeping(load("demo", spelt_out({**TO_TARGET, **overrides}, is_field)))
+
+
+def refused(experiment: str = "demo", **overrides: str) -> str:
+    with pytest.raises(InputError) as caught:
+        sweeping(load(experiment, spelt_out(overrides, is_field)))
+    return str(caught.value)
+
+
+def test_a_trial_ends_at_the_target_and_is_evaluated_at_like_counts_of_samples() -> None:
+    # 1,500 rows once, ten evaluations: every 150 samples, which are 3.1 steps of 48.
+    trial = swept(batch_sizes="8..64", evaluations="10").trial("inductor", Point(48, 2.0), 1500).experiment
+    assert (trial.compiler, trial.batch_size, trial.learning_rate_multiplier) == ("inductor", 48, 2.0)
+    assert trial.target is not None
+    assert trial.target.stop
+    assert (trial.eval_strategy, trial.eval_samples) == ("samples", 150)
+    # 3e-4 at 32, linear to 48, times 2.
+    assert trial.learning_rate == pytest.approx(9e-4)
+
+
+def test_evaluation_is_the_same_at_every_batch_size() -> None:
+    sizes = {swept().trial("none", Point(size), 1500).experiment.eval_batch_size for size in (8, 256)}
+    assert sizes == {32}
+
+
+def test_steps_become_samples() -> None:
+    # 100 steps of 32 are 3,200 samples: 50 steps of 64, and 67 of 48.
+    found = swept(max_steps="100")
+    assert found.samples(1500) == 3200
+    assert found.trial("none", Point(64), 1500).experiment.max_steps == 50
+    assert found.trial("none", Point(48), 1500).experiment.max_steps == 67
+
+
+def test_epochs_are_the_same_samples_anyway() -> None:
+    assert swept(epochs="1.5").samples(1500) == 2250
+
+
+def test_own_evaluations_are_kept() -> None:
+    found = swept(eval_strategy="samples", eval_samples="400")
+    assert found.trial("none", Point(8), 1500).experiment.eval_samples == 400
+    assert found.evaluated_every(1500) == 400
+
+
+def test_a_trial_keeps_no_model_and_pushes_none() -> None:
+    trial = swept(save_model="true", save_strategy="epoch").trial("none", Point(8), 1500).experiment
+    assert (trial.save_model, trial.push_to_hub, trial.save_strategy) == (False, None, "none")
+
+
+def test_the_baseline_is_the_experiment_itself_under_the_first_compiler() -> None:
+    found = swept(compilers="inductor,none", batch_size="16")
+    assert found.baseline == ("inductor", Point(16))
+    assert found.trial("inductor", Point(16), 1500).is_baseline
+    assert not found.trial("none", Point(16), 1500).is_baseline
+
+
+def test_points_are_called_by_what_they_are() -> None:
+    assert label("none", Point(64)) == "none, batch 64"
+    assert label("none", Point(64, 2**0.5)) == "none, batch 64, rate × 1.41"
+
+
+def test_objectives() -> None:
+    target = swept().objective
+    assert (target.cost, target.target, target.is_front) == ("billable_seconds", 0.5, False)
+    front = sweeping(load("demo", {"sweep.objective": "usd,eval_accuracy"})).objective
+    assert front.directions == ["minimize", "maximize"]
+    fastest = swept(objective="steady_samples_per_second").objective
+    assert (fastest.target, fastest.directions) == (None, ["maximize"])
+    bounded = sweeping(load("demo", {"sweep.worse_by": "0.02"})).objective
+    assert bounded.quality is not None
+    assert bounded.quality.metric == "eval_loss"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {},
+            "sweep.objective billable_seconds needs a target, or sweep.worse_by: without either the largest batch "
+            "wins, whatever it learns",
+        ),
+        ({"batch_sizes": "256..8", **TO_TARGET}, "sweep.batch_sizes 256..8 is empty: 256 is above 8"),
+        (
+            {"worse_by": "0.1", **TO_TARGET},
+            "sweep.worse_by 0.1 and target eval_loss 0.5 exclude each other: until the target, or all samples with the "
+            "constraint? (target=null takes the target away)",
+        ),
+        (
+            {"worse_by": "0.1", "objective": "usd,eval_loss"},
+            "sweep.objective usd,eval_loss and sweep.worse_by 0.1 exclude each other: a front has no constraint",
+        ),
+        (
+            {"objective": "eval_loss,usd"},
+            "sweep.objective eval_loss,usd must begin with a cost: billable_seconds, usd, steady_samples_per_second",
+        ),
+        (
+            {"objective": "usd,eval_f1"},
+            "sweep.objective usd,eval_f1: eval_f1 is not told by task classification, which tells eval_accuracy, "
+            "eval_f1_macro, eval_loss",
+        ),
+        ({"compilers": "none,none", **TO_TARGET}, "sweep.compilers names none twice"),
+        ({"trails": "3"}, "unknown field 'trails' of sweep. Did you mean 'trials'?"),
+        (
+            {"target.metric": "eval_accuracy", "target.value": "1.2"},
+            "target.value 1.2 cannot be reached: eval_accuracy is at best 1 (override target.value)",
+        ),
+        (
+            {"target.metric": "eval_perplexity", "target.value": "9"},
+            "target.metric 'eval_perplexity' is not told by task classification, which tells eval_accuracy, "
+            "eval_f1_macro, eval_loss (override target.metric)",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_one_sentence(fields: dict[str, str], sentence: str) -> None:
+    assert refused(**fields) == sentence
+
+
+def test_a_script_is_not_swept() -> None:
+    assert refused("torch_loop").startswith("sweep goes with a task: a script does not tell its evaluations")
