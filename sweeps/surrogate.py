@@ -31,7 +31,7 @@ SIZE_OCTAVES, RATE_OCTAVES = 2.0, 1.5
 SCALE_DEVIATION = 3.0
 """Standard deviation of the whole scale: hardly anything is known of it."""
 BEST_RATES = np.arange(-3.0, 3.01, 0.5)
-"""Octaves of multiplier at which the base batch size learns best, normal around 0 with `RATE_DEVIATION`."""
+"""Octaves from the base's multiplier at which its batch size learns best, normal around 0 with `RATE_DEVIATION`."""
 RATE_DEVIATION = 1.25
 DRIFTS = {-1.0: 0.1, -0.5: 0.25, -0.25: 0.2, 0.0: 0.3, 0.25: 0.15}
 """Octaves of the best multiplier for each octave of the batch, with their prior weights."""
@@ -97,7 +97,7 @@ def predict(
     """Return what is expected at `points`, given what was seen; `expected_samples` is a guess of the scale."""
     hypotheses = _hypotheses(space)
     base_size = math.log2(base.batch_size)
-    at, to = _places([each.point for each in seen]), _places(points)
+    at, to = _places([each.point for each in seen], base), _places(points, base)
     off = np.array([each.log_samples for each in seen]) - math.log(expected_samples) - hypotheses.at(*at, base_size)
     fits = [_fit(at, np.array([each.error for each in seen]), off, departure) for departure in DEPARTURES]
     log_weights = np.concatenate([fit.log_likelihood + hypotheses.log_prior for fit in fits])
@@ -139,9 +139,10 @@ def _kernel(one: tuple[Array, Array], other: tuple[Array, Array], departure: flo
     return np.asarray(departure**2 * np.exp(-0.5 * (size**2 + rate**2)) + SCALE_DEVIATION**2)
 
 
-def _places(points: Sequence[Point]) -> tuple[Array, Array]:
+def _places(points: Sequence[Point], base: Point) -> tuple[Array, Array]:
+    """Return the octaves of batch size, and of multiplier from the base's: its rate is the best guess beforehand."""
     sizes = np.array([math.log2(point.batch_size) for point in points])
-    return sizes, np.array([math.log2(point.multiplier) for point in points])
+    return sizes, np.array([math.log2(point.multiplier / base.multiplier) for point in points])
 
 
 def _hypotheses(space: Space) -> _Hypotheses:
