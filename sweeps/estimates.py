@@ -25,8 +25,10 @@ QUALITY_ERROR = 0.2
 """Standard deviation of the logarithm of the samples to a bound, told from the quality at the end."""
 FAR_ERROR = 0.3
 """Added for each factor of e by which the quality at the end is off the bound: that curve was not seen."""
-MOST_OBSERVATIONS = 150
-"""Trials that a prediction is made of: its time grows with their cube."""
+MOST_RECORDS = 100
+"""Trials that a prediction is made of: its time grows with their cube, and a trial must start at once."""
+MOST_REFERENCES = 10
+"""Trials that reached the target which an unfinished one is held against."""
 
 
 def goal(search: Search) -> tuple[Quality, float] | None:
@@ -35,11 +37,31 @@ def goal(search: Search) -> tuple[Quality, float] | None:
     return None if search.objective.quality is None or value is None else (search.objective.quality, value)
 
 
+def telling(found: Sequence[Record]) -> list[Record]:
+    """Return the trials that a prediction is made of: all, or of many the cheapest, some others and the latest.
+
+    The cheapest, for the best lies near them; of those that did not complete the latest, which run or just did.
+    """
+    if len(found) <= MOST_RECORDS:
+        return list(found)
+    half = MOST_RECORDS // 2
+    complete = [(record.ended.billable_seconds, at) for at, record in enumerate(found) if record.ended]
+    ranked = [found[at] for _, at in sorted(complete) if found[at].state == "complete"]
+    others = [record for record in found if record.state != "complete" and record.curve]
+    return ranked[:half] + _spread(ranked[half:], half // 2) + others[-(half // 2) :]
+
+
+def _spread(ranked: Sequence[Record], count: int) -> list[Record]:
+    """Return at most so many of the trials, evenly over their order."""
+    return list(ranked[:: max(math.ceil(len(ranked) / count), 1)])
+
+
 def costs_now(search: Search, found: Sequence[Record]) -> CostModel | None:
     """Return the costs as the trials correct them: their own pace, and what they paid beside their steps.
 
     Without a calibration the trials' curves are all that there is; None until one has told something.
     """
+    found = telling(found)
     slopes = [
         (record.point.batch_size, slope)
         for record in found
@@ -68,13 +90,8 @@ def observations(search: Search, found: Sequence[Record]) -> list[Observation]:
     aim = goal(search)
     if aim is None:
         return []
-    told = _to_target(search, aim, found) if search.objective.target is not None else _to_bound(search, aim, found)
-    if len(told) <= MOST_OBSERVATIONS:
-        return told
-    # The cheapest, for the best lies near them, and some of all others.
-    told.sort(key=lambda each: each.log_samples)
-    kept = MOST_OBSERVATIONS // 2
-    return told[:kept] + told[kept :: math.ceil((len(told) - kept) / kept)]
+    observe = _to_bound if search.objective.target is None else _to_target
+    return observe(search, aim, telling(found))
 
 
 def _to_target(search: Search, aim: tuple[Quality, float], found: Sequence[Record]) -> list[Observation]:
@@ -84,7 +101,7 @@ def _to_target(search: Search, aim: tuple[Quality, float], found: Sequence[Recor
         if record.ended and record.ended.reached and record.ended.samples:
             told.append(_observed(record, math.log(record.ended.samples), REPEAT_ERROR))
         elif record.curve:
-            told.append(_unfinished(search, aim[0], record, reached))
+            told.append(_unfinished(search, aim[0], record, _spread(reached, MOST_REFERENCES)))
     return told
 
 

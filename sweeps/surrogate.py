@@ -37,8 +37,10 @@ DRIFTS = {-1.0: 0.1, -0.5: 0.25, -0.25: 0.2, 0.0: 0.3, 0.25: 0.15}
 """Octaves of the best multiplier for each octave of the batch, with their prior weights."""
 SHARPNESS = {0.3: 0.3, 1.0: 0.5, 3.0: 0.2}
 """The exponent k, with its prior weights."""
-MOST_HYPOTHESES = 200
-"""Of the choices of constants, those that predict."""
+MOST_HYPOTHESES, LEAST_HYPOTHESES = 200, 20
+"""Of the choices of constants, those that predict: the fewer, the more points there are."""
+MOST_PREDICTIONS = 40_000
+"""Of all of them at all points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,8 @@ def predict(
     off = np.array([each.log_samples for each in seen]) - math.log(expected_samples) - hypotheses.at(*at, base_size)
     fits = [_fit(at, np.array([each.error for each in seen]), off, departure) for departure in DEPARTURES]
     log_weights = np.concatenate([fit.log_likelihood + hypotheses.log_prior for fit in fits])
-    likeliest = np.argsort(-log_weights, kind="stable")[:MOST_HYPOTHESES]
+    count = min(max(MOST_PREDICTIONS // len(points), LEAST_HYPOTHESES), MOST_HYPOTHESES)
+    likeliest = np.argsort(-log_weights, kind="stable")[:count]
     weights = np.exp(log_weights[likeliest] - log_weights[likeliest[0]])
     means, deviations = np.empty((2, len(likeliest), len(points)))
     for number, (fit, departure) in enumerate(zip(fits, DEPARTURES, strict=True)):

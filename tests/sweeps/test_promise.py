@@ -81,12 +81,20 @@ def test_an_accuracy_within_its_bound_needs_fewer_samples() -> None:
     assert told(asked, completed(Point(8), values))[Point(8)][0] == pytest.approx(1000 / math.e)
 
 
-def test_many_trials_are_thinned_to_the_cheapest_and_some_others() -> None:
+def test_many_trials_are_thinned_to_the_cheapest_some_others_and_the_latest() -> None:
     asked = search(space=space("8..2048", "0.01..100", "multiples_of_eight", 1))
-    found = [reached(point, [0.5] * (1 + at % 40)) for at, point in enumerate(asked.space.points[:1000])]
+    points = asked.space.points
+    found = [reached(point, [0.5] * (1 + at % 40)) for at, point in enumerate(points[:900])]
+    found += [stopped(point, [0.9]) for point in points[900:1000]] + [
+        running(points[1000], [0.9]),
+        running(points[1001]),
+    ]
     kept = observations(asked, found)
-    assert 100 <= len(kept) <= 150
-    assert sum(math.exp(each.log_samples) < 350 for each in kept) >= 75
+    assert len(kept) <= 100
+    # 23 of each length from 100 to 4,000 samples: the cheapest 50 are of 100, 200 and 300.
+    assert sum(math.exp(each.log_samples) < 350 for each in kept[:50]) == 50
+    assert math.exp(kept[60].log_samples) > 350
+    assert kept[-1].point == points[1000]
 
 
 def test_costs_follow_what_trials_paid() -> None:
