@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -105,10 +105,11 @@ class Sweep:
     @property
     def base_cost(self) -> float:
         """The base setting's cost, from its repeats, its own job or its trial; NaN where it never came to its end."""
-        arm = self.arm_of(self.base)
+        if math.isfinite(repeated := self.repeated_cost(self.base)):
+            return repeated
         own = [job for job in self.of_role("baseline") if job.succeeded and self._is_reached(job)]
         tried = [trial.cost for trial in self.trials if trial.has_value and trial.setting == self.base]
-        values = (arm.positive(self.column) if arm else []) or [job.number(self.column) for job in own] or tried
+        values = [job.number(self.column) for job in own] or tried
         told = [value for value in values if value > 0]
         return geometric_mean(told) if told else math.nan
 
@@ -121,6 +122,12 @@ class Sweep:
     def other_jobs(self) -> tuple[Job, ...]:
         """The jobs that are no trials."""
         return tuple(job for job in self.jobs if job.text.get("role") != "trial")
+
+    def repeated_cost(self, setting: Setting) -> float:
+        """Return the geometric mean of a setting's repeats; NaN without any, or where one missed the target."""
+        arm = self.arm_of(setting)
+        told = arm.positive(self.column) if arm and all(map(self._is_reached, arm.headline)) else []
+        return geometric_mean(told) if told else math.nan
 
     def best_of(self, compiler: str) -> Trial | None:
         """Return the best trial of a compiler."""
@@ -210,7 +217,7 @@ def sweep_of(
     """Return a sweep of its jobs (`query.jobs`), its `sweep.json`, and by run id its `query.history`: the points of
     calibrations, and the curves of the trials' quality."""
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
-    asked = asked_of(told)
+    asked = asked_of(told) if told.get("objective") else _with_target(asked_of(told), jobs)
     repeated = table[table["role"] == "confirmation"] if "role" in table.columns else table[:0]
     trials = ranked([trial_of(job, asked) for job in jobs if job.text.get("role") == "trial"], asked)
     common = _common_samples(trials)
@@ -227,6 +234,24 @@ def sweep_of(
         common_samples=common,
         at_common_samples={run: value for run, value in qualities.items() if math.isfinite(value)},
     )
+
+
+def _with_target(asked: Asked, jobs: Sequence[Job]) -> Asked:
+    """Return what was asked with the target that the jobs were given: for where no `sweep.json` tells an objective."""
+    text = next((job.text for job in jobs if "hp_target_metric" in job.text), {})
+    if not text or (text.get("hp_target_stop") or "").lower() != "true":
+        return asked
+    higher = text.get("hp_target_direction") == "max"
+    value = _number(text.get("hp_target_value"))
+    return replace(asked, metric=text["hp_target_metric"], target=value, higher_is_better=higher)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        found = float(text or "")
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _common_samples(trials: Sequence[Trial]) -> float:

@@ -82,8 +82,7 @@ def peak_memory_gib(trial: Trial) -> float:
 def _cost(sweep: Sweep) -> Column[Trial]:
     name = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.asked.cost, "steady")
     unit = UNITS.get(sweep.asked.cost, "")
-    label = f"{name} to the target" if sweep.asked.target is not None else name
-    return Column(label, f"{name}\n{unit}", unit, lambda t: cost_figure(sweep, t.cost))
+    return Column(name, f"{name}\n{unit}", unit, lambda t: cost_figure(sweep, t.cost))
 
 
 def _figures(sweep: Sweep) -> list[Column[Trial]]:
@@ -133,7 +132,9 @@ def _extremes(sweep: Sweep, trial: Trial) -> str:
 
 def _largest(sweep: Sweep, trial: Trial) -> str:
     told = [c for c in sweep.calibrations if c.compiler == trial.setting.compiler]
-    return f"{told[-1].largest:g}" if told and told[-1].largest > 0 else NONE
+    if not told or not told[-1].largest > 0:
+        return NONE
+    return f"{'' if told[-1].too_large else '≥ '}{told[-1].largest:g}"
 
 
 def _whole(value: float) -> str:

@@ -18,6 +18,8 @@ from tracking.report.trials import Trial
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
 _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
 """What stands above the highest value, each in a row of its own."""
+_BAND = 0.6
+"""Width of the marks of one batch size, octaves: those of different compilers and rates stand side by side."""
 _MOST_TICKS = 9
 _LOG_FROM = 8.0
 """From this ratio of the largest to the smallest value an axis is logarithmic."""
@@ -49,13 +51,15 @@ class Marks:
 
     def x(self, trial: Trial) -> float:
         """Return where a trial stands on an axis of batch sizes: beside those of other compilers and rates."""
-        compilers, factors = self.sweep.compilers, self.multipliers
-        aside = _centred(compilers.index(trial.setting.compiler), len(compilers), 0.26)
-        return (
-            math.log2(trial.setting.batch_size)
-            + aside
-            + _centred(factors.index(trial.setting.multiplier), len(factors), 0.2)
-        )
+        band = _BAND / len(self.sweep.compilers)
+        factors = self.multipliers
+        aside = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
+        return self.x_of(trial.setting.compiler, trial.setting.batch_size) + aside
+
+    def x_of(self, compiler: str, batch_size: float) -> float:
+        """Return where the middle of a compiler's marks stands."""
+        compilers = self.sweep.compilers
+        return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), _BAND)
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
         """Draw a trial's mark, ringed where it is the best."""

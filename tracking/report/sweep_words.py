@@ -7,7 +7,7 @@ import math
 from tracking.report.numbers import Interval, gain_percent
 from tracking.report.sweep import Cell, Spent, Sweep
 from tracking.report.sweep_grid import grid_of
-from tracking.report.trials import Setting, Trial
+from tracking.report.trials import Setting, Trial, setting_of
 from tracking.report.words import NONE, change, change_interval, figure, percent, score
 
 NOUNS = {"billable_seconds": "billable seconds", "usd": "dollars", "steady_samples_per_second": "samples/s"}
@@ -81,7 +81,7 @@ def money(usd: float) -> str:
 
 def spent_label(spent: Spent) -> str:
     """Return whose bill it is."""
-    return _BILLS.get(spent.what) or f"of them {_ENDED.get(spent.what, spent.what).removeprefix('that ')}"
+    return _BILLS.get(spent.what) or f"\u2003of them {_ENDED.get(spent.what, spent.what).removeprefix('that ')}"
 
 
 def interval_words(ratio: Interval) -> str:
@@ -206,7 +206,23 @@ def _how_sure(sweep: Sweep) -> list[str]:
     if _interval(sweep, sweep.best) is None:
         return [f"It was not repeated. {CAVEAT}"]
     n = len(sweep.trials)
-    return [f"The interval is of repeats made for it, not of the {n} trials that it was chosen from."] if n > 1 else []
+    told = [f"The interval is of repeats made for it, not of the {n} trials that it was chosen from."] if n > 1 else []
+    return [*told, *_cheaper_still(sweep, sweep.best)]
+
+
+def _cheaper_still(sweep: Sweep, best: Trial) -> list[str]:
+    """Return which repeated setting came out better than the one that the trials chose."""
+    mine = sweep.repeated_cost(best.setting)
+    others = {setting_of(arm.jobs[0]) for arm in (sweep.confirmation.arms if sweep.confirmation else ())}
+    told = {setting: cost for setting in others if math.isfinite(cost := sweep.repeated_cost(setting))}
+    if not told or not math.isfinite(mine):
+        return []
+    first = (max if sweep.asked.is_rate else min)(told, key=lambda setting: (told[setting], str(setting)))
+    if told[first] == mine or first == best.setting:
+        return []
+    return [
+        f"In the repeats {first} came out better: {cost_figure(sweep, told[first])} against {cost_figure(sweep, mine)}."
+    ]
 
 
 def _spend(sweep: Sweep) -> list[str]:

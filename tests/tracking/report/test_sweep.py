@@ -294,3 +294,14 @@ def test_a_broken_or_missing_question_is_no_error(broken: dict[str, Any]) -> Non
 def test_a_table_without_roles_is_no_sweep() -> None:
     assert not is_of_sweep(pd.DataFrame({"run_id": ["r"]}))
     assert is_of_sweep(pd.DataFrame({"role": [None, "trial"]}))
+
+
+def test_without_a_question_the_target_is_that_of_the_jobs() -> None:
+    told = sweep(*TRIALS, told={}).asked
+    assert (told.metric, told.target) == ("eval_loss", 0.45)
+
+
+def test_another_setting_that_comes_out_better_in_the_repeats_is_told() -> None:
+    again = [*repeats("none", 8, 100, 101, 99), *repeats("inductor", 64, 69, 70, 68, multiplier=2.0)]
+    told = sweep(*TRIALS, *again, *repeats("inductor", 128, 60, 61, 59))
+    assert "In the repeats inductor at batch 128 came out better: 60.0 against 69.0." in sentences(told)
