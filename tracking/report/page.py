@@ -17,6 +17,7 @@ from tracking.report.columns import columns
 from tracking.report.comparison import Comparison
 from tracking.report.probes import Probes
 from tracking.report.sweep import Sweep
+from tracking.report.sweep_square import square
 from tracking.report.work import PAID
 
 MOST_TRIALS = 200
@@ -54,6 +55,7 @@ def sweep_page(
     """Return the page of a sweep."""
     return _template("sweep.html.j2").render(
         sweep=sweep,
+        cells=square(sweep),
         tables=sweep_columns,
         words=sweep_words,
         figures=words,

@@ -17,6 +17,7 @@ from tracking.report.sweep import is_of_sweep
 from tracking.report.sweep_asked import asked_of
 from tracking.report.sweep_report import SweepRead, sweep_report
 from tracking.report.trials import CALIBRATION_COLUMNS
+from tracking.sweep_file import FILE
 
 _MOST_CURVES = 300
 """Trials whose curves are read, each two calls to the server; only one chart shows them."""
@@ -40,7 +41,7 @@ def render(client: MlflowClient, group: str, title: str) -> Report:
 
 
 def _read_sweep(client: MlflowClient, table: pd.DataFrame, parent: Run | None) -> SweepRead:
-    told = query.json_artifact(client, parent.info.run_id, "sweep.json") if parent else {}
+    told = query.json_artifact(client, parent.info.run_id, FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     first = next((job for job in jobs if job.succeeded), None)
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]

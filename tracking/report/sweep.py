@@ -22,6 +22,7 @@ from tracking.report.trials import (
     calibration_of,
     front,
     ranked,
+    rounded,
     setting_of,
     trial_of,
     value_at,
@@ -41,16 +42,6 @@ class Spent:
     """Billable instance seconds."""
     usd: float
     """NaN where no price is known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One setting of the two by two: a compiler and a batch size."""
-
-    arm: Arm
-    setting: Setting
-    ratio: Interval | None
-    """Cost over that of the base setting; None for itself, and below two repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +89,7 @@ class Sweep:
         """The setting that the others are held against: the experiment's own."""
         asked = self.asked
         if asked.base_compiler:
-            return Setting(asked.base_compiler, asked.base_batch_size, asked.base_multiplier)
+            return Setting(asked.base_compiler, asked.base_batch_size, rounded(asked.base_multiplier))
         jobs = self.of_role("baseline") or [job for job in self.of_role("confirmation") if job.is_baseline]
         return setting_of(jobs[0]) if jobs else Setting(self.compilers[0] if self.compilers else "none", math.nan)
 
@@ -146,30 +137,6 @@ class Sweep:
         """Return how a setting's repeats compare with the baseline's."""
         contrasts = self.confirmation.contrasts if self.confirmation else ()
         return next((each for each in contrasts if setting_of(each.arm.jobs[0]) == setting), None)
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The repeated arms of base and best compiler at base and best batch; empty unless both differ."""
-        best, arms = self.best, self.confirmation.arms if self.confirmation else ()
-        if (
-            best is None
-            or best.setting.compiler == self.base.compiler
-            or best.setting.batch_size == self.base.batch_size
-        ):
-            return ()
-        compilers, sizes = (
-            {getattr(s, name) for s in (self.base, best.setting)} for name in ("compiler", "batch_size")
-        )
-        settings = [(arm, setting_of(arm.jobs[0])) for arm in arms]
-        told = {(s.compiler, s.batch_size): (arm, s) for arm, s in reversed(settings)}
-        found = [pair for (compiler, size), pair in told.items() if compiler in compilers and size in sizes]
-        base = self.arm_of(self.base)
-        if len(found) < 3:
-            return ()
-        cells = [Cell(arm=arm, setting=setting, ratio=self.ratio(arm, base)) for arm, setting in found]
-        return tuple(
-            sorted(cells, key=lambda cell: (cell.setting.compiler != self.base.compiler, cell.setting.batch_size))
-        )
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
         """Return the cost of an arm's repeats over another's; None where either did not always reach the target."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from tracking.report.canvas import short
 from tracking.report.columns import Column
 from tracking.report.comparison import STEADY
 from tracking.report.numbers import gain_percent
-from tracking.report.sweep import Cell, Spent, Sweep
+from tracking.report.sweep import Spent, Sweep
+from tracking.report.sweep_square import Cell
 from tracking.report.sweep_words import UNITS, cost_figure, money, quality_name, spent_label
 from tracking.report.trials import Trial
 from tracking.report.words import NONE, figure, rate, score, signed_percent
@@ -34,15 +36,15 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
     return [setting, _cost(sweep), against, *extra, *_figures(sweep)]
 
 
-def trial_columns(sweep: Sweep) -> list[Column[Trial]]:
-    """Return the columns of the table of trials."""
+def trial_columns(sweep: Sweep, end_characters: int = 500) -> list[Column[Trial]]:
+    """Return the columns of the table of trials, the reasons of their ends cut to so many characters."""
     return [
         Column("setting", "setting", "", lambda t: str(t.setting)),
         Column("trial", "trial", "", lambda t: _whole(t.number)),
         _cost(sweep),
         *_figures(sweep),
         Column("learning rate", "learn.\nrate", "", lambda t: _rate(t.job.number("hp_learning_rate"))),
-        Column("end", "end", "", lambda t: t.end),
+        Column("end", "end", "", lambda t: short(t.end, end_characters)),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tracking.report.sweep import Sweep
-from tracking.report.trials import Setting, Trial
+from tracking.report.trials import Setting, Trial, rounded
 from tracking.report.work import PAID
 
 _ENDED = ("completed", "worse", "not reached")
@@ -33,7 +33,8 @@ def grid_of(sweep: Sweep) -> Grid | None:
     takes what the trials took beside theirs (median). None where a compiler's step times are not known.
     """
     asked = sweep.asked
-    settings = [Setting(c, size, m) for c in asked.compilers for size in asked.batch_sizes for m in asked.multipliers]
+    factors = [rounded(multiplier) for multiplier in asked.multipliers]
+    settings = [Setting(c, size, m) for c in asked.compilers for size in asked.batch_sizes for m in factors]
     settings = [setting for setting in settings if _fits(sweep, setting)]
     known = {trial.setting: trial.job.number(PAID) for trial in sweep.trials if trial.kind in _ENDED}
     told = {setting: known.get(setting, math.nan) for setting in settings}

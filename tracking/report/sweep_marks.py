@@ -56,10 +56,10 @@ class Marks:
         aside = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
         return self.x_of(trial.setting.compiler, trial.setting.batch_size) + aside
 
-    def x_of(self, compiler: str, batch_size: float) -> float:
-        """Return where the middle of a compiler's marks stands."""
+    def x_of(self, compiler: str, batch_size: float, band: float = _BAND) -> float:
+        """Return where the middle of a compiler's marks stands within the band of a batch size, octaves."""
         compilers = self.sweep.compilers
-        return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), _BAND)
+        return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), band)
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
         """Draw a trial's mark, ringed where it is the best."""
@@ -78,7 +78,8 @@ class Marks:
         """Name the colours and shapes of these trials below the chart."""
         told = {trial.setting.multiplier for trial in trials}
         shapes = [
-            Line2D([], [], color=MUTED, marker=self.shape(m), linestyle="", label=f"rate x {m:g}") for m in sorted(told)
+            Line2D([], [], color=MUTED, marker=self.shape(m), linestyle="", label=f"rate × {m:.3g}")
+            for m in sorted(told)
         ]
         is_best = any(trial is self.sweep.best for trial in trials) and not self.sweep.asked.is_front
         best = Line2D([], [], color=INK, marker="o", markerfacecolor="none", markersize=10, linestyle="", label="best")

@@ -101,10 +101,12 @@ def memory_by_batch(sweep: Sweep) -> Plot | None:
             axes, [value for _, _, value in fitting], ["too large"] if too_large else [], "peak memory, GiB"
         )
         for compiler in dict.fromkeys(name for name, _, _ in fitting):
-            points = [(marks.x_of(name, size), value) for name, size, value in fitting if name == compiler]
+            points = [(marks.x_of(name, size, 0.2), value) for name, size, value in fitting if name == compiler]
             axes.plot(*zip(*points, strict=True), "o-", color=marks.colour(compiler), linewidth=1.4, markersize=6)
         for compiler, size in too_large:
-            axes.plot(marks.x_of(compiler, size), rows["too large"], "x", color=marks.colour(compiler), markersize=7)
+            axes.plot(
+                marks.x_of(compiler, size, 0.2), rows["too large"], "x", color=marks.colour(compiler), markersize=7
+            )
         batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
         legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
 

@@ -18,6 +18,7 @@ from tracking.report.sweep import Sweep, sweep_of
 from tracking.report.sweep_columns import best_columns, spent_columns, trial_columns
 from tracking.report.sweep_grid import grid_of
 from tracking.report.sweep_plots import plots_of_sweep
+from tracking.report.sweep_square import square
 from tracking.report.trials import Trial
 
 Row = TypeVar("Row")
@@ -77,7 +78,7 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
             if sweep.confirmation
             else None,
             "two_by_two": [
-                {**asdict(cell.setting), "ratio": asdict(cell.ratio) if cell.ratio else None} for cell in sweep.cells
+                {**asdict(cell.setting), "ratio": asdict(cell.ratio) if cell.ratio else None} for cell in square(sweep)
             ],
             "spent": [asdict(each) for each in sweep.spent()],
             "spent_on_trials": [asdict(each) for each in sweep.spent_on_trials()],

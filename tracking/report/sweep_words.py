@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from tracking.report.numbers import Interval, gain_percent
-from tracking.report.sweep import Cell, Spent, Sweep
+from tracking.report.sweep import Spent, Sweep
 from tracking.report.sweep_grid import grid_of
+from tracking.report.sweep_square import square, which
 from tracking.report.trials import Setting, Trial, setting_of
 from tracking.report.words import NONE, change, change_interval, figure, percent, score
 
@@ -52,9 +53,8 @@ def sentences(sweep: Sweep) -> list[str]:
 
 def effects(sweep: Sweep) -> list[str]:
     """Return what the compiler alone, the batch alone and both do to the cost."""
-    cells = sweep.cells
-    told = [(cell, _which(sweep, cell)) for cell in cells]
-    parts = [f"{which} {change(cell.ratio.estimate)}" for cell, which in told if which and cell.ratio]
+    cells = [cell for cell in square(sweep) if cell.ratio]
+    parts = [f"{which(cell, sweep.base)} {change(cell.ratio.estimate)}" for cell in cells if cell.ratio]
     return [f"Against {sweep.base}: {'; '.join(parts)} {NOUNS.get(sweep.asked.cost, '')}."] if parts else []
 
 
@@ -160,7 +160,7 @@ def _goal(sweep: Sweep) -> str:
 
 
 def _achieves(sweep: Sweep, setting: Setting, ratio: float) -> str:
-    """Return `inductor at batch 64, rate x 2, reaches eval_loss 0.45 for 31 % fewer billable seconds than ...`."""
+    """Return `inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 31 % fewer billable seconds than ...`."""
     asked, name = sweep.asked, f"{setting}{_comma(setting)}"
     than = f"{change(ratio)} {NOUNS.get(asked.cost, asked.cost)} than {sweep.base}"
     if asked.target is not None:
@@ -179,20 +179,6 @@ def _interval(sweep: Sweep, trial: Trial) -> Interval | None:
     if contrast is None:
         return None
     return contrast.speed_up if sweep.asked.is_rate else contrast.verdict.ratio
-
-
-def _which(sweep: Sweep, cell: Cell) -> str:
-    other_compiler = cell.setting.compiler != sweep.base.compiler
-    other_batch = cell.setting.batch_size != sweep.base.batch_size
-    if other_compiler and other_batch:
-        return "both"
-    if other_compiler:
-        return "the compiler alone"
-    return (
-        f"the batch{' and its rate' if cell.setting.multiplier != sweep.base.multiplier else ''} alone"
-        if other_batch
-        else ""
-    )
 
 
 def _doubts(sweep: Sweep) -> list[str]:
@@ -259,7 +245,9 @@ def _ends(sweep: Sweep) -> list[str]:
     told: dict[str, list[str]] = {}
     for compiler, text in sweep.asked.stopped_because.items():
         told.setdefault(text.strip().rstrip("."), []).append(compiler)
-    return [f"The search ended for {_and(names)}: {text}." for text, names in told.items()]
+    if len(told) == 1:
+        return [f"The search has ended: {text}." for text in told]
+    return [f"The search has ended for {_and(names)}: {text}." for text, names in told.items()]
 
 
 def _cost(sweep: Sweep, trial: Trial) -> str:

@@ -36,9 +36,14 @@ class Setting:
     multiplier: float = 1.0
     """Factor on the learning rate that the scaling rule gives."""
 
+    @property
+    def point(self) -> str:
+        """Batch size and rate, such as `batch 64, rate × 2`; empty where the job does not tell."""
+        rate = f", rate × {self.multiplier:.3g}" if self.multiplier != 1 else ""
+        return f"batch {self.batch_size:g}{rate}" if self.batch_size > 0 else ""
+
     def __str__(self) -> str:
-        rate = f", rate x {self.multiplier:g}" if self.multiplier != 1 else ""
-        return f"{self.compiler} at batch {self.batch_size:g}{rate}" if self.batch_size > 0 else self.compiler
+        return f"{self.compiler} at {self.point}" if self.point else self.compiler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +106,12 @@ def setting_of(job: Job) -> Setting:
     """Return a job's setting."""
     factor = _told(job, "multiplier", "platform_multiplier", "hp_learning_rate_multiplier")
     size = _told(job, "batch_size", "hp_per_device_batch_size")
-    return Setting(job.text.get("compiler") or "none", size, factor if factor > 0 else 1.0)
+    return Setting(job.text.get("compiler") or "none", size, rounded(factor) if factor > 0 else 1.0)
+
+
+def rounded(multiplier: float) -> float:
+    """Return a factor to the six digits that runs are tagged with, so that equal ones are equal."""
+    return float(f"{multiplier:.6g}")
 
 
 def trial_of(job: Job, asked: Asked) -> Trial:

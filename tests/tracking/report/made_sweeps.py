@@ -122,7 +122,7 @@ class MadeSweep:
             metrics |= {"target/reached": float(reached is not None)}
             metrics |= {"target/samples": float(seen[-1][0])} if reached is not None else {}
         end = "completed" if target is None or reached is not None else "not reached"
-        arm = f"{compiler}, batch {size}" + (f", rate x {multiplier:g}" if multiplier != 1 else "")
+        arm = f"{compiler}, batch {size}" + (f", rate × {multiplier:g}" if multiplier != 1 else "")
         told = {"platform.multiplier": f"{multiplier:g}", "platform.arm": arm, "platform.repeat": str(repeat)}
         hyperparameters = {"hp.per_device_batch_size": size, "hp.learning_rate": 5e-5 * size / 8 * multiplier}
         end_tags = {"platform.end": end} if role == "trial" else {}

@@ -78,7 +78,7 @@ def rendered(sweep: MadeSweep) -> Report:
 
 def test_everything_in_every_form(report: Report) -> None:
     page = assert_sound(report)
-    answer = "inductor at batch 64, rate x 2, reaches eval_loss 0.45 for 6"
+    answer = "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 6"
     for told in (page.text, printed(report).replace("\n", " "), report.markdown.replace("\\", "")):
         assert answer in told
         assert asked()["train_command"] in told
