@@ -103,8 +103,8 @@ class Course:
     def _measured(self) -> dict[str, Search]:
         """Return each compiler's question, once its batch sizes are timed and the baseline's quality is known."""
         jobs, fields = self.jobs, self.jobs.sweep.fields
-        planned = [jobs.calibration(self.group.id, compiler) for compiler in fields.compilers]
-        planned = planned if fields.calibration_seconds else []
+        timed = fields.compilers if fields.calibration_seconds else ()
+        planned = [jobs.calibration(self.group.id, compiler) for compiler in timed]
         if fields.worse_by is not None:
             planned.append(jobs.trial(self.group.id, *jobs.sweep.baseline))
         with alone(self.storage, f"{self.sweep_name}/timing", self.say):
