@@ -1,0 +1,127 @@
+"""The verb sweep, with real jobs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.end_to_end.conftest import CommandLine
+from tests.sweeps.postgres import postgres
+
+TINY = {
+    "weights": "random",
+    "model_overrides": "{num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
+    "compilers": "none",
+    "batch_sizes": "4..16",
+    "calibration_seconds": 0.1,
+    "target.metric": "eval_loss",
+    "machine.cores": 1,
+}
+"""Two labels and random weights: a loss of about 0.69 from the first evaluation on."""
+
+
+def by_role(runs: list[Run]) -> Counter[str]:
+    return Counter(run.data.tags["platform.role"] for run in runs)
+
+
+def kept(command_line: CommandLine) -> dict[str, Any]:
+    """Return what the sweep's parent run holds."""
+    (parent,) = command_line.runs("group")
+    path = MlflowClient(command_line.uri).download_artifacts(parent.info.run_id, "sweep.json")
+    found: dict[str, Any] = json.loads(Path(path).read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    asked = {**reviews, **TINY, "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
+    done = command_line("sweep", asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = command_line.runs()
+    assert by_role(runs)["calibration"] == by_role(runs)["trial"] == 1
+    assert all(run.info.status == "FINISHED" for run in runs)
+    trial = next(run for run in runs if run.data.tags["platform.role"] == "trial")
+    # It ended at its first evaluation: after 16 of 64 samples.
+    assert trial.data.metrics["target/reached"] == 1
+    assert trial.data.metrics["samples"] == 16
+    assert trial.data.tags["platform.end"] == "completed"
+    assert kept(command_line)["train_command"].startswith("mlflow run . -e train")
+
+    more = command_line("sweep", {**asked, "trials": 3})
+    assert more.returncode == 0, more.stdout + more.stderr
+    assert "Going on with" in more.stdout
+    names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
+    assert set(names.values()) == {1}
+    assert by_role(command_line.runs())["calibration"] == 1
+    assert len(command_line.runs("group")) == 1
+
+
+@pytest.mark.slow
+def test_what_nobody_can_reach_is_an_answer(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    asked = {**reviews, **TINY, "target.value": 0.001, "trials": 2, "repeats": 1}
+    done = command_line("sweep", asked)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "reached eval_loss 0.001" in done.stdout
+    assert by_role(command_line.runs())["confirmation"] == 0
+    ends = [run.data.tags["platform.end"] for run in command_line.runs() if run.data.tags["platform.role"] == "trial"]
+    assert ends == ["not reached", "not reached"]
+
+
+@pytest.mark.slow
+def test_a_budget_that_the_timing_has_spent_starts_nothing_more(
+    command_line: CommandLine, reviews: dict[str, object]
+) -> None:
+    asked = {**reviews, **TINY, "target.value": 5, "max_billable_seconds": 0.1}
+    done = command_line("sweep", asked)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "max_billable_seconds 0.1 is spent" in done.stdout
+    assert by_role(command_line.runs()) == {"calibration": 1}
+
+
+@pytest.mark.slow
+def test_two_workers_of_which_one_dies_train_no_point_twice(
+    command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with postgres() as url:
+        monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", url)
+        asked = {**reviews, **TINY, "worse_by": 5, "target": "null", "repeats": 1, "trials": 3}
+        asked.pop("target.metric")
+        first = command_line.start("sweep", asked)
+        deadline = time.monotonic() + 120
+        while by_role(command_line.runs())["trial"] < 2 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        second = command_line.start("sweep", asked)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        told, _ = second.communicate(timeout=250)
+        assert second.returncode == 0, told
+    names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
+    assert set(names.values()) == {1}
+    assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
+
+
+def test_a_storage_that_is_none_is_one_sentence(
+    command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", "postgresql://me:secret@127.0.0.1:1/sweeps")
+    done = command_line("sweep", {**reviews, **TINY, "target.value": 5})
+    assert done.returncode == 1
+    assert "secret" not in done.stderr + done.stdout
+    assert done.stderr.startswith("error: The storage postgresql")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_batch_larger_than_the_data_is_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    done = command_line("sweep", {**reviews, **TINY, "target.value": 5, "batch_sizes": "8..256"})
+    assert done.returncode == 2
+    assert "global batch size is 256" in done.stderr
+    assert "64 training" in done.stderr
+    assert command_line.runs() == []
