@@ -13,6 +13,7 @@ from experiments.quality import METRICS_OF_TASKS, TARGET_METRICS
 from experiments.sweep_fields import Sweep
 from sweeps.objective import CostName, Objective, Quality
 from sweeps.space import Point, Space, space
+from sweeps.tested_models import tested_batch_sizes
 from training.errors import InputError
 from training.jobspec import Compiler
 
@@ -127,8 +128,22 @@ def label(compiler: str, point: Point) -> str:
 
 def _space(experiment: Experiment) -> Space:
     fields = experiment.sweep
-    sizes = fields.batch_sizes or DEFAULT_BATCH_SIZES
+    sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
     return space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
+
+
+def _tested_sizes(experiment: Experiment) -> str | None:
+    """Return the range that AWS has tested for the model on the machine, over all compilers; None where it tells none.
+
+    Each compiler's own limit is found by its calibration.
+    """
+    machine, length = experiment.machine.instance_type, experiment.max_length
+    tested = [
+        size
+        for compiler in experiment.sweep.compilers
+        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
+    ]
+    return f"{min(tested)}..{max(tested)}" if tested else None
 
 
 def _check_compilers(fields: Sweep) -> None:

@@ -35,6 +35,15 @@ def test_a_trial_ends_at_the_target_and_is_evaluated_at_like_counts_of_samples()
     assert trial.learning_rate == pytest.approx(9e-4)
 
 
+def test_without_a_range_it_is_what_aws_has_tested_for_the_model_on_the_machine() -> None:
+    assert swept().space.batch_sizes == (8, 16, 32, 64, 128, 256)
+    machine = {"service": "sagemaker", "aws.role": "job", "machine.instance_type": "ml.g5.4xlarge"}
+    there = {"model": "gpt2", "max_length": "128", **machine}
+    # 84 without the compiler: 8 to 64.
+    assert swept(**there, compilers="[none, inductor]").space.batch_sizes == (8, 16, 32, 64)
+    assert swept(**there, batch_sizes="8..16").space.batch_sizes == (8, 16)
+
+
 def test_evaluation_is_the_same_at_every_batch_size() -> None:
     sizes = {swept().trial("none", Point(size), 1500).experiment.eval_batch_size for size in (8, 256)}
     assert sizes == {32}
