@@ -17,7 +17,18 @@ from experiments.sentences import first_sentence
 from training.errors import InputError, nearest
 from training.staging.examples import shown
 
-NOT_IN_ARMS = ("compare", "probe", "sweep", "description", "task", "service", "aws", "seed", "push_to_hub")
+NOT_IN_ARMS = (
+    "compare",
+    "probe",
+    "calibration",
+    "sweep",
+    "description",
+    "task",
+    "service",
+    "aws",
+    "seed",
+    "push_to_hub",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

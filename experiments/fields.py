@@ -77,6 +77,15 @@ class Probe(Frozen):
     """Validation rows of a probe's evaluations."""
 
 
+class Calibration(Frozen):
+    """What the calibration job of a sweep measures; nothing is trained and no model kept."""
+
+    batch_sizes: Annotated[tuple[BatchSize, ...], Field(strict=False, min_length=1, max_length=256)]
+    """Batch sizes of each device, ascending, samples; those beyond the first that does not fit are left out."""
+    seconds: Annotated[float, Field(gt=0.0, le=3_600.0)] = 2.0
+    """How long the steps of each are measured, about; at least three steps and at most thirty."""
+
+
 class Experiment(Frozen):
     """One experiment, complete and checked."""
 
@@ -216,6 +225,8 @@ class Experiment(Frozen):
     """What a comparison runs."""
     probe: Probe | None = None
     """How far the verb `probe` goes; others train to the end."""
+    calibration: Calibration | None = None
+    """Batch sizes of which the job measures a few steps each, in place of training; None trains."""
     sweep: Sweep = Sweep()
     """What the verb `sweep` searches."""
 

@@ -9,9 +9,14 @@ from experiments.quality import TARGET_METRICS
 from training.jobspec import Scalar
 from training.staging.request import StagingRequest
 
+KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
+"""What a calibration, which trains nothing, has no use for."""
+
 
 def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> dict[str, Scalar]:
     """Return the arguments of `training/job/train.py`; what is not set is left out."""
+    if experiment.calibration is not None:
+        experiment = experiment.model_copy(update=KEEPS_NOTHING)
     optimiser = experiment.optimiser
     buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
     target = experiment.target
@@ -60,7 +65,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "target_direction": (target.direction or TARGET_METRICS[target.metric]) if target else None,
         "target_stop": True if target and target.stop else None,
     }
-    found |= _push(experiment) | _probe(experiment)
+    found |= _push(experiment) | _probe(experiment) | _calibration(experiment)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -89,6 +94,20 @@ def _probe(experiment: Experiment) -> dict[str, Scalar | None]:
     }
 
 
+def _calibration(experiment: Experiment) -> dict[str, Scalar | None]:
+    calibration = experiment.calibration
+    if calibration is None:
+        return {}
+    sizes = ",".join(str(size) for size in calibration.batch_sizes)
+    return {"calibration_batch_sizes": sizes, "calibration_seconds": calibration.seconds}
+
+
+def _largest_step(experiment: Experiment) -> int:
+    """Return the samples of the largest optimiser step that the job takes."""
+    sizes = experiment.calibration.batch_sizes if experiment.calibration else ()
+    return max(experiment.global_batch_size // experiment.batch_size * size for size in (experiment.batch_size, *sizes))
+
+
 def staging_request(experiment: Experiment) -> StagingRequest:
     """Return what is to be staged for an experiment: the same for all arms that read the same."""
     assert experiment.data is not None
@@ -107,5 +126,5 @@ def staging_request(experiment: Experiment) -> StagingRequest:
         max_answer_length=experiment.max_answer_length,
         packing=experiment.packing is not False,
         bucket_lengths=experiment.bucket_lengths,
-        fewest_train_rows=experiment.global_batch_size,
+        fewest_train_rows=_largest_step(experiment),
     )

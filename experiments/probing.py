@@ -35,6 +35,8 @@ def _check(arm: Arm) -> None:
     experiment = arm.experiment
     if experiment.script is not None:
         raise InputError("probe goes with a task: a script does not tell its steps; `compare` measures it from outside")
+    if experiment.calibration is not None:
+        raise InputError("calibration and the verb probe exclude each other: a calibration trains nothing")
     samples = experiment.probe.samples if experiment.probe else None
     fewest = (experiment.steady_after_steps + FEWEST_STEPS) * experiment.global_batch_size
     if samples is not None and samples < fewest:

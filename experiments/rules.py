@@ -36,6 +36,7 @@ def check_fields(experiment: Experiment) -> None:
     _check_labels(experiment)
     _check_best(experiment)
     _check_metrics(experiment)
+    _check_calibration(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} steps needs {steps}: after how many steps?")
@@ -79,6 +80,19 @@ def _check_buckets(experiment: Experiment) -> None:
     for shorter, longer in pairwise(experiment.bucket_lengths or ()):
         if shorter >= longer:
             raise ValueError(f"bucket_lengths must ascend, and {longer} follows {shorter}")
+
+
+def _check_calibration(experiment: Experiment) -> None:
+    if experiment.calibration is None:
+        return
+    for smaller, larger in pairwise(experiment.calibration.batch_sizes):
+        if smaller >= larger:
+            raise ValueError(f"calibration.batch_sizes must ascend, and {larger} follows {smaller}")
+    for name in ("probe", "push_to_hub"):
+        if getattr(experiment, name) is not None:
+            raise ValueError(f"calibration and {name} exclude each other: a calibration trains nothing")
+    if experiment.machine.model_parallel:
+        raise ValueError("calibration and machine.model_parallel exclude each other: its steps are the library's own")
 
 
 def _check_best(experiment: Experiment) -> None:
@@ -181,7 +195,8 @@ def _check_sagemaker(experiment: Experiment) -> None:
     for name in LOCAL_ALONE:
         if getattr(machine, name) is not None:
             raise ValueError(f"machine.{name} goes with service 'local': at SageMaker the instance type says it")
-    if machine.spot and experiment.script is None and experiment.save_strategy == "none":
+    begins_again = experiment.script is not None or experiment.calibration is not None
+    if machine.spot and not begins_again and experiment.save_strategy == "none":
         raise ValueError("machine.spot needs checkpoints to go on from, and save_strategy is none")
 
 

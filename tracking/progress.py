@@ -29,6 +29,20 @@ def last_traceback(lines: Sequence[str]) -> Sequence[str]:
     return found[-_TRACEBACK_LINES:]
 
 
+def _calibrated(event: Event) -> str:
+    """Return what was measured of a batch size, which is the event's step."""
+    values = event.fields["values"]
+    if not values["calibration/fits"]:
+        return f"batch {event.fields['step']}: does not fit in memory"
+    figures = (
+        ("calibration/step_seconds", "{:.3g} s a step"),
+        ("calibration/samples_per_second", "{:,.1f} samples/s"),
+        ("calibration/peak_memory_gib", "{:.2f} GiB"),
+    )
+    told = ", ".join(form.format(values[name]) for name, form in figures if name in values)
+    return f"batch {event.fields['step']}: {told}"
+
+
 class Progress:
     """Says how one job goes."""
 
@@ -56,6 +70,8 @@ class Progress:
                 self._line(str(event.fields.get("message", "")))
             elif event.kind == "metric" and "projected/seconds" in event.fields.get("values", {}):
                 self._line(self._projected(event))
+            elif event.kind == "metric" and "calibration/fits" in event.fields.get("values", {}):
+                self._line(_calibrated(event))
             elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
                 values = event.fields.get("values", {})
                 told = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
@@ -72,6 +88,7 @@ class Progress:
             return
         figures = (
             ("projected/billable_seconds", "{:,.0f} s billable projected"),
+            ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
             ("eval_perplexity", "perplexity {:.2f}"),

@@ -6,7 +6,8 @@ the job's process), `time` (seconds since the epoch, the job's clock) and, by ki
 start    versions {name: version}; device {kind, name, count, memory_gib?}; threads; hyperparameters (effective);
          samples {train, validation}; model {architecture, parameters}; resumed_from_step
 phase    phase (load | compile | warmup | train_steady | eval | checkpoint | load_best | save | push), seconds
-metric   step, epoch, samples (seen so far, all devices, this training from its first step), values {name: number}
+metric   step, epoch, samples (seen so far, all devices, this training from its first step), values {name: number};
+         of a calibration one for each batch size, which stands for the step, without epoch and samples
 result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; cache_state (off | cold | warm |
          partial); global_batch_size; steps; hub {repository, url, commit | failure}?
 failure  failure_class, message, traceback

@@ -82,6 +82,18 @@ def test_evaluations_in_samples_and_the_end_at_the_target_reach_the_job() -> Non
     assert (found["eval_strategy"], found["eval_steps"], found["target_stop"]) == ("steps", 12, True)
 
 
+def test_a_calibration_is_told_its_sizes_and_keeps_nothing() -> None:
+    overrides = {"calibration": "{batch_sizes: [8, 64, 96], seconds: 1.5}", "gradient_accumulation_steps": "2"}
+    overrides |= {"target": "{metric: eval_loss, value: 0.5}", "save_strategy": "epoch", "best_metric": "eval_loss"}
+    experiment = load("demo", overrides)
+    found = hyperparameters(experiment, (32, 64))
+    assert (found["calibration_batch_sizes"], found["calibration_seconds"]) == ("8,64,96", 1.5)
+    assert (found["save_model"], found["save_strategy"]) == (False, "none")
+    assert not {"target_metric", "best_metric"} & set(found)
+    # The data must hold a step of the largest size, of two batches.
+    assert staging_request(experiment).fewest_train_rows == 192
+
+
 def test_sqrt_adam_reaches_the_job() -> None:
     # k = 4: learning rate x 2, 1 - beta x 4, epsilon / 2.
     found = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())

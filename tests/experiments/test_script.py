@@ -62,6 +62,7 @@ def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -
     ("overrides", "sentence"),
     [
         ({"target": "{metric: eval_loss, value: 1, stop: true}"}, "target goes with a task, and a script has none"),
+        ({"calibration": "{batch_sizes: [8]}"}, "calibration goes with a task, and a script has none"),
         ({"eval_samples": "64"}, "eval_samples would change nothing: no hyperparameter of the script takes $eval_sam"),
     ],
 )

@@ -66,6 +66,12 @@ def test_the_best_model_of_evaluations_counted_in_samples() -> None:
     assert "evaluates every 2 steps and saves every 3 steps" in refused("demo", {**every, "save_steps": "3"})
 
 
+@pytest.mark.parametrize(("other", "value"), [("probe", "{samples: 9}"), ("push_to_hub", "{repository: me/mine}")])
+def test_a_calibration_trains_nothing(other: str, value: str) -> None:
+    calibration = {"calibration.batch_sizes": "8,16", "save_model": "true"}
+    assert f"calibration and {other} exclude each other" in refused("demo", {**calibration, other: value})
+
+
 def test_devices_count_in_the_global_batch() -> None:
     experiment = load("demo", {"machine.devices": "2", "learning_rate_scaling": "sqrt"})
     assert experiment.global_batch_size == 64
@@ -152,6 +158,9 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("eval_strategy=samples", "eval_strategy samples needs eval_samples: after how many samples?"),
         ("learning_rate_multiplier=0", "learning_rate_multiplier must be greater than 0, not 0"),
         ("learning_rate_multiplier=2048", "learning_rate_multiplier must be less than or equal to 1024, not 2048"),
+        ("calibration={batch_sizes: [8, 32, 16]}", "calibration.batch_sizes must ascend, and 16 follows 32"),
+        ("calibration={batch_sizes: []}", "calibration.batch_sizes must have at least 1 item"),
+        ("calibration={batch_sizes: [8], seconds: 0}", "calibration.seconds must be greater than 0, not 0"),
         ("max_learning_rate=-1", "max_learning_rate must be greater than 0, not -1"),
         ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
         ("save_model=maybe", "save_model must be true or false, not 'maybe'"),

@@ -86,6 +86,7 @@ def real_allocation_failure() -> BaseException:
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), "OutOfMemory"),
         (RuntimeError("CUDA error: out of memory"), "OutOfMemory"),
         (RuntimeError("std::bad_alloc"), "OutOfMemory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "OutOfMemory"),
         (RuntimeError("unable to mmap 90868376 bytes from file <x>: Cannot allocate memory (12)"), "OutOfMemory"),
         (real_allocation_failure(), "OutOfMemory"),
         (ValueError("ran out of memory cards"), "Error"),

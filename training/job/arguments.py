@@ -55,6 +55,7 @@ RULES: Dict[str, Rule] = {
     "probe_precision": ("above 0 and below 1", lambda value: 0 < value < 1),
     "probe_samples": AT_LEAST_1,
     "probe_eval_samples": AT_LEAST_1,
+    "calibration_seconds": ABOVE_0,
 }
 
 
@@ -156,7 +157,11 @@ class Arguments:
     probe_samples: Optional[int] = None
     """Samples after which a probe ends in any case; None takes a tenth of the training."""
     probe_eval_samples: int = 256
-    """Validation rows of a probe's evaluations."""
+    """Validation rows of a probe's and a calibration's evaluations."""
+    calibration_batch_sizes: Tuple[int, ...] = ()
+    """Batch sizes of each device, ascending: a few steps of each are measured, and nothing is trained."""
+    calibration_seconds: float = 2.0
+    """How long the steps of a batch size are measured, about."""
     target_metric: Optional[str] = None
     """Metric whose target is timed, such as `eval_accuracy`."""
     target_value: Optional[float] = None
@@ -239,7 +244,7 @@ CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
     float: NUMBER,
     Optional[float]: NUMBER,
     bool: ("True or False", _truth),
-    Tuple[int, ...]: ("ascending whole numbers of tokens, such as 16,32,64", _lengths),
+    Tuple[int, ...]: ("ascending whole numbers, such as 16,32,64", _lengths),
 }
 
 
@@ -252,6 +257,9 @@ def _check_together(arguments: Arguments) -> None:
         raise ArgumentError("bucket_lengths is not given: padding buckets needs it")
     if arguments.push_to_hub is not None and not arguments.save_model:
         raise ArgumentError("push_to_hub needs the trained model, and save_model is False")
+    if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):
+        other = "probe_precision" if arguments.probe_precision else "push_to_hub"
+        raise ArgumentError(f"calibration_batch_sizes and {other} exclude each other: a calibration trains nothing")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be given together")
     if arguments.target_stop and arguments.target_metric is None:

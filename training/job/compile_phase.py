@@ -1,34 +1,40 @@
 """Compiling everything that a training will run before its first step, so that no step's time holds a compilation."""
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, List, Sequence
 
 import numpy as np
 
 from channels import Row
+from padding import Collator, Padding
 from random_states import random_states_kept
-from shapes import Shape
+from settings import Settings
+from shapes import Shape, representatives
 
-Collate = Callable[[Sequence[Row]], Dict[str, Any]]
 
+def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
+    """Tell whether one program is to serve all lengths.
 
-def compile_shapes(
-    trainer: Any,
-    shapes: Sequence[Shape],
-    collator_of: Callable[[int], Collate],
-    columns: Sequence[str],
-    has_types: bool,
-) -> None:
-    """Run each shape forward and backward on the trainer's own path.
-
-    `collator_of` gives the collator that pads to a length; `columns` are those of the task's rows. Gradients and random
-    states are as before afterwards: the training that follows does not change.
+    The processor runs symbolic lengths as fast as fixed ones, and compiles them once.
     """
-    model = trainer.model_wrapped
+    lengths = {shape.length for shape in shapes}
+    return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
+
+
+def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: Settings, dynamic: bool) -> None:
+    """Run each shape that is a program of its own forward and backward on the trainer's own path.
+
+    `model` is the trainer's, wrapped for several processes or not. Gradients and random states are as before
+    afterwards: the training that follows does not change.
+    """
+    task = settings.task
+    # The largest first: when memory does not suffice, that shows at once.
+    chosen = representatives(shapes) if dynamic else shapes[::-1]
     # Set by the training loop for every step; the first has not come yet.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     with random_states_kept():
-        for shape in shapes:
-            batch = collator_of(shape.length)(synthetic_rows(shape, columns, has_types))
+        for shape in chosen:
+            collator = Collator(Padding("max_length", shape.length), settings.train.facts, task.targets)
+            batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
             trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
     model.zero_grad()
 

@@ -16,7 +16,8 @@ FILE_CHARACTERS = 1024
 TRACEBACK_CHARACTERS = 8000
 
 OUT_OF_MEMORY_TEXT = re.compile(
-    r"out of memory|can(no|')t allocate memory|std::bad_alloc|\bbad_alloc\b|RESOURCE_EXHAUSTED", re.I
+    r"out of memory|can(no|')t allocate memory|std::bad_alloc|\bbad_alloc\b|RESOURCE_EXHAUSTED|STATUS_ALLOC_FAILED",
+    re.I,
 )
 OUT_OF_MEMORY_TYPES = {"MemoryError", "OutOfMemoryError"}
 

@@ -68,8 +68,7 @@ def whole_training(settings: Settings, sampler: TrainSampler, steps: int) -> Who
         positions=np.concatenate(epochs)[:steps],
         evaluations=_times(arguments.eval_strategy, arguments.eval_steps, steps, in_epoch),
         checkpoints=_times(arguments.save_strategy, arguments.save_steps, steps, in_epoch),
-        evaluation_share=_evaluation_positions(settings, settings.validation.rows)
-        / _evaluation_positions(settings, settings.evaluated.rows),
+        evaluation_share=evaluation_share(settings),
     )
 
 
@@ -78,6 +77,12 @@ def last_step(arguments: Arguments, steps: int, global_batch_size: int) -> int:
     asked = arguments.probe_samples
     most = math.ceil(asked / global_batch_size) if asked else math.ceil(steps / SHARE)
     return min(steps, max(most, arguments.steady_after_steps + FEWEST_STEPS))
+
+
+def evaluation_share(settings: Settings) -> float:
+    """Return the work of a whole evaluation over that of one of a sample of the rows."""
+    whole, sample = settings.validation.rows, settings.evaluated.rows
+    return _evaluation_positions(settings, whole) / _evaluation_positions(settings, sample)
 
 
 def _evaluation_positions(settings: Settings, rows: Rows) -> int:

@@ -20,9 +20,14 @@ def count() -> int:
     return int(_xla("xrt_world_size")) if _under_xla() else _first(COUNT_VARIABLES, 1)
 
 
+def count_here() -> int:
+    """Return the number of processes on this machine."""
+    return _first(LOCAL_COUNT_VARIABLES, count())
+
+
 def on_several_machines() -> bool:
     """Tell whether the processes are spread over machines."""
-    return count() > _first(LOCAL_COUNT_VARIABLES, count())
+    return count() > count_here()
 
 
 def on_first_machine() -> bool:

@@ -84,7 +84,7 @@ class Settings:
     def evaluated(self) -> Channel:
         """What is evaluated: rows of like length share a batch, and the scores do not depend on the order."""
         validation = self.validation
-        if self.is_probe:
+        if self.evaluates_sample:
             validation = validation.sample(self.arguments.probe_eval_samples)
         return validation.by_length()
 
@@ -92,6 +92,16 @@ class Settings:
     def is_probe(self) -> bool:
         """Whether the training is cut off once it is certain how long it would take."""
         return self.arguments.probe_precision is not None
+
+    @property
+    def is_calibration(self) -> bool:
+        """Whether steps of several batch sizes are measured, and nothing is trained."""
+        return bool(self.arguments.calibration_batch_sizes)
+
+    @property
+    def evaluates_sample(self) -> bool:
+        """Whether an evaluation is only to tell how long a whole one would take."""
+        return self.is_probe or self.is_calibration
 
     @property
     def saves(self) -> bool:

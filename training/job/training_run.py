@@ -3,7 +3,7 @@
 import platform
 import shutil
 from dataclasses import replace
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy
 import pyarrow
@@ -15,9 +15,10 @@ import hardware
 import machines
 import outcome
 import processes
+from calibration import Calibrated, calibrate
 from channels import check_tokens
 from clocks import clock_for
-from compile_phase import compile_shapes
+from compile_phase import compile_shapes, is_dynamic
 from events import Events
 from hub import Destination, open_destination, push
 from identity import check_same, identity
@@ -25,13 +26,14 @@ from job_trainer import JobTrainer
 from keeper import Keeper
 from meter import Meter
 from model_card import hub_name, model_card
-from padding import Collator, Padding, Work
+from padding import Collator, Work
 from pretrained import takes_types
 from probe import Probe
 from reporter import Reporter
-from sampler import EvalSampler, Sharing, TrainSampler
+from sampler import TrainSampler
+from samplers import eval_sampler, train_sampler
 from settings import Settings, settle
-from shapes import planned_shapes, representatives
+from shapes import planned_shapes
 from stopping import StopRequest
 from tokenizer_files import save_tokenizer
 from trainer_arguments import trainer_arguments
@@ -54,7 +56,11 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
     events.emit("start", **_start(settings, model))
-    trainer.go_on_from(settings.resumed[0] if settings.resumed else None)
+    try:
+        trainer.go_on_from(settings.resumed[0] if settings.resumed else None)
+    except Calibrated as done:
+        _tell_result(settings, trainer, done.metrics, {}, events)
+        return
     stop.finish_no_more_steps()
     if reporter.evaluated_at_step != trainer.state.global_step:
         trainer.evaluate()
@@ -96,7 +102,7 @@ def _with_types_that_fit(settings: Settings, model: Any) -> Settings:
 
 def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, TrainSampler]:
     arguments, task = settings.arguments, settings.task
-    sampler = _sampler(settings)
+    sampler = train_sampler(settings)
     validation = settings.evaluated
     # Trainer writes nothing but checkpoints there.
     folder = settings.unfinished_checkpoints or settings.places.output_data
@@ -104,9 +110,9 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         meter=meter,
         compiler=settings.compiler,
         sampler=sampler,
-        eval_sampler=EvalSampler(len(validation.rows), _sharing(settings, arguments.per_device_eval_batch_size)),
+        eval_sampler=eval_sampler(settings),
         eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
-        scorer=None if settings.is_probe else task.Scorer(validation),
+        scorer=None if settings.evaluates_sample else task.Scorer(validation),
         keeper=_keeper(settings, model),
         preprocess_logits_for_metrics=task.kept,
         model=model,
@@ -140,28 +146,14 @@ def _keeper(settings: Settings, model: Any) -> Keeper:
     )
 
 
-def _sharing(settings: Settings, batch_size: int) -> Sharing:
-    # Versions without accelerate leave it to the sampler to give each process its share.
-    by_trainer = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
-    return Sharing(batch_size, settings.processes, None if by_trainer else processes.rank())
-
-
-def _sampler(settings: Settings) -> TrainSampler:
-    arguments = settings.arguments
-    return TrainSampler(
-        settings.train.rows.lengths,
-        _sharing(settings, arguments.per_device_batch_size),
-        arguments.seed,
-        grouped=arguments.length_grouping and settings.padding.kind != "max_length",
-        drops_last=arguments.drop_last,
-    )
-
-
 def _reporter(
     settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events, stop: StopRequest
 ) -> Reporter:
     def before_first_step() -> None:
         trainer.meter.add_phase("load", hardware.process_age_seconds())
+        if settings.is_calibration:
+            reporter.is_quiet = True
+            raise Calibrated(calibrate(settings, trainer, events))
         if settings.compiler.compiles_here:
             _compile(settings, trainer, sampler, events)
 
@@ -179,26 +171,16 @@ def _probe(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, event
 
 
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
-    """Compile all that will run. The processor runs symbolic lengths as fast as fixed ones, and compiles them once."""
+    """Compile all that will run."""
     batch_size = settings.arguments.per_device_batch_size
     orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
     most_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, most_batches, settings.padding)
-    lengths = {shape.length for shape in shapes}
-    dynamic = not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
-    # The largest first: when memory does not suffice, that shows at once.
-    chosen = representatives(shapes) if dynamic else shapes[::-1]
+    dynamic = is_dynamic(settings, shapes)
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
     with trainer.meter.phase("compile"):
-        compile_shapes(
-            trainer, chosen, _collator_of(settings), settings.task.COLUMNS, settings.train.rows.types is not None
-        )
+        compile_shapes(trainer, trainer.model_wrapped, shapes, settings, dynamic)
     settings.compiler.warmed_up()
-
-
-def _collator_of(settings: Settings) -> Callable[[int], Collator]:
-    facts, targets = settings.train.facts, settings.task.targets
-    return lambda length: Collator(Padding("max_length", length), facts, targets)
 
 
 def _save(settings: Settings, trainer: JobTrainer) -> None:
