@@ -83,7 +83,7 @@ class Calibration(Frozen):
     batch_sizes: Annotated[tuple[BatchSize, ...], Field(strict=False, min_length=1, max_length=256)]
     """Batch sizes of each device, ascending, samples; those beyond the first that does not fit are left out."""
     seconds: Annotated[float, Field(gt=0.0, le=3_600.0)] = 2.0
-    """How long the steps of each are measured, about; at least three steps and at most thirty."""
+    """How long the steps of each are measured, about; at least four steps and at most thirty."""
 
 
 class Experiment(Frozen):

@@ -42,7 +42,7 @@ def test_each_batch_size_is_measured_and_nothing_is_trained(job: Any) -> None:
     for size, values in found.items():
         assert set(values) == MEASURED
         assert values["fits"] == 1
-        assert 3 <= values["steps"] <= 30
+        assert 4 <= values["steps"] <= 30
         assert 0 <= values["step_seconds_low"] <= values["step_seconds"] <= values["step_seconds_high"]
         # A step takes two batches.
         assert values["samples_per_second"] == pytest.approx(2 * size / values["step_seconds"])
@@ -137,8 +137,8 @@ def test_the_sample_is_spread_however_many_are_taken() -> None:
 
 @pytest.mark.parametrize(
     ("first", "wanted", "steps"),
-    # 2 s of 0.1 s; fewer than three; more than thirty; no time at all.
-    [([0.1, 0.1, 0.1], 2.0, 20), ([4.0, 5.0, 6.0], 2.0, 3), ([0.01] * 3, 2.0, 30), ([0.0] * 3, 2.0, MOST_STEPS)],
+    # 2 s of 0.1 s; fewer than four; more than thirty; no time at all.
+    [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MOST_STEPS)],
 )
 def test_how_many_steps_are_measured(first: list[float], wanted: float, steps: int) -> None:
     assert steps_to_measure(first, wanted) == steps

@@ -115,3 +115,12 @@ def test_a_probe(task: str, job_of: Callable[..., Job], oldest_python: str) -> N
     for name in ("projected/steps", "projected/samples"):
         assert then.result["metrics"][name] == now.result["metrics"][name]
     assert then.result["metrics"]["projected/remaining_seconds"] > 0
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_a_calibration(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+    sizes = {"calibration_batch_sizes": "2,4", "calibration_seconds": 0.02, "gradient_accumulation_steps": 2}
+    ended = run(job_of(task, "then"), [oldest_python], task, **sizes)
+    assert [(e["step"], e["values"]["calibration/fits"]) for e in ended.events("metric")] == [(2, 1), (4, 1)]
+    assert ended.result["metrics"]["calibration/largest_batch_size"] == 4
+    assert ended.result["metrics"]["calibration/eval_seconds"] > 0
