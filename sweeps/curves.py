@@ -28,7 +28,7 @@ def samples_to(quality: Quality, curve: Sequence[CurvePoint], value: float) -> f
 def value_at(curve: Sequence[CurvePoint], samples: float) -> float:
     """Return a curve's value at `samples`, by a straight line; NaN outside of the curve."""
     for before, after in pairwise(curve):
-        if before.samples <= samples <= after.samples:
+        if before.samples <= samples <= after.samples and before.samples < after.samples:
             share = (samples - before.samples) / (after.samples - before.samples)
             return before.value + share * (after.value - before.value)
     return curve[0].value if curve and curve[0].samples == samples else math.nan
@@ -52,7 +52,7 @@ def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
 
     The first point's own seconds, with start and compile in them, do not count.
     """
-    if len(curve) < 2:
+    if not curve or curve[0].samples >= curve[-1].samples:
         return math.nan
     first, last = curve[0], curve[-1]
     return (last.billable_seconds - first.billable_seconds) / (last.samples - first.samples)

@@ -111,7 +111,7 @@ def _observed(record: Record, log_samples: float, error: float) -> Observation:
 
 def _unfinished(search: Search, quality: Quality, record: Record, reached: Sequence[Record]) -> Observation:
     """Return what a trial that has not come to the target tells: more than it saw, and as much as others suggest."""
-    seen = record.curve[-1].samples
+    seen = max(record.curve[-1].samples, 1)
     if diverged(quality, record.curve):
         # It says where not to go, not how far the wrong way is.
         worst = max((other.ended.samples for other in reached if other.ended), default=search.samples)
@@ -168,8 +168,9 @@ def _improvement(quality: Quality, bound: float, found: Sequence[Record]) -> flo
     """Return how much the quality improves for each factor of e in samples, over the second half of the curves."""
     slopes = []
     for record in found:
-        late = [point for point in record.curve if point.samples >= record.curve[-1].samples / 2]
-        if len(late) >= 2:
+        told = [point for point in record.curve if point.samples and math.isfinite(point.value)]
+        late = [point for point in told if point.samples >= told[-1].samples / 2]
+        if late and late[0].samples < late[-1].samples:
             slopes.append(abs(late[-1].value - late[0].value) / math.log(late[-1].samples / late[0].samples))
     least = 0.02 * abs(bound) or 0.02
     return max(statistics.median(slopes), least) if slopes else 5 * least

@@ -43,7 +43,7 @@ def promises(search: Search, found: Sequence[Record]) -> list[Promise]:
     prediction = _prediction(search, found, free)
     # Until a trial has told what a sample costs, all cost the same.
     by_size = {size: costs.seconds_per_sample(size) if costs else 1.0 for size in {point.batch_size for point in free}}
-    seconds = np.array([by_size[point.batch_size] for point in free])
+    seconds = np.maximum([by_size[point.batch_size] for point in free], 1e-9)
     fixed = costs.fixed_seconds if costs else 0.0
     so_far = _best_seconds(search, found, costs, seconds, fixed)
     expect = _to_target if search.objective.target is not None else _within_bound
