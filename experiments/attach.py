@@ -26,6 +26,8 @@ def attach(given: Mapping[str, str]) -> int:
         raise InputError("attach needs --group ID: the command that started the jobs has told it.")
     store = open_store(say=_say)
     group = find_group(store, group_id=group_id, experiment_name="")
+    if group.verb == "sweep":
+        raise InputError(f"group {group.id} is a sweep: the same `sweep` command, wherever it runs, joins it.")
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` tells what it found.")
     plan = read_plan(store, group)

@@ -37,6 +37,8 @@ class Group:
     """False once its last job has ended."""
     experiment_name: str = ""
     """Name of the experiment that it is of."""
+    verb: str = ""
+    """That opened it, where that was asked for."""
 
 
 def open_group(
@@ -100,6 +102,7 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
         continued=True,
         is_open=tags.get("platform.group_state") == "open",
         experiment_name=tags.get("platform.experiment", experiment_name),
+        verb=tags.get("platform.verb", ""),
     )
 
 
