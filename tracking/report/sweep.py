@@ -80,6 +80,11 @@ class Sweep:
         return next((trial for trial in self.trials if trial.has_value), None)
 
     @property
+    def train_command(self) -> str | None:
+        """What trains the best setting; None where there is none."""
+        return self.asked.train_command if self.best else None
+
+    @property
     def front(self) -> tuple[Trial, ...]:
         """The trials that no other beats in cost and quality, the cheapest first."""
         return front(self.trials, self.asked)

@@ -33,7 +33,8 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
     extra = [repeated] if sweep.confirmation else []
     extra += [largest] if sweep.calibrations else []
     setting = Column[Trial]("best setting", "best setting", "", lambda t: str(t.setting))
-    return [setting, _cost(sweep), against, *extra, *_figures(sweep)]
+    told = [column for column in [against, *extra] if any(column.value(t) != NONE for t in sweep.best_trials)]
+    return [setting, _cost(sweep), *told, *_figures(sweep)]
 
 
 def trial_columns(sweep: Sweep, end_characters: int = 500) -> list[Column[Trial]]:
@@ -44,7 +45,7 @@ def trial_columns(sweep: Sweep, end_characters: int = 500) -> list[Column[Trial]
         _cost(sweep),
         *_figures(sweep),
         Column("learning rate", "learn.\nrate", "", lambda t: _rate(t.job.number("hp_learning_rate"))),
-        Column("end", "end", "", lambda t: short(t.end, end_characters)),
+        Column("end", "end", "", lambda t: short(t.end, end_characters), _message),
     ]
 
 
@@ -79,6 +80,11 @@ def peak_memory_gib(trial: Trial) -> float:
     """Return the most memory a trial took: of the device, or of the process where it computes on a processor."""
     told = [trial.job.number(column) for column in MEMORY_COLUMNS]
     return next((value for value in told if value > 0), math.nan)
+
+
+def _message(trial: Trial) -> str:
+    told = (trial.job.text.get("failure_message") or "").strip().splitlines() if trial.kind == "failed" else []
+    return short(told[-1], 120) if told else ""
 
 
 def _cost(sweep: Sweep) -> Column[Trial]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,8 +21,9 @@ _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
 _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
 """What stands above the highest value, each in a row of its own."""
 _BAND = 0.6
-"""Width of the marks of one batch size, octaves: those of different compilers and rates stand side by side."""
-_MOST_TICKS = 9
+"""Widest band of one batch size, octaves, where the marks of different compilers and rates stand side by side."""
+MOST_TICKS = 9
+"""Batch sizes that an axis names."""
 _LOG_FROM = 8.0
 """From this ratio of the largest to the smallest value an axis is logarithmic."""
 
@@ -31,7 +34,7 @@ class Marks:
 
     sweep: Sweep
 
-    @property
+    @cached_property
     def multipliers(self) -> list[float]:
         """All factors on the learning rate that were tried."""
         return sorted({trial.setting.multiplier for trial in self.sweep.trials})
@@ -51,15 +54,21 @@ class Marks:
 
     def x(self, trial: Trial) -> float:
         """Return where a trial stands on an axis of batch sizes: beside those of other compilers and rates."""
-        band = _BAND / len(self.sweep.compilers)
-        factors = self.multipliers
+        factors, band = self.multipliers, self.band / len(self.sweep.compilers)
         aside = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
         return self.x_of(trial.setting.compiler, trial.setting.batch_size) + aside
 
-    def x_of(self, compiler: str, batch_size: float, band: float = _BAND) -> float:
-        """Return where the middle of a compiler's marks stands within the band of a batch size, octaves."""
+    def x_of(self, compiler: str, batch_size: float, share: float = 1.0) -> float:
+        """Return where the middle of a compiler's marks stands, within this share of the band of a batch size."""
         compilers = self.sweep.compilers
-        return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), band)
+        return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), share * self.band)
+
+    @cached_property
+    def band(self) -> float:
+        """Width of the marks of one batch size, octaves."""
+        calibrated = {size.batch_size for each in self.sweep.calibrations for size in each.sizes}
+        sizes = sorted(calibrated | {t.setting.batch_size for t in self.sweep.trials if t.setting.batch_size > 0})
+        return min([_BAND, *(0.7 * math.log2(right / left) for left, right in pairwise(sizes))])
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
         """Draw a trial's mark, ringed where it is the best."""
@@ -112,9 +121,9 @@ def legend(axes: Axes, handles: Sequence[Line2D]) -> None:
 def batch_axis(axes: Axes, sizes: Iterable[float]) -> None:
     """Label an axis of the logarithms of batch sizes, with no more labels than there is room for."""
     told = sorted(set(sizes))
-    if len(told) > _MOST_TICKS:
+    if len(told) > MOST_TICKS:
         told = [size for size in told if math.log2(size) % 1 == 0][:: 1 + len(told) // 64] or told[
-            :: len(told) // _MOST_TICKS
+            :: len(told) // MOST_TICKS
         ]
     axes.set_xticks([math.log2(size) for size in told], [f"{size:g}" for size in told])
     axes.set_xlim(math.log2(min(told)) - 0.5, math.log2(max(told)) + 0.5)

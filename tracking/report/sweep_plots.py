@@ -14,7 +14,7 @@ from tracking.report.canvas import INK, MUTED, Plot, plot
 from tracking.report.sweep import Sweep
 from tracking.report.sweep_columns import peak_memory_gib
 from tracking.report.sweep_grid import seconds_per_sample
-from tracking.report.sweep_marks import Marks, batch_axis, legend, rows_of, thousands, value_axis
+from tracking.report.sweep_marks import MOST_TICKS, Marks, batch_axis, legend, rows_of, thousands, value_axis
 from tracking.report.sweep_words import NOUNS, cost_name, quality_name
 from tracking.report.trials import Setting, Size, Trial
 from tracking.report.words import figure
@@ -101,11 +101,11 @@ def memory_by_batch(sweep: Sweep) -> Plot | None:
             axes, [value for _, _, value in fitting], ["too large"] if too_large else [], "peak memory, GiB"
         )
         for compiler in dict.fromkeys(name for name, _, _ in fitting):
-            points = [(marks.x_of(name, size, 0.2), value) for name, size, value in fitting if name == compiler]
+            points = [(marks.x_of(name, size, 0.3), value) for name, size, value in fitting if name == compiler]
             axes.plot(*zip(*points, strict=True), "o-", color=marks.colour(compiler), linewidth=1.4, markersize=6)
         for compiler, size in too_large:
             axes.plot(
-                marks.x_of(compiler, size, 0.2), rows["too large"], "x", color=marks.colour(compiler), markersize=7
+                marks.x_of(compiler, size, 0.3), rows["too large"], "x", color=marks.colour(compiler), markersize=7
             )
         batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
         legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
@@ -241,6 +241,8 @@ def _lines_of_the_best(
         for trial in trials:
             if trial.setting.compiler == compiler:
                 by_size.setdefault(trial.setting.batch_size, []).append(trial)
+        if len(by_size) > MOST_TICKS:
+            continue  # a fine grid is not tried densely, so its best values jump with the rates
         best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
         points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
         axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, alpha=0.55)

@@ -72,7 +72,7 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
             "best_by_compiler": {name: _trial(trial) if trial else None for name, trial in best.items()},
             "front": [_trial(trial) for trial in sweep.front] if sweep.asked.is_front else None,
             "base": {**asdict(sweep.base), "cost": sweep.base_cost},
-            "train_command": sweep.asked.train_command,
+            "train_command": sweep.train_command,
             "trials": [_trial(trial) for trial in sweep.trials],
             "confirmation": [contrast_json(each) for each in sweep.confirmation.contrasts]
             if sweep.confirmation
@@ -92,8 +92,8 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
 def markdown_of(sweep: Sweep) -> str:
     """Return headline, command, the best settings and the best trials as Markdown."""
     lines = [f"**{plain(sweep_words.headline(sweep))}**", ""]
-    if sweep.asked.train_command:
-        lines += ["```", sweep.asked.train_command.replace("```", "'''"), "```", ""]
+    if sweep.train_command:
+        lines += ["```", sweep.train_command.replace("```", "'''"), "```", ""]
     lines += _table(best_columns(sweep), sweep.best_trials)
     lines += [f"- {plain(sentence)}" for sentence in sweep_words.sentences(sweep)]
     lines += ["", *_table(trial_columns(sweep), sweep.trials[:MOST_DESCRIBED])]

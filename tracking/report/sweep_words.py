@@ -190,7 +190,7 @@ def _how_sure(sweep: Sweep) -> list[str]:
     if sweep.best is None or sweep.asked.is_front:
         return []
     if _interval(sweep, sweep.best) is None:
-        return [f"It was not repeated. {CAVEAT}"]
+        return [f"It was not repeated. {CAVEAT}" if len(sweep.trials) > 1 else "It was not repeated."]
     n = len(sweep.trials)
     told = [f"The interval is of repeats made for it, not of the {n} trials that it was chosen from."] if n > 1 else []
     return [*told, *_cheaper_still(sweep, sweep.best)]
@@ -228,12 +228,12 @@ def _spend(sweep: Sweep) -> list[str]:
 
 def _saved(sweep: Sweep) -> list[str]:
     told, grid, best = [], grid_of(sweep), sweep.best
-    if grid and grid.seconds > 0 and sweep.search_seconds > 0:
-        share = sweep.search_seconds / grid.seconds
+    if best and grid and grid.seconds > 0 and sweep.search_seconds > 0:
+        share, were = sweep.search_seconds / grid.seconds, "was" if grid.trained == 1 else "were"
         how = "of the" if share < 1 else "of what the"
         told.append(
             f"Until its choice it took {figure(100 * share)} % {how} {figure(grid.seconds)} s that all {grid.settings} "
-            f"settings are predicted to take ({grid.trained} of them were trained to their end)."
+            f"settings are predicted to take ({grid.trained} of them {were} trained to their end)."
         )
     if best and sweep.asked.cost == "billable_seconds" and sweep.base_cost > best.cost:
         trainings = math.ceil(sweep.spent()[-1].seconds / (sweep.base_cost - best.cost))

@@ -43,8 +43,8 @@ def print_sweep(sweep: Sweep, file: TextIO | None = None) -> None:
     """Print the answer, the command that trains it, the best settings and the best trials."""
     console = _console(file)
     console.print(Text(sweep_words.headline(sweep), style="bold"))
-    if sweep.asked.train_command:
-        console.print(Text(f"\n  {sweep.asked.train_command}\n"), soft_wrap=True)
+    if sweep.train_command:
+        console.print(Text(f"\n  {sweep.train_command}\n"), soft_wrap=True)
     if sweep.best_trials:
         console.print(_filled(best_columns(sweep), sweep.best_trials))
     for sentence in sweep_words.sentences(sweep):
