@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 from sweeps.asking import Claim
 from sweeps.objective import Ended, excess
 from sweeps.outcome import attributes, seconds_of, verdict
-from sweeps.runner import Running
+from sweeps.runner import Runner, Running
 from sweeps.storage import Storage
 from sweeps.study import telling
 from training.errors import JobNotFound
@@ -80,8 +80,8 @@ class Followed:
         with suppress(JobNotFound):  # it has vanished, which is told as such
             self._running.stop()
 
-    def tell(self, ended: Ended) -> str:
-        """Write the outcome, and return its `end`."""
+    def tell(self, ended: Ended, runner: Runner) -> str:
+        """Write the outcome, to the trial and to the job's run, and return its `end`."""
         objective, trial = self.claim.part.objective, self.claim.trial
         state, values, end = verdict(objective, ended, self._pruning)
         for name, value in attributes(ended).items():
@@ -89,7 +89,8 @@ class Followed:
         beyond = None if ended.failure else excess(objective, ended)
         if beyond is not None and CONSTRAINT not in trial.constraints:
             self._call(trial.set_constraint, CONSTRAINT, min(beyond, _LARGE))
-        self._set("end", end)
+        self._set("end", end)  # refused where the trial is another's: then its job's run is his to conclude
+        runner.conclude(self.claim.job_name, end)
         self._call(self._finish, state, values)
         return end
 

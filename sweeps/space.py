@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
@@ -43,7 +44,7 @@ class Space:
     per_octave: int = 1
     """Multipliers to a factor of two."""
 
-    @property
+    @cached_property
     def points(self) -> tuple[Point, ...]:
         """Every point, by batch size and then by multiplier."""
         return tuple(Point(size, factor) for size in self.batch_sizes for factor in self.multipliers)

@@ -114,6 +114,9 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
 
 def point_of(trial: FrozenTrial, space: Space) -> Point | None:
     """Return a trial's point; None of one that has not got all its parameters."""
+    attrs = trial.user_attrs
+    if "batch_size" in attrs and "multiplier" in attrs:
+        return Point(attrs["batch_size"], attrs["multiplier"])
     params = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
     return space.point(params) if space.params(space.points[0]).keys() <= params.keys() else None
 

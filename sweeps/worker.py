@@ -168,8 +168,7 @@ class _Worker:
 
     def _tell(self, followed: Followed, ended: Ended) -> None:
         try:
-            end = followed.tell(ended)
-            self.runner.conclude(followed.claim.job_name, end)
+            end = followed.tell(ended, self.runner)
             told = f" ({ended.failure[1]})" if ended.failure and not end.startswith("pruned") else ""
             self.say(f"  {followed.name}: {end}{told}")
         except UpdateFinishedTrialError:
