@@ -7,30 +7,34 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import optuna
-from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from benchmarks.results import Row, measured, write
 from sweeps.asking import Claim, Limits, Part, ask
-from sweeps.objective import CurvePoint
-from sweeps.outcome import seconds_of
+from sweeps.decisions import Decisions
+from sweeps.objective import CurvePoint, Ended, Objective, Quality
+from sweeps.outcome import attributes, seconds_of
+from sweeps.sampler import sampler_of
+from sweeps.search import Search
+from sweeps.space import Point
 from sweeps.storage import Storage, open_storage
-from sweeps.strategy import EveryPoint
 from sweeps.study import distributions, open_study, point_of
 from tests.sweeps.postgres import postgres
 from tests.sweeps.simulated_jobs import SimulatedService
-from tests.sweeps.worker_process import OBJECTIVE, Plan, start
+from tests.sweeps.worker_process import Plan, start
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
-TRIALS = int(os.environ.get("BENCH_TRIALS", 96))
+TRIALS = int(os.environ.get("BENCH_TRIALS", 64))
 WORKERS = 8
 FEW, MANY = 100, int(os.environ.get("BENCH_MANY", 2000))
+OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False), target=0.25)
 ASKED = 20
 EVALUATIONS = 5
 
@@ -56,42 +60,66 @@ def parallel_rows(url: str, folder: Path) -> list[Row]:
         eight.append(sweep_seconds(url, folder, f"eight-{number}", WORKERS))
     ratios = [few / single for single, few in zip(one, eight, strict=True)]
     return [
-        measured(f"wall clock, {WORKERS} workers over one", ratios, "ratio", "at most 1/6", _median(ratios) <= 1 / 6),
+        measured(
+            f"wall clock, {WORKERS} workers over one",
+            ratios,
+            "ratio",
+            "at most 1/6",
+            statistics.median(ratios) <= 1 / 6,
+        ),
         measured("wall clock, one worker", one, "s"),
         measured(f"wall clock, {WORKERS} workers", eight, "s"),
     ]
 
 
-def start_rows(storage: Storage, name: str, sampler_of: Callable[[Plan], BaseSampler]) -> list[Row]:
-    """Measure what a trial takes to start (room, budget, sampling, claim) beside few trials and beside many."""
-    plan = Plan(url="", folder="", trials=MANY + 10 * ASKED, max_parallel=MANY)
-    study = open_study(
-        storage, sweep=name, compiler="none", space=plan.space, objective=OBJECTIVE, experiment="simulated",
-        sampler=sampler_of(plan),
-    )  # fmt: skip
-    part = Part(compiler="none", study=study, space=plan.space, objective=OBJECTIVE, strategy=EveryPoint(plan.space))
-    limits = Limits(trials=MANY * 2, max_parallel=MANY, max_billable_seconds=1e9)
-    few = _start_seconds(storage, part, limits, fill_to=FEW)
-    many = _start_seconds(storage, part, limits, fill_to=MANY)
-    growth = _median(many) / _median(few)
+def start_rows(storage: Storage, name: str) -> list[Row]:
+    """Measure what a trial takes to start (room, budget, sampling, claim) beside few trials and beside many, in turn.
+
+    Each is ended before the next one is asked for.
+    """
+    parts = [part_of(storage, name, f"{name}-{count}") for count in (FEW, MANY)]
+    for part, count in zip(parts, (FEW, MANY), strict=True):
+        _fill(part, count)
+        start_seconds(storage, part)  # reads the trials that were filled in
+    few, many = zip(*[[start_seconds(storage, part) for part in parts] for _ in range(ASKED)], strict=True)
+    growth = statistics.median(many) / statistics.median(few)
     return [
         measured(f"{name}: a trial's start beside {FEW} trials", few, "s"),
-        measured(f"{name}: a trial's start beside {MANY:,} trials", many, "s", "under 0.2", _median(many) < 0.2),
+        measured(
+            f"{name}: a trial's start beside {MANY:,} trials", many, "s", "under 0.2", statistics.median(many) < 0.2
+        ),
         Row(name=f"{name}: growth", value=growth, unit="ratio", n=ASKED, target="at most 2", met=growth <= 2),
     ]
 
 
-def _start_seconds(storage: Storage, part: Part, limits: Limits, *, fill_to: int) -> list[float]:
-    """Return how long each of the next trials took to start, each ended before the next one is asked for."""
-    _fill(part, fill_to)
-    found = []
-    for _ in range(ASKED):
-        began = time.perf_counter()
-        claim = storage.patience.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
-        found.append(time.perf_counter() - began)
-        assert isinstance(claim, Claim), claim
-        part.study.tell(claim.trial, 100.0 + claim.point.batch_size)
-    return found[1:]  # the first reads the trials that were filled in
+def start_seconds(storage: Storage, part: Part) -> float:
+    """Return how long the next trial took to start, and end it."""
+    limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_seconds=1e9)
+    began = time.perf_counter()
+    claim = storage.patience.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
+    seconds = time.perf_counter() - began
+    assert isinstance(claim, Claim), claim
+    for key, value in _attributes(claim.point.batch_size, claim.point.multiplier).items():
+        claim.trial.set_user_attr(key, value)
+    part.study.tell(claim.trial, 100.0 + claim.point.batch_size)
+    return seconds
+
+
+def part_of(storage: Storage, name: str, sweep: str) -> Part:
+    """Return a study of more points than will be tried, searched by the sampler of this name."""
+    plan = Plan(url="", folder="", trials=MANY + 10 * ASKED, max_parallel=MANY)
+    search = Search(space=plan.space, objective=OBJECTIVE, samples=100 * EVALUATIONS, base=Point(8, 1.0))
+    study = open_study(
+        storage,
+        sweep=sweep,
+        compiler="none",
+        space=plan.space,
+        objective=OBJECTIVE,
+        experiment="simulated",
+        sampler=sampler_of(name, search, seed=1),
+    )
+    strategy = Decisions(search=search, ends_early=False)
+    return Part(compiler="none", study=study, space=plan.space, objective=OBJECTIVE, strategy=strategy)
 
 
 def _fill(part: Part, wanted: int) -> None:
@@ -100,31 +128,31 @@ def _fill(part: Part, wanted: int) -> None:
     free = [point for point in part.space.points if point not in taken]
     random.Random(1).shuffle(free)
     for point in free[: max(wanted - len(taken), 0)]:
-        part.study.add_trial(_ended(part, point.batch_size, point.multiplier, part.space.params(point)))
+        part.study.add_trial(_ended(part, point))
 
 
-def _ended(part: Part, batch_size: int, multiplier: float, params: dict[str, float]) -> FrozenTrial:
+def _ended(part: Part, point: Point) -> FrozenTrial:
+    values = {100 * k: 1 / k for k in range(1, EVALUATIONS + 1)}
+    kept = _attributes(point.batch_size, point.multiplier)
+    return optuna.trial.create_trial(
+        state=TrialState.COMPLETE,
+        value=kept["billable_seconds"],
+        params=part.space.params(point),
+        distributions=distributions(part.space),
+        user_attrs={"job": f"job-{point}", **kept},
+        intermediate_values=values,
+    )
+
+
+def _attributes(batch_size: int, multiplier: float) -> dict[str, Any]:
     seconds = 100 + batch_size * multiplier
+    ended = Ended(billable_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True)
     curve = [
         CurvePoint(samples=100 * k, value=1 / k, billable_seconds=seconds * k / EVALUATIONS)
         for k in range(1, EVALUATIONS + 1)
     ]
-    return optuna.trial.create_trial(
-        state=TrialState.COMPLETE,
-        value=seconds,
-        params=params,
-        distributions=distributions(part.space),
-        user_attrs={
-            "batch_size": batch_size, "multiplier": multiplier, "job": f"job-{batch_size}-{multiplier}", "end":
-            "completed", "billable_seconds": seconds, "usd": 0.1, "seconds": seconds_of(curve), "quality": 0.2,
-        },
-        intermediate_values={point.samples: point.value for point in curve},
-    )  # fmt: skip
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    point = {"batch_size": batch_size, "multiplier": multiplier, "end": "completed"}
+    return {**point, **attributes(ended), "seconds": seconds_of(curve)}
 
 
 def main() -> None:
@@ -132,7 +160,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, postgres() as url:
         rows = parallel_rows(url, Path(name))
         storage = open_storage(url)
-        rows += start_rows(storage, "tpe", lambda plan: TPESampler(seed=1))
+        rows += [row for name in ("tpe", "model") for row in start_rows(storage, name)]
         storage.close()
     write(
         "workers",

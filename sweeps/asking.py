@@ -7,7 +7,6 @@ in its place. A worker may die between any two of these steps, so each is looked
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from sweeps.objective import Objective
+from sweeps.search import nearest
 from sweeps.space import Point, Space
 from sweeps.storage import Storage
 from sweeps.strategy import OUT_OF_MEMORY, Strategy
@@ -201,7 +201,7 @@ def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) 
         part.study.tell(trial, state=TrialState.FAIL)
         if not (free := part.strategy.free_points(others)):
             return NoTrial(reason="no point is left")
-        part.study.enqueue_trial(part.space.params(min(free, key=lambda each: _octaves(each, point))))
+        part.study.enqueue_trial(part.space.params(nearest(point, free)))
     name = job_name(part.compiler, point)
     claim = {"batch_size": point.batch_size, "multiplier": point.multiplier, "job": name}
     for key, value in claim.items():
@@ -210,7 +210,3 @@ def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) 
     storage.rdb.record_heartbeat(trial._trial_id)
     trial.set_user_attr("claim", trial.number)
     return Claim(part=part, trial=trial, point=point, job_name=name)
-
-
-def _octaves(one: Point, other: Point) -> float:
-    return math.hypot(math.log2(one.batch_size / other.batch_size), math.log2(one.multiplier / other.multiplier))
