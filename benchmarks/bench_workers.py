@@ -23,7 +23,7 @@ from sweeps.objective import CurvePoint, Ended, Objective, Quality
 from sweeps.outcome import attributes, seconds_of
 from sweeps.sampler import sampler_of
 from sweeps.search import Search
-from sweeps.space import Point
+from sweeps.space import Point, Space
 from sweeps.storage import Storage, open_storage
 from sweeps.study import distributions, open_study, point_of
 from tests.sweeps.postgres import postgres
@@ -37,6 +37,13 @@ FEW, MANY = 100, int(os.environ.get("BENCH_MANY", 2000))
 OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False), target=0.25)
 ASKED = 20
 EVALUATIONS = 5
+SPACE = Space(
+    batch_sizes=tuple(range(8, 553, 8)),
+    multipliers=tuple(2 ** (k / 4) for k in range(-16, 17)),
+    grid="multiples_of_eight",
+    per_octave=4,
+)
+"""69 batch sizes and 33 multipliers: 2,277 points."""
 
 
 def sweep_seconds(url: str, folder: Path, name: str, workers: int) -> float:
@@ -107,19 +114,18 @@ def start_seconds(storage: Storage, part: Part) -> float:
 
 def part_of(storage: Storage, name: str, sweep: str) -> Part:
     """Return a study of more points than will be tried, searched by the sampler of this name."""
-    plan = Plan(url="", folder="", trials=MANY + 10 * ASKED, max_parallel=MANY)
-    search = Search(space=plan.space, objective=OBJECTIVE, samples=100 * EVALUATIONS, base=Point(8, 1.0))
+    search = Search(space=SPACE, objective=OBJECTIVE, samples=100 * EVALUATIONS, base=Point(8, 1.0))
     study = open_study(
         storage,
         sweep=sweep,
         compiler="none",
-        space=plan.space,
+        space=SPACE,
         objective=OBJECTIVE,
         experiment="simulated",
         sampler=sampler_of(name, search, seed=1),
     )
     strategy = Decisions(search=search, ends_early=False)
-    return Part(compiler="none", study=study, space=plan.space, objective=OBJECTIVE, strategy=strategy)
+    return Part(compiler="none", study=study, space=SPACE, objective=OBJECTIVE, strategy=strategy)
 
 
 def _fill(part: Part, wanted: int) -> None:
