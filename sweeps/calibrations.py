@@ -27,7 +27,7 @@ def costs(store: Store, run: JobRun, *, samples_between_evaluations: float, inst
     billed = run.metrics.get("cost/billable_seconds", 0.0)
     return cost_model(
         measured(store, run),
-        fixed_seconds=max(billed - run.metrics.get("calibration/seconds", 0.0), 0.0),
+        fixed_seconds=instance_count * max(billed - run.metrics.get("calibration/seconds", 0.0), 0.0),
         evaluation_seconds=run.metrics.get("calibration/eval_seconds", 0.0),
         samples_between_evaluations=samples_between_evaluations,
         instance_count=instance_count,
