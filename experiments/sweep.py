@@ -44,7 +44,8 @@ def _check_price(searched: Sweeping, jobs: SweepJobs, where: Where) -> None:
 def _command(name: str, given: Mapping[str, str]) -> list[str]:
     """Return the words that train this experiment; the winner's own settings come after them."""
     kept = {field: text for field, text in spelt_out(given, is_field).items() if not field.startswith("sweep.")}
-    kept.pop("experiment", None)
+    for of_the_winner in ("experiment", "compiler", "batch_size", "learning_rate_multiplier"):
+        kept.pop(of_the_winner, None)  # mlflow takes no parameter twice
     words = [word for field, text in kept.items() for word in ("-P", f"{field}={text}")]
     return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *words]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -62,7 +63,7 @@ class Sweep:
     at_common_samples: Mapping[str, float] = field(default_factory=dict)
     """Quality after so many samples, by run."""
 
-    @property
+    @cached_property
     def compilers(self) -> tuple[str, ...]:
         """All compilers, the base one first."""
         told = [*self.asked.compilers, *(c.compiler for c in self.calibrations)]
@@ -74,7 +75,7 @@ class Sweep:
         """The objective's cost as a column of the table of jobs."""
         return COST_COLUMNS.get(self.asked.cost, PAID)
 
-    @property
+    @cached_property
     def best(self) -> Trial | None:
         """The best trial of all."""
         return next((trial for trial in self.trials if trial.has_value), None)
@@ -111,7 +112,9 @@ class Sweep:
 
     @property
     def best_trials(self) -> tuple[Trial, ...]:
-        """Each compiler's best trial."""
+        """Each compiler's best trial; of two objectives, those that no other beats in both."""
+        if self.asked.is_front:
+            return self.front
         return tuple(trial for name in self.compilers if (trial := self.best_of(name)))
 
     @property
@@ -124,6 +127,11 @@ class Sweep:
         arm = self.arm_of(setting)
         told = arm.positive(self.column) if arm and all(map(self._is_reached, arm.headline)) else []
         return geometric_mean(told) if told else math.nan
+
+    def cost_of(self, trial: Trial) -> float:
+        """Return the cost of a trial's setting: that of its repeats, else its own."""
+        repeated = self.repeated_cost(trial.setting)
+        return repeated if math.isfinite(repeated) else trial.cost
 
     def best_of(self, compiler: str) -> Trial | None:
         """Return the best trial of a compiler."""

@@ -32,20 +32,20 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
     largest = Column[Trial]("largest batch that fits", "largest\nfits", "", lambda t: _largest(sweep, t))
     extra = [repeated] if sweep.confirmation else []
     extra += [largest] if sweep.calibrations else []
-    setting = Column[Trial]("best setting", "best setting", "", lambda t: str(t.setting))
+    setting = Column[Trial]("setting", "setting", "", lambda t: str(t.setting))
     told = [column for column in [against, *extra] if any(column.value(t) != NONE for t in sweep.best_trials)]
     return [setting, _cost(sweep), *told, *_figures(sweep)]
 
 
-def trial_columns(sweep: Sweep, end_characters: int = 500) -> list[Column[Trial]]:
-    """Return the columns of the table of trials, the reasons of their ends cut to so many characters."""
+def trial_columns(sweep: Sweep, *, with_reasons: bool = True) -> list[Column[Trial]]:
+    """Return the columns of the table of trials; without reasons a trial that was stopped is told as just that."""
     return [
         Column("setting", "setting", "", lambda t: str(t.setting)),
         Column("trial", "trial", "", lambda t: _whole(t.number)),
         _cost(sweep),
         *_figures(sweep),
         Column("learning rate", "learn.\nrate", "", lambda t: _rate(t.job.number("hp_learning_rate"))),
-        Column("end", "end", "", lambda t: short(t.end, end_characters), _message),
+        Column("end", "end", "", lambda t: t.end if with_reasons or t.kind == "failed" else t.kind, _message),
     ]
 
 
@@ -123,7 +123,7 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
 
 
 def _ends(low: float, high: float) -> str:
-    return f"{gain_percent(low):+.0f} to {gain_percent(high):+.0f} %".replace("-", "−")
+    return f"{gain_percent(low):+,.0f} to {gain_percent(high):+,.0f} %".replace("-", "−")
 
 
 def _repeats(sweep: Sweep, trial: Trial) -> str:

@@ -50,9 +50,9 @@ def cost_by_batch(sweep: Sweep) -> Plot | None:
         rows = value_axis(axes, [t.cost for t in valued], rows_of(told), _unit(sweep))
         _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.asked.is_rate)
         for trial in told:
-            y = trial.cost if trial in valued else rows.get(trial.kind)
+            y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
             if y is not None:
-                marks.draw(axes, trial, marks.x(trial), y, hollow=trial not in valued)
+                marks.draw(axes, trial, marks.x(trial), y, hollow=not trial.has_value)
         batch_axis(axes, (t.setting.batch_size for t in told))
         marks.legend(axes, told)
 
@@ -155,10 +155,11 @@ def pareto(sweep: Sweep) -> Plot | None:
 
     def draw(axes: Axes) -> None:
         front = sweep.front
+        on_front = {trial.job.run_id for trial in front}
         value_axis(axes, [t.quality for t in told], [], quality_name(sweep), from_zero=False)
         axes.step([t.cost for t in front], [t.quality for t in front], where="post", color=MUTED, linewidth=1.2)
         for trial in told:
-            marks.draw(axes, trial, trial.cost, trial.quality, hollow=trial not in front)
+            marks.draw(axes, trial, trial.cost, trial.quality, hollow=trial.job.run_id not in on_front)
         axes.set_xlim(0, 1.08 * max(t.cost for t in told))
         axes.set_xlabel(_unit(sweep))
         thousands(axes)

@@ -204,11 +204,11 @@ def _cheaper_still(sweep: Sweep, best: Trial) -> list[str]:
     if not told or not math.isfinite(mine):
         return []
     first = (max if sweep.asked.is_rate else min)(told, key=lambda setting: (told[setting], str(setting)))
-    if told[first] == mine or first == best.setting:
+    if told[first] == mine or first in (best.setting, sweep.base):
         return []
-    return [
-        f"In the repeats {first} came out better: {cost_figure(sweep, told[first])} against {cost_figure(sweep, mine)}."
-    ]
+    unit = UNITS.get(sweep.asked.cost, sweep.asked.cost)
+    costs = f"{cost_figure(sweep, told[first])} {unit} against {cost_figure(sweep, mine)} {unit}"
+    return [f"In the repeats {first} came out better: {costs}."]
 
 
 def _spend(sweep: Sweep) -> list[str]:
@@ -235,10 +235,17 @@ def _saved(sweep: Sweep) -> list[str]:
             f"Until its choice it took {figure(100 * share)} % {how} {figure(grid.seconds)} s that all {grid.settings} "
             f"settings are predicted to take ({grid.trained} of them {were} trained to their end)."
         )
-    if best and sweep.asked.cost == "billable_seconds" and sweep.base_cost > best.cost:
-        trainings = math.ceil(sweep.spent()[-1].seconds / (sweep.base_cost - best.cost))
+    saving = sweep.base_cost - sweep.cost_of(best) if best else math.nan
+    if best and sweep.asked.cost == "billable_seconds" and saving > 0 and _is_shown(sweep, best):
+        trainings = math.ceil(sweep.spent()[-1].seconds / saving)
         told.append(f"It is earned back after {trainings:,} training{'' if trainings == 1 else 's'} with its choice.")
     return told
+
+
+def _is_shown(sweep: Sweep, best: Trial) -> bool:
+    """Tell whether repeats, where there are any, do not take the trial's word back."""
+    contrast = sweep.contrast_of(best.setting)
+    return contrast is None or contrast.verdict.outcome == "cheaper"
 
 
 def _ends(sweep: Sweep) -> list[str]:

@@ -50,7 +50,7 @@ def print_sweep(sweep: Sweep, file: TextIO | None = None) -> None:
     for sentence in sweep_words.sentences(sweep):
         console.print(Text(sentence))
     if sweep.trials:
-        console.print(_filled(trial_columns(sweep, end_characters=18), sweep.trials[:MOST_PRINTED]))
+        console.print(_filled(trial_columns(sweep, with_reasons=False), sweep.trials[:MOST_PRINTED]))
 
 
 def print_probes(probes: Probes, file: TextIO | None = None) -> None:

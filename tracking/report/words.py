@@ -180,7 +180,7 @@ def _minutes(minutes: float | None) -> str:
 def percent(ratio: float) -> str:
     """Return the size of a ratio's change in percent: 0.8 -> `20`."""
     gain = abs(gain_percent(ratio))
-    return f"{gain:.{_decimals(gain)}f}"
+    return f"{gain:,.{_decimals(gain)}f}"
 
 
 def _decimals(gain_percent: float) -> int:

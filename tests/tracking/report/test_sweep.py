@@ -67,6 +67,13 @@ def test_a_best_that_its_repeats_do_not_confirm() -> None:
     assert "but is shown not to be cheaper than none at batch 8: 20 % more (95 %" in headline(worse)
 
 
+def test_a_saving_that_is_not_shown_earns_nothing_back() -> None:
+    noisy = (*repeats("none", 8, 100.0, 101.0), *repeats("inductor", 64, 50.0, 150.0, multiplier=2.0))
+    told = sweep(*TRIALS, *noisy)
+    assert "92 % fewer to 816 % more, n = 2)" in headline(told)
+    assert not any("earned back" in sentence for sentence in sentences(told))
+
+
 def test_a_best_that_does_not_always_reach_the_target() -> None:
     missed = repeats("inductor", 64, 50.0, 51.0, multiplier=2.0)
     missed[0]["target_reached"] = 0.0
@@ -100,6 +107,7 @@ def test_a_front_of_cost_and_quality() -> None:
         told=FRONT,
     )
     assert [t.cost for t in told.front] == [80.0, 100.0]
+    assert told.best_trials == told.front
     assert headline(told) == (
         "2 of 3 settings are beaten by none in both cost and eval_loss: from none at batch 32 (80.0 billable seconds, "
         "eval_loss 0.450) to none at batch 8 (100 billable seconds, eval_loss 0.400)."
@@ -161,7 +169,7 @@ def test_without_a_question_the_target_is_that_of_the_jobs() -> None:
 def test_another_setting_that_comes_out_better_in_the_repeats_is_told() -> None:
     again = [*repeats("none", 8, 100, 101, 99), *repeats("inductor", 64, 69, 70, 68, multiplier=2.0)]
     told = sweep(*TRIALS, *again, *repeats("inductor", 128, 60, 61, 59))
-    assert "In the repeats inductor at batch 128 came out better: 60.0 against 69.0." in sentences(told)
+    assert "In the repeats inductor at batch 128 came out better: 60.0 s against 69.0 s." in sentences(told)
 
 
 def test_a_winner_of_the_base_compiler_is_squared_with_the_next_compiler() -> None:
