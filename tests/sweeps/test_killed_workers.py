@@ -14,7 +14,7 @@ import pytest
 from optuna.trial import TrialState
 
 from sweeps.study import retries, spent
-from tests.sweeps.postgres import postgres
+from tests.sweeps.postgres import postgres, postgres_server
 from tests.sweeps.simulated_jobs import SimulatedService
 from tests.sweeps.worker_process import Plan, start
 
@@ -85,3 +85,33 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
         if worker.poll() is None:
             worker.kill()
             worker.wait()
+
+
+@pytest.mark.slow
+def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
+    """It goes in the middle of the sweep, at once and with all connections, and comes back after some seconds."""
+    with postgres_server() as server:
+        plan = Plan(url=server.get_uri(), folder=str(tmp_path / "jobs"), trials=30, max_parallel=4, parallel=2)
+        log = tmp_path / "workers.txt"
+        workers = [start(plan, log) for _ in range(2)]
+        service = SimulatedService(Path(plan.folder))
+        try:
+            while len(service.names) < 8:
+                time.sleep(0.1)
+            server.stop()
+            time.sleep(6)
+            server.start()
+            assert [worker.wait(timeout=120) for worker in workers] == [0, 0], log.read_text()
+        finally:
+            _end(workers)
+        told = log.read_text()
+        print(told)
+        assert told.count("does not answer; jobs run on, and nothing is lost.") >= 1
+        assert "Traceback" not in told
+        assert set(service.creations.values()) == {1}
+        assert service.running() == []
+        storage = optuna.storages.RDBStorage(plan.url.replace("postgresql://", "postgresql+psycopg://"))
+        states = [trial.state for trial in optuna.load_study(study_name="s/none", storage=storage).trials]
+        assert states.count(TrialState.COMPLETE) == 30
+        assert set(states) <= {TrialState.COMPLETE, TrialState.FAIL}
+        storage.engine.dispose()
