@@ -48,7 +48,7 @@ SPACE = Space(
 
 def sweep_seconds(url: str, folder: Path, name: str, workers: int) -> float:
     """Return how long the jobs of a sweep took, from the first one's creation to the last one's end."""
-    plan = Plan(url=url, folder=str(folder / name), trials=TRIALS, max_parallel=workers, sweep=name)
+    plan = Plan(url=url, folder=str(folder / name), trials=TRIALS, max_parallel=workers, together=workers, sweep=name)
     started = [start(plan, folder / f"{name}.txt") for _ in range(workers)]
     codes = [worker.wait() for worker in started]
     if any(codes):
@@ -173,8 +173,10 @@ def main() -> None:
         rows,
         [
             f"{TRIALS} jobs of 1 to 2 s each, drawn once and the same on both sides, PostgreSQL 18 on the same "
-            "machine; wall clock from the first job's creation to the last one's end. Starting a trial: counting "
-            "what runs and what is spent, sampling, and claiming the point, until its job may be submitted.",
+            "machine; the workers begin when all are loaded; wall clock from the first job's creation to the last "
+            "one's end.",
+            "Starting a trial: counting what runs and what is spent, sampling, and claiming the point, until its job "
+            f"may be submitted. {len(SPACE.points):,} points, beside few and beside many trials in turn.",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         ],
     )

@@ -67,6 +67,7 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path, changed: dict[str,
     assert str(refusal.value).startswith(f"study s/none in {bench.storage.patience.name} has another {told}: ")
 
 
+@pytest.mark.slow
 def test_workers_that_begin_together_get_the_same_study(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/sweeps.db"
     text = (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,6 +37,8 @@ class Plan:
     sweep: str = "s"
     shortest_seconds: float = 1.0
     longest_seconds: float = 2.0
+    together: int = 1
+    """Workers that begin when all of them are loaded."""
 
     @property
     def space(self) -> Space:
@@ -54,6 +58,13 @@ def start(plan: Plan, log: Path) -> subprocess.Popen[bytes]:
     with log.open("ab") as said:
         command = [sys.executable, "-m", "tests.sweeps.worker_process", json.dumps(asdict(plan))]
         return subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, start_new_session=True)
+
+
+def _wait_for_others(plan: Plan) -> None:
+    folder = Path(plan.folder)
+    (folder / f"{os.getpid()}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < plan.together:
+        time.sleep(0.02)
 
 
 def main(plan: Plan) -> None:
@@ -80,6 +91,7 @@ def main(plan: Plan) -> None:
         for compiler in plan.compilers
     ]
     runner = SimulatedRunner(SimulatedService(Path(plan.folder)), plan.course)
+    _wait_for_others(plan)
     limits = Limits(trials=plan.trials, parallel=plan.parallel, max_parallel=plan.max_parallel)
     print(run_worker(storage, plan.sweep, parts, runner, limits).reason, flush=True)
 
