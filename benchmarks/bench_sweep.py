@@ -72,6 +72,8 @@ def main(names: Sequence[str]) -> None:
         [
             "Replayed on grids whose every point was trained once, to its target (benchmarks/grids): the real samplers "
             "and the real pruning, the jobs answered from the table.",
+            "Ours draws nothing: its 20 sweeps begin at any of the batch sizes, the first at the experiment's own, "
+            "after calibrations drawn from their intervals.",
             "Ours pays for its calibration and for what stopped jobs had run. TPE and random are Optuna's defaults: "
             "they stop no job, and a point that they ask again costs them nothing. A choice that is never right costs "
             "the whole grid.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import Trial, TrialState
 
 from benchmarks.grid_table import Grid, Run, run_cost
+from sweeps.costs import Measured, fit_line
 from sweeps.objective import Ended
 from sweeps.promise import nothing_left
 from sweeps.pruning import hopeless
@@ -58,13 +60,42 @@ class Replayed:
 
 def ours(grid: Grid, seed: int, name: str = "auto") -> Replayed:
     """Return what our strategy does: calibrated, pruned, no point twice."""
-    return _replay(grid, grid.search, seed, sampler_of(name, grid.search, seed), is_ours=True)
+    search = varied(grid.search, seed)
+    return _replay(grid, search, seed, sampler_of(name, search, seed), is_ours=True)
 
 
 def uncalibrated(grid: Grid, seed: int) -> Replayed:
     """Return what our strategy does where nothing was calibrated."""
-    search = replace(grid.search, costs=None)
+    search = replace(varied(grid.search, seed), costs=None)
     return _replay(grid, search, seed, sampler_of("auto", search, seed), is_ours=True)
+
+
+def varied(search: Search, seed: int) -> Search:
+    """Return the search as another person might have begun it: at another batch size, after another calibration.
+
+    Nothing in our strategy is drawn: these are what differs from one sweep to the next. Seed 0 begins at the
+    experiment's own; a calibration's steps are drawn from their intervals.
+    """
+    chance = random.Random(seed)
+    base = Point(chance.choice(search.space.batch_sizes), search.base.multiplier) if seed else search.base
+    costs = search.costs
+    if costs is None or not seed:
+        return replace(search, base=base)
+    measured = tuple(_remeasured(row, chance) for row in costs.measured)
+    return replace(search, base=base, costs=replace(costs, measured=measured, line=fit_line(measured)))
+
+
+def _remeasured(row: Measured, chance: random.Random) -> Measured:
+    """Return a size as another calibration might have found it."""
+    error = (row.high - row.low) / 2 / 1.96 / row.step_seconds
+    factor = math.exp(chance.gauss(0, error if math.isfinite(error) else 0.0))
+    return replace(
+        row,
+        step_seconds=row.step_seconds * factor,
+        low=row.low * factor,
+        high=row.high * factor,
+        samples_per_second=row.samples_per_second / factor,
+    )
 
 
 def tpe(grid: Grid, seed: int) -> Replayed:
@@ -74,7 +105,8 @@ def tpe(grid: Grid, seed: int) -> Replayed:
 
 def any_order(grid: Grid, seed: int) -> Replayed:
     """Return what training the whole grid in any order does: random search without repeats."""
-    return _replay(grid, replace(grid.search, costs=None), seed, sampler_of("random", grid.search, seed), is_ours=False)
+    search = replace(grid.search, costs=None)
+    return _replay(grid, search, seed, sampler_of("random", search, seed), is_ours=False)
 
 
 def at_random(grid: Grid, seed: int) -> Replayed:
