@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -199,3 +202,14 @@ def test_a_figure_that_is_no_number_is_no_result(bench: Bench) -> None:
     course = Course(seconds=0.02, steady_samples_per_second=math.nan)
     bench.run(lambda *_: course, part, limits=Limits())
     assert ends(part)["failed: NoValue"] == 5
+
+
+def test_who_is_told_to_stop_stops_his_jobs_and_starts_no_other(bench: Bench) -> None:
+    part = bench.part()
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    done = bench.run(lambda *_: Course(seconds=30.0), part, limits=Limits(parallel=2, max_parallel=2))
+    timer.join()
+    assert done == Done(reason="stopped", is_stopped=True)
+    assert bench.service.running() == []
+    assert ends(part) == {"failed: Stopped": len(bench.service.names)}
