@@ -67,6 +67,7 @@ class SweepJobs:
         )
         tags = {
             "platform.role": "confirmation" if repeat else "trial",
+            "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
         }
         return replace(job(name, self.name, arm, repeat, self.staged, home()), tags=tags)

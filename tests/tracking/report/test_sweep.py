@@ -182,3 +182,38 @@ def test_a_winner_of_the_base_compiler_is_squared_with_the_next_compiler() -> No
         *("none at batch 8", "none at batch 32", "inductor at batch 8", "inductor at batch 32")
     ]
     assert square(sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == ()
+
+
+def test_a_rate_is_confirmed_by_the_rates_of_the_repeats() -> None:
+    """200 over 100 samples/s is twice as much, whatever the jobs billed."""
+    rows = [
+        trial("none", 8, 100.0, throughput_steady_samples_per_second=100.0),
+        trial("inductor", 64, 100.0, throughput_steady_samples_per_second=210.0),
+    ]
+    for compiler, size, rates in (("none", 8, (99.0, 101.0)), ("inductor", 64, (199.0, 201.0))):
+        rows += [
+            repeats(compiler, size, 100.0, throughput_steady_samples_per_second=rate, hp_target_stop=None)[0]
+            for rate in rates
+        ]
+    assert headline(sweep(*rows, told=RATE)).startswith(
+        "inductor at batch 64 trains 100 % more samples/s than none at batch 8 (95 % interval 9"
+    )
+
+
+def test_a_base_whose_repeats_failed_leaves_the_trials_word() -> None:
+    failed = repeats("none", 8, 5.0, 5.0, status="FAILED")
+    told = sweep(*TRIALS, *failed, *repeats("inductor", 64, 69.0, 70.0, multiplier=2.0))
+    assert headline(told).endswith("38 % fewer billable seconds than none at batch 8, as far as one job of each tells.")
+
+
+def test_jobs_that_cannot_be_compared_have_no_verdict() -> None:
+    other = repeats("inductor", 64, 69.0, 70.0, multiplier=2.0, device="gpu")
+    told = sweep(*TRIALS, *repeats("none", 8, 100.0, 101.0), *other)
+    assert headline(told) == (
+        "No verdict on inductor at batch 64, rate × 2, the best of 4 trials: the device differs (cpu, gpu)."
+    )
+
+
+def test_a_trial_that_failed_before_its_job_said_anything_is_known_by_its_tag() -> None:
+    told = sweep(trial("none", math.nan, 1.0, batch_size="32", status="FAILED", end="failed: Capacity"))
+    assert told.trials[0].setting == Setting("none", 32.0)
