@@ -128,6 +128,11 @@ class Sweep:
         told = arm.positive(self.column) if arm and all(map(self._is_reached, arm.headline)) else []
         return geometric_mean(told) if told else math.nan
 
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """The trials that failed."""
+        return tuple(trial for trial in self.trials if trial.kind == "failed")
+
     def cost_of(self, trial: Trial) -> float:
         """Return the cost of a trial's setting: that of its repeats, else its own."""
         repeated = self.repeated_cost(trial.setting)

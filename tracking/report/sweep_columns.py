@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tracking.report.canvas import short
 from tracking.report.columns import Column
 from tracking.report.comparison import STEADY
 from tracking.report.numbers import gain_percent
@@ -45,7 +44,9 @@ def trial_columns(sweep: Sweep, *, with_reasons: bool = True) -> list[Column[Tri
         _cost(sweep),
         *_figures(sweep),
         Column("learning rate", "learn.\nrate", "", lambda t: _rate(t.job.number("hp_learning_rate"))),
-        Column("end", "end", "", lambda t: t.end if with_reasons or t.kind == "failed" else t.kind, _message),
+        Column(
+            "end", "end", "", lambda t: t.end if with_reasons or t.kind == "failed" else t.kind, lambda t: t.failure
+        ),
     ]
 
 
@@ -59,7 +60,7 @@ def spent_columns(sweep: Sweep) -> list[Column[Spent]]:
     return [
         Column("what", "what", "", spent_label),
         Column("jobs", "jobs", "", lambda s: str(s.jobs)),
-        Column("billable instance seconds", "billed\ns", "s", lambda s: figure(s.seconds)),
+        Column("billed", "billed\ns", "s", lambda s: figure(s.seconds)),
         *([Column[Spent]("cost", "cost\nUSD", "USD", lambda s: money(s.usd))] if has_price else []),
         share,
     ]
@@ -80,11 +81,6 @@ def peak_memory_gib(trial: Trial) -> float:
     """Return the most memory a trial took: of the device, or of the process where it computes on a processor."""
     told = [trial.job.number(column) for column in MEMORY_COLUMNS]
     return next((value for value in told if value > 0), math.nan)
-
-
-def _message(trial: Trial) -> str:
-    told = (trial.job.text.get("failure_message") or "").strip().splitlines() if trial.kind == "failed" else []
-    return short(told[-1], 120) if told else ""
 
 
 def _cost(sweep: Sweep) -> Column[Trial]:

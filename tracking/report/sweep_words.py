@@ -48,7 +48,15 @@ def headline(sweep: Sweep) -> str:
 
 def sentences(sweep: Sweep) -> list[str]:
     """Return what else this sweep tells, a sentence each."""
-    return [*_doubts(sweep), *_how_sure(sweep), *effects(sweep), *_spend(sweep), *_saved(sweep), *_ends(sweep)]
+    return [
+        *_doubts(sweep),
+        *_how_sure(sweep),
+        *effects(sweep),
+        *_spend(sweep),
+        *_failures(sweep),
+        *_saved(sweep),
+        *_ends(sweep),
+    ]
 
 
 def effects(sweep: Sweep) -> list[str]:
@@ -226,6 +234,13 @@ def _spend(sweep: Sweep) -> list[str]:
     return [f"The sweep's {jobs} took {figure(everything.seconds)} billable instance seconds{dollars} in all{of_them}."]
 
 
+def _failures(sweep: Sweep) -> list[str]:
+    """Return why trials failed, each class once with the message of its first."""
+    failed = {trial.end.partition(": ")[2] or "no class": trial.failure for trial in sweep.failed[::-1]}
+    messages = {name: f": {message.rstrip('.')}" if message else "" for name, message in failed.items()}
+    return [f"Failed with {name}{message}." for name, message in messages.items()]
+
+
 def _saved(sweep: Sweep) -> list[str]:
     told, grid, best = [], grid_of(sweep), sweep.best
     if best and grid and grid.seconds > 0 and sweep.search_seconds > 0:
@@ -236,10 +251,14 @@ def _saved(sweep: Sweep) -> list[str]:
             f"settings are predicted to take ({grid.trained} of them {were} trained to their end)."
         )
     saving = sweep.base_cost - sweep.cost_of(best) if best else math.nan
-    if best and sweep.asked.cost == "billable_seconds" and saving > 0 and _is_shown(sweep, best):
+    if best and _is_earned_in_seconds(sweep) and saving > 0 and _is_shown(sweep, best):
         trainings = math.ceil(sweep.spent()[-1].seconds / saving)
         told.append(f"It is earned back after {trainings:,} training{'' if trainings == 1 else 's'} with its choice.")
     return told
+
+
+def _is_earned_in_seconds(sweep: Sweep) -> bool:
+    return sweep.asked.cost == "billable_seconds" and not sweep.asked.is_front
 
 
 def _is_shown(sweep: Sweep, best: Trial) -> bool:

@@ -10,6 +10,7 @@ from typing import Literal
 import pandas as pd
 
 from tracking.report.arms import Job
+from tracking.report.canvas import short
 from tracking.report.comparison import STEADY
 from tracking.report.sweep_asked import Asked
 from tracking.report.work import DOLLARS, PAID
@@ -60,6 +61,12 @@ class Trial:
     """By the sweep's objective; NaN where unknown."""
     quality: float
     """Of the last evaluation."""
+
+    @property
+    def failure(self) -> str:
+        """Why it failed: the last line of the message, or nothing."""
+        lines = (self.job.text.get("failure_message") or "").strip().splitlines() if self.kind == "failed" else []
+        return short(lines[-1], 160) if lines else ""
 
     @property
     def has_value(self) -> bool:

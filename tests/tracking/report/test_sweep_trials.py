@@ -116,3 +116,11 @@ def test_qualities_are_compared_after_the_samples_that_all_have_seen() -> None:
     rows = trial("none", 8, 1.0, samples=2000.0), trial("none", 16, 1.0, samples=1500.0)
     told = sweep(*rows, curves={"r0": curve, "r1": curve})
     assert told.at_common_samples == {"r0": pytest.approx(0.45), "r1": pytest.approx(0.45)}
+
+
+def test_why_trials_failed_is_told_once_for_each_class() -> None:
+    told = {"status": "FAILED", "end": "failed: BadData"}
+    rows = [trial("none", size, 1.0, **told, failure_message=f"Traceback\nrow {size} is empty.") for size in (8, 16)]
+    rows.append(trial("none", 32, 1.0, status="FAILED", end="failed: Capacity"))
+    found = [sentence for sentence in sentences(sweep(*rows)) if sentence.startswith("Failed")]
+    assert sorted(found) == ["Failed with BadData: row 8 is empty.", "Failed with Capacity."]
