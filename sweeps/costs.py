@@ -14,6 +14,9 @@ from scipy.optimize import nnls
 LEAST_RELATIVE_ERROR = 0.01
 """No measured step time is trusted further than this: machines drift by as much within minutes."""
 
+BEND = 0.1
+"""How far step times truly lie off their line, as a share: kernels suit some sizes better than others."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -72,7 +75,7 @@ class CostModel:
     """What the calibration itself cost, billable seconds."""
 
     def step_seconds(self, batch_size: int) -> float:
-        """Return the seconds of a step: measured where measured, and between two sizes the line, moved to meet both."""
+        """Return the seconds of a step: as measured where measured well, between two sizes the line, moved to both."""
         return self.line.step_seconds(batch_size) * self._correction(batch_size)
 
     def seconds_per_sample(self, batch_size: int) -> float:
@@ -103,7 +106,7 @@ class CostModel:
     def _correction(self, batch_size: int) -> float:
         """Return measured over line, between two measured sizes by the logarithm of the size."""
         sizes = [row.batch_size for row in self.measured]
-        ratios = [row.step_seconds / self.line.step_seconds(row.batch_size) for row in self.measured]
+        ratios = [_off_line(row, self.line) for row in self.measured]
         at = bisect_left(sizes, batch_size)
         if at == len(sizes) or at == 0:
             return ratios[min(at, len(ratios) - 1)]
@@ -166,6 +169,12 @@ def _weighted(rows: Sequence[Measured]) -> tuple[float, float]:
 
 def _at(line: tuple[float, float], batch_size: int) -> float:
     return line[0] + line[1] * batch_size
+
+
+def _off_line(row: Measured, line: Line) -> float:
+    """Return how far a size is off the line: as measured, or the less the wider its interval is against `BEND`."""
+    error = _standard_error(row) / row.step_seconds
+    return float((row.step_seconds / line.step_seconds(row.batch_size)) ** (BEND**2 / (BEND**2 + error**2)))
 
 
 def _standard_error(row: Measured) -> float:

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 
 from sweeps.curves import best_value, diverged, samples_to, seconds_per_sample, value_at
-from sweeps.estimates import costs_now, goal
+from sweeps.estimates import goal
 from sweeps.objective import CurvePoint, Quality
 from sweeps.search import Record, Search, best
 from sweeps.space import Point
@@ -49,7 +49,7 @@ def hopeless(
         return None
     if search.objective.target is None:
         return _beyond_bound(search, aim, others, curve)
-    return _too_far(search, aim, others, point, curve, billable_seconds, paid)
+    return _too_far(aim, others, curve, billable_seconds, paid)
 
 
 def _price(search: Search, found: Sequence[Record]) -> float:
@@ -65,10 +65,8 @@ def _price(search: Search, found: Sequence[Record]) -> float:
 
 
 def _too_far(
-    search: Search,
     aim: tuple[Quality, float],
     others: Sequence[Record],
-    point: Point,
     curve: Sequence[CurvePoint],
     billable_seconds: float,
     paid: float,
@@ -76,15 +74,13 @@ def _too_far(
     """Return why a trial cannot come to the target for less than was paid; None while it can.
 
     From its quality now, no trial came to the target in fewer than so many samples more; and at equal samples it is
-    ahead of none that did.
+    ahead of none that did. What a sample costs it tells itself, by its second evaluation: other trials ran at other
+    moments of the machine.
     """
     quality, target = aim
     seconds = seconds_per_sample(curve)
-    if not (math.isfinite(seconds) and seconds > 0):
-        costs = costs_now(search, others)
-        if costs is None:
-            return None
-        seconds = costs.seconds_per_sample(point.batch_size)
+    if not math.isfinite(seconds):
+        return None
     reached = [record for record in others if record.ended and record.ended.reached and record.curve]
     more = fewest_more(quality, reached, best_value(quality, curve), target)
     least = billable_seconds + SLACK * more * seconds

@@ -68,14 +68,21 @@ def test_two_sizes_have_no_error_and_one_has_no_parts() -> None:
 
 def test_a_measured_size_costs_what_was_measured_and_between_two_the_line_is_moved() -> None:
     costs = cost_model([row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84 * 1.2)])
-    assert costs.step_seconds(64) == pytest.approx(0.84 * 1.2)
-    assert costs.seconds_per_sample(8) == pytest.approx(0.28 / 8)
-    at_32, at_64 = 0.52 / costs.line.step_seconds(32), 0.84 * 1.2 / costs.line.step_seconds(64)
-    half_way = 2**5.5
-    middle = costs.step_seconds(round(half_way)) / costs.line.step_seconds(round(half_way))
-    assert middle == pytest.approx((at_32 + at_64) / 2, rel=0.01)
+    assert costs.step_seconds(64) == pytest.approx(0.84 * 1.2, rel=0.002)
+    assert costs.seconds_per_sample(8) == pytest.approx(0.28 / 8, rel=0.002)
+    at_32, at_64 = (costs.step_seconds(size) / costs.line.step_seconds(size) for size in (32, 64))
+    middle = costs.step_seconds(45) / costs.line.step_seconds(45)
+    share = math.log2(45 / 32)
+    assert middle == pytest.approx(at_32 + share * (at_64 - at_32))
     # Beyond what was measured it is moved as at the end.
     assert costs.step_seconds(128) == pytest.approx(costs.line.step_seconds(128) * at_64)
+
+
+def test_a_size_that_was_measured_badly_keeps_to_the_line() -> None:
+    # A standard error of 10 %, as much as steps lie off their line: half of what it is off, by its logarithm.
+    costs = cost_model([*LINE, row(128, 3.0, error=0.196)])
+    line = costs.line.step_seconds(128)
+    assert costs.step_seconds(128) == pytest.approx(line * (3.0 / line) ** 0.5)
 
 
 def test_a_bill_is_the_fixed_part_and_all_samples_with_their_evaluations_on_all_machines() -> None:

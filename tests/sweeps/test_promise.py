@@ -209,7 +209,7 @@ def test_throughput_is_settled_by_the_calibration() -> None:
         object.__setattr__(record.ended, "steady_samples_per_second", float(record.point.batch_size))
     assert nothing_left(asked, [slow]) is None
     assert nothing_left(asked, [slow, fast]) == (
-        "No free batch size was calibrated at more than the 16 samples/s of batch 16."
+        "No free batch size was calibrated at more than the 15.96 samples/s of batch 16."
     )
 
 
