@@ -100,7 +100,7 @@ def test_two_workers_of_which_one_dies_train_no_point_twice(
             time.sleep(0.2)
         second = command_line.start("sweep", asked)
         first.send_signal(signal.SIGKILL)
-        first.wait()
+        first.communicate()
         told, _ = second.communicate(timeout=250)
         assert second.returncode == 0, told
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
