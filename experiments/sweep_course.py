@@ -33,7 +33,7 @@ from tracking.job_run import find_job_run, paid_so_far
 from tracking.plan import PlannedJob
 from tracking.session import run_jobs
 from tracking.store import Store, open_store
-from tracking.sweep_file import keep_sweep
+from tracking.sweep_file import keep_sweep, show_figures
 from training.errors import InputError
 from training.home import home
 
@@ -78,6 +78,7 @@ class Course:
             self.say(f"Stopped: {stopped}. The same command goes on with it.")
             return 130
         parts = [self._part(compiler, search) for compiler, search in searches.items()]
+        keep_sweep(self.store, self.group, facts(self.jobs.sweep, parts, self.jobs.samples, self.command))
         runner = Jobs(self.store, self.where.service, self.group, self._ready, self._objective(searches), self.say)
         limits = Limits(
             trials=fields.trials,
@@ -106,7 +107,8 @@ class Course:
         timed = fields.compilers if fields.calibration_seconds else ()
         planned = [jobs.calibration(self.group.id, compiler) for compiler in timed]
         if fields.worse_by is not None:
-            planned.append(jobs.trial(self.group.id, *jobs.sweep.baseline))
+            baseline = jobs.trial(self.group.id, *jobs.sweep.baseline)
+            planned.append(replace(baseline, tags={**baseline.tags, "platform.role": "baseline"}))
         with alone(self.storage, f"{self.sweep_name}/timing", self.say):
             if len(self._run([self.where.made_ready(job) for job in planned])) < len(planned):
                 raise SweepStopped("the batch sizes are not all timed: the budget is spent, or somebody stopped it")
@@ -226,11 +228,25 @@ class Course:
     def _report(self, parts: Sequence[Part], done: Done) -> int:
         """Report, close the group, and return 0 or 1."""
         bests = self._bests(parts)
-        told = facts(self.jobs.sweep, parts, self.jobs.samples, done.reason, bests, self.command)
+        told = facts(self.jobs.sweep, parts, self.jobs.samples, self.command, bests=bests, reasons=done.reasons)
         keep_sweep(self.store, self.group, told)
+        self._show_figures(bests)
         report_group(self.store, self.group, self.jobs.name)
         close_group(self.store, self.group, "FINISHED" if bests else "FAILED")
         return 0 if bests else 1
+
+    def _show_figures(self, bests: Mapping[str, tuple[Point, float]]) -> None:
+        """Write what sweeps compare by in MLflow's table to the parent run."""
+        seconds, usd = paid_so_far(self.store, self.group)
+        costs_found = [cost for _, cost in bests.values()]
+        best_cost = (max if self.jobs.sweep.maximises else min)(costs_found, default=math.nan)
+        cost = self.jobs.sweep.objective.cost
+        figures = {
+            "sweep/paid_billable_instance_seconds": seconds,
+            "sweep/paid_usd": usd,
+            f"sweep/best_{cost}": best_cost,
+        }
+        show_figures(self.store, self.group, figures)
 
 
 def storage_url() -> str:

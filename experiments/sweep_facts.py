@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from experiments.sweeping import Sweeping
@@ -19,9 +20,15 @@ Bests = Mapping[str, tuple[Point, float]]
 
 
 def facts(
-    sweep: Sweeping, parts: Sequence[Part], samples: int, reason: str, bests: Bests, command: Sequence[str]
+    sweep: Sweeping,
+    parts: Sequence[Part],
+    samples: int,
+    command: Sequence[str],
+    *,
+    bests: Bests = MappingProxyType({}),
+    reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the sweep's facts; `command` are the words that train its experiment."""
+    """Return the sweep's facts, so far or at its end; `command` are the words that train its experiment."""
     compiler, base = sweep.baseline
     return {
         "objective": _objective(parts[0].objective),
@@ -32,7 +39,7 @@ def facts(
         "samples": samples,
         "models": {part.compiler: _model(model) for part in parts if (model := decisions(part).search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
-        "stopped_because": {part.compiler: reason for part in parts},
+        "stopped_because": dict(reasons),
         "train_command": _train_command(sweep, bests, command),
     }
 

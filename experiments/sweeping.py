@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from training.errors import InputError
 from training.jobspec import Compiler
 
 DEFAULT_BATCH_SIZES = "8..256"
+MOST_TIMED = 12
+"""Batch sizes of one calibration."""
 COSTS = ("billable_seconds", "usd", "steady_samples_per_second")
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
@@ -67,8 +69,7 @@ class Sweeping:
 
     def calibration(self, compiler: Compiler) -> Arm:
         """Return the job that times every batch size under a compiler."""
-        sizes = sorted({*self.space.batch_sizes})
-        timing = {"batch_sizes": sizes, "seconds": self.fields.calibration_seconds}
+        timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.fields.calibration_seconds}
         fields = {**NOT_IN_TRIALS, "compiler": compiler, "calibration": timing, "target": None}
         fields |= {"save_strategy": "none", "save_steps": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
@@ -105,6 +106,15 @@ class Sweeping:
 
     def _target(self) -> dict[str, Any]:
         return {"target": None} if self.objective.target is None else {"target.stop": True}
+
+
+def timed_sizes(sizes: Sequence[int]) -> list[int]:
+    """Return the batch sizes to time, the smallest and the largest among them: between them a line tells the rest."""
+    if len(sizes) <= MOST_TIMED:
+        return list(sizes)
+    low, high = math.log(sizes[0]), math.log(sizes[-1])
+    wanted = [math.exp(low + (high - low) * at / (MOST_TIMED - 1)) for at in range(MOST_TIMED)]
+    return sorted({min(sizes, key=lambda size: abs(math.log(size / each))) for each in wanted})
 
 
 def sweeping(experiment: Experiment) -> Sweeping:

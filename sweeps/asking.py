@@ -7,7 +7,7 @@ in its place. A worker may die between any two of these steps, so each is looked
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -78,6 +78,8 @@ class NoTrial:
     """Why there is no trial now."""
 
     reason: str
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why nothing more is started in the study of each compiler, where that holds for all."""
     is_over: bool = False
     """Nothing will be started any more, and nothing runs anywhere."""
     is_busy: bool = False
@@ -104,8 +106,9 @@ def ask(
         if part is None:
             reasons = _reasons(parts, trials, limits)
             if all(reasons):
-                told = "; ".join(f"{part.compiler}: {reason}" for part, reason in zip(parts, reasons, strict=True))
-                return NoTrial(reason=told, is_over=not running)
+                told = {part.compiler: str(reason) for part, reason in zip(parts, reasons, strict=True)}
+                shown = "; ".join(f"{compiler}: {reason}" for compiler, reason in told.items())
+                return NoTrial(reason=shown, reasons=told, is_over=not running)
             among = [index for index, reason in enumerate(reasons) if not reason]
             part = parts[min(among, key=lambda index: count(trials[index]))]
         return _claim(storage, part, job_name)

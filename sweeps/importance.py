@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import optuna
 from optuna.trial import TrialState
 
@@ -16,7 +18,9 @@ def importances(study: optuna.Study) -> dict[str, float]:
     if len(done) < FEWEST_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
         return {}
     try:
-        found = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns that few trials tell little
+            found = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
     except (RuntimeError, ValueError):  # its evaluator refuses some small studies
         return {}
     return {NAMES.get(name, name): float(share) for name, share in found.items()}

@@ -55,7 +55,7 @@ class Jobs:
         planned = self._planned(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
-            self._store.tag(run.opened.id, {"platform.trial": str(trial_number)})
+            self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
             return _Over(planned.spec.name, _ended(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         opened = run.opened if run else open_run(self._store, self._group, planned)

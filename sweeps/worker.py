@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optuna.exceptions import UpdateFinishedTrialError
@@ -35,6 +35,8 @@ class Done:
     """Why a worker has ended."""
 
     reason: str
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Likewise for the study of each compiler."""
     is_stopped: bool = False
     """A person stopped it: the sweep may have more to do."""
 
@@ -100,7 +102,7 @@ class _Worker:
             return None if self.active else Done(reason="stopped", is_stopped=True)
         if self.active or self.waiting or self.none is None or not self.none.is_over:
             return None
-        return Done(reason=self.none.reason)
+        return Done(reason=self.none.reason, reasons=self.none.reasons)
 
     def advance(self, interrupts: Interrupts) -> bool:
         """Start one job and look at one, where it is their turn; return False where it was no one's."""

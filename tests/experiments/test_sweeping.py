@@ -7,7 +7,7 @@ import pytest
 from experiments.overrides import is_field
 from experiments.spec import load
 from experiments.sweep_fields import spelt_out
-from experiments.sweeping import Sweeping, label, sweeping
+from experiments.sweeping import Sweeping, label, sweeping, timed_sizes
 from sweeps.space import Point
 from training.errors import InputError
 
@@ -77,6 +77,13 @@ def test_the_baseline_is_the_experiment_itself_under_the_first_compiler() -> Non
     assert found.baseline == ("inductor", Point(16))
     assert found.trial("inductor", Point(16), 1500).is_baseline
     assert not found.trial("none", Point(16), 1500).is_baseline
+
+
+def test_of_many_batch_sizes_some_are_timed() -> None:
+    assert timed_sizes((8, 16, 32)) == [8, 16, 32]
+    # Twelve steps from 8 to 2,048, each a factor of 1.66: 8, 13, 22, 36, 60 ... on the grid of eights.
+    found = timed_sizes(range(8, 2049, 8))
+    assert (len(found), found[:4], found[-2:]) == (12, [8, 16, 24, 40], [1240, 2048])
 
 
 def test_points_are_called_by_what_they_are() -> None:
