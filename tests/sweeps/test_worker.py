@@ -35,7 +35,7 @@ def ends(part: Part) -> Counter[str]:
 
 def test_every_point_is_tried_once_whatever_the_sampler_says(bench: Bench) -> None:
     part = bench.part(sampler=RandomSampler(seed=1))
-    assert bench.run(short, part) == Done(reason="none: no point is left")
+    assert bench.run(short, part) == Done(reason="none: no point is left", reasons={"none": "no point is left"})
     assert set(bench.service.creations.values()) == {1}
     complete = [trial for trial in part.trials if trial.state == TrialState.COMPLETE]
     assert sorted((t.user_attrs["batch_size"], t.user_attrs["multiplier"]) for t in complete) == [
