@@ -78,6 +78,7 @@ class Course:
             self.say(f"Stopped: {stopped}. The same command goes on with it.")
             return 130
         parts = [self._part(compiler, search) for compiler, search in searches.items()]
+        self._count_other_jobs(parts)
         keep_sweep(self.store, self.group, facts(self.jobs.sweep, parts, self.jobs.samples, self.command))
         runner = Jobs(self.store, self.where.service, self.group, self._ready, self._objective(searches), self.say)
         limits = Limits(
@@ -173,10 +174,14 @@ class Course:
             experiment=self.jobs.trains,
             sampler=sampler_of(fields.sampler, search, self.jobs.sweep.experiment.seed),
         )
-        if search.costs:
-            study.set_user_attr("calibration_billable_seconds", search.costs.calibration_seconds)
         strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler in {"auto", "model"})
         return Part(compiler=compiler, study=study, space=search.space, objective=search.objective, strategy=strategy)
+
+    def _count_other_jobs(self, parts: Sequence[Part]) -> None:
+        """Count what was paid beside the trials, failed calibrations and earlier repeats too, against the budgets."""
+        seconds, usd = paid_so_far(self.store, self.group, self.jobs.trial_names(self.group.id))
+        parts[0].study.set_user_attr("calibration_billable_seconds", seconds)
+        parts[0].study.set_user_attr("calibration_usd", usd)
 
     def _ready(self, compiler: str, point: Point) -> PlannedJob:
         return self.where.made_ready(self.jobs.trial(self.group.id, compiler, point))
@@ -204,8 +209,8 @@ class Course:
     def _confirm(self, parts: Sequence[Part]) -> None:
         """Repeat the winner and its controls."""
         chosen = self._settings(parts)
-        if not chosen or not self.jobs.sweep.fields.repeats:
-            return
+        if not chosen or not self.jobs.sweep.fields.repeats or self.jobs.sweep.objective.is_front:
+            return  # of a front nobody has said yet which of its points is the winner
         planned = self.jobs.confirmation(self.group.id, chosen)
         self.say(f"Repeating the winner and its controls: {len(planned)} jobs")
         if len(self._run([self.where.made_ready(job) for job in planned])) < len(planned):

@@ -60,17 +60,15 @@ class SweepJobs:
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
         """Return the job of a point; repeats have other seeds."""
-        arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows)
-        at = self.sweep.space.multipliers.index(point.multiplier) if point in self.sweep.space.points else "x"
-        name = f"{group_id}-{_SHORT.get(compiler, compiler)}-b{point.batch_size}m{at}" + (
-            f"s{repeat}" if repeat else ""
-        )
+        arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows, is_whole=repeat > 0)
         tags = {
             "platform.role": "confirmation" if repeat else "trial",
             "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
         }
-        return replace(job(name, self.name, arm, repeat, self.staged, home()), tags=tags)
+        return replace(
+            job(self.name_of(group_id, compiler, point, repeat), self.name, arm, repeat, self.staged, home()), tags=tags
+        )
 
     def calibration(self, group_id: str, compiler: str) -> PlannedJob:
         """Return the job that times a compiler's batch sizes."""
@@ -84,6 +82,19 @@ class SweepJobs:
         """Return the repeats of the settings, in turn, so that a drifting machine drifts for all of them."""
         repeats = range(1, self.sweep.fields.repeats + 1)
         return [self.trial(group_id, compiler, point, repeat) for repeat in repeats for compiler, point in settings]
+
+    def trial_names(self, group_id: str) -> set[str]:
+        """Return the names of all jobs that are trials."""
+        sweep = self.sweep
+        return {self.name_of(group_id, each, point) for each in sweep.fields.compilers for point in sweep.space.points}
+
+    def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
+        """Return the name of a point's job."""
+        multipliers = self.sweep.space.multipliers
+        at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
+        return f"{group_id}-{_SHORT.get(compiler, compiler)}-b{point.batch_size}m{at}" + (
+            f"s{repeat}" if repeat else ""
+        )
 
     def check(self, where: Where) -> None:
         """Refuse, before anything is uploaded, what cannot run there."""

@@ -50,8 +50,11 @@ class Sweeping:
         """The experiment's own batch size and factor on the rate."""
         return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
 
-    def trial(self, compiler: Compiler, point: Point, train_rows: int) -> Arm:
-        """Return a point as an arm. Raises InputError where the experiment cannot be trained so."""
+    def trial(self, compiler: Compiler, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
+        """Return a point as an arm. Raises InputError where the experiment cannot be trained so.
+
+        Where throughput alone is sought, a trial is a probe, unless `is_whole`.
+        """
         fields = {
             **NOT_IN_TRIALS,
             "compiler": compiler,
@@ -61,6 +64,7 @@ class Sweeping:
             **self._length(point, train_rows),
             **self._evaluations(train_rows),
             **self._target(),
+            **({"probe": {}} if self.objective.quality is None and not is_whole else {}),
             **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
         }
         experiment = variant(self.experiment, fields, f"the trial of {label(compiler, point)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from mlflow.entities import RunStatus
@@ -41,9 +41,12 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
     )
 
 
-def paid_so_far(store: Store, group: Group) -> tuple[float, float]:
-    """Return the billable instance seconds and dollars of all jobs of a group that have ended, whatever their end."""
-    runs = child_runs(store, group).values()
+def paid_so_far(store: Store, group: Group, without: Set[str] = frozenset()) -> tuple[float, float]:
+    """Return the billable instance seconds and dollars of all jobs of a group that have ended, whatever their end.
+
+    Jobs whose names are in `without` are left out.
+    """
+    runs = [run for name, run in child_runs(store, group).items() if name not in without]
     return (
         sum(run.data.metrics.get("cost/billable_instance_seconds", 0.0) for run in runs),
         sum(run.data.metrics.get("cost/usd", 0.0) for run in runs),

@@ -87,6 +87,30 @@ def test_a_budget_that_the_timing_has_spent_starts_nothing_more(
 
 
 @pytest.mark.slow
+def test_throughput_is_told_by_probes(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    asked = {**reviews, **TINY, "objective": "steady_samples_per_second", "trials": 2, "repeats": 1, "epochs": 20}
+    asked.pop("target.metric")
+    done = command_line("sweep", asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = [run for run in command_line.runs() if run.data.tags["platform.role"] == "trial"]
+    assert all(run.data.metrics["samples"] < 20 * 64 for run in trials)
+    assert all(run.data.metrics["throughput/steady_samples_per_second"] > 0 for run in trials)
+    repeats = [run for run in command_line.runs() if run.data.tags["platform.role"] == "confirmation"]
+    assert {run.data.metrics["samples"] for run in repeats} == {20 * 64}
+
+
+@pytest.mark.slow
+def test_a_front_of_cost_and_quality(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    asked = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
+    asked.pop("target.metric")
+    done = command_line("sweep", asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert by_role(command_line.runs())["confirmation"] == 0
+    assert by_role(command_line.runs())["trial"] == 3
+    assert kept(command_line)["objective"]["is_front"]
+
+
+@pytest.mark.slow
 def test_two_workers_of_which_one_dies_train_no_point_twice(
     command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

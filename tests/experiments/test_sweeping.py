@@ -72,6 +72,14 @@ def test_a_trial_keeps_no_model_and_pushes_none() -> None:
     assert (trial.save_model, trial.push_to_hub, trial.save_strategy) == (False, None, "none")
 
 
+def test_throughput_alone_needs_no_whole_training_but_its_repeats_are_whole() -> None:
+    found = swept(objective="steady_samples_per_second")
+    assert found.trial("none", Point(8), 1500).experiment.probe is not None
+    assert found.trial("none", Point(8), 1500, is_whole=True).experiment.probe is None
+    bounded = sweeping(load("demo", {"sweep.objective": "steady_samples_per_second", "sweep.worse_by": "0.02"}))
+    assert bounded.trial("none", Point(8), 1500).experiment.probe is None
+
+
 def test_the_baseline_is_the_experiment_itself_under_the_first_compiler() -> None:
     found = swept(compilers="inductor,none", batch_size="16")
     assert found.baseline == ("inductor", Point(16))
