@@ -65,7 +65,7 @@ class Sweep(Frozen):
     applies; `grid`, `random` and `tpe` are there to compare with."""
     pruning: bool = True
     """Stop a trial that cannot win any more."""
-    calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] = 2.0
+    calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] = 1.0
     """How long each batch size is timed before the trials, seconds; 0 leaves the calibration out."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 3
     """Jobs of the winner and of its controls afterwards, each with a seed of its own; 0 leaves them out."""

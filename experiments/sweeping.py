@@ -20,6 +20,8 @@ from training.jobspec import Compiler
 DEFAULT_BATCH_SIZES = "8..256"
 MOST_TIMED = 12
 """Batch sizes of one calibration."""
+PRECISION = 0.05
+"""Of a trial that tells throughput alone: it ends when it is certain to so much."""
 COSTS = ("billable_seconds", "usd", "steady_samples_per_second")
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
@@ -64,7 +66,7 @@ class Sweeping:
             **self._length(point, train_rows),
             **self._evaluations(train_rows),
             **self._target(),
-            **({"probe": {}} if self.objective.quality is None and not is_whole else {}),
+            **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
             **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
         }
         experiment = variant(self.experiment, fields, f"the trial of {label(compiler, point)}")

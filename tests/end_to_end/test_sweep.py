@@ -132,6 +132,7 @@ def test_two_workers_of_which_one_dies_train_no_point_twice(
     assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
 
 
+@pytest.mark.slow
 def test_a_storage_that_is_none_is_one_sentence(
     command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
