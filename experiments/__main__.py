@@ -53,7 +53,7 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
 
         return launch(verb, fields(rest))
     if verb == "sweep":
-        from experiments.sweep import sweep
+        from experiments.sweep.verb import sweep
 
         return sweep(fields(rest))
     if verb == "report":

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from experiments.machine_fields import Aws, Machine
 from experiments.quality import QualityMetric
 from experiments.script_fields import Script
-from experiments.sweep_fields import Sweep
+from experiments.sweep.fields import Sweep
 from sweeps.scaling import Optimiser, ScalingRule, scale
 from training.jobspec import Compiler
 from training.staging.request import Data, Frozen, ModelOverrides, Name, Task

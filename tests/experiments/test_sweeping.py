@@ -6,8 +6,8 @@ import pytest
 
 from experiments.overrides import is_field
 from experiments.spec import load
-from experiments.sweep_fields import spelt_out
-from experiments.sweeping import Sweeping, label, sweeping, timed_sizes
+from experiments.sweep.fields import spelt_out
+from experiments.sweep.meaning import Sweeping, label, sweeping, timed_sizes
 from sweeps.space import Point
 from training.errors import InputError
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from experiments.inputs import Say, inputs_of
 from experiments.plan import job, source_digest
-from experiments.sweeping import Sweeping
+from experiments.sweep.meaning import Sweeping
 from experiments.where import Where
 from sweeps.confirmation import Setting
 from sweeps.space import Point

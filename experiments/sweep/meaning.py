@@ -10,7 +10,7 @@ from typing import Any, cast
 from experiments.arms import Arm, variant
 from experiments.fields import Experiment
 from experiments.quality import METRICS_OF_TASKS, TARGET_METRICS
-from experiments.sweep_fields import Sweep
+from experiments.sweep.fields import Sweep
 from sweeps.objective import CostName, Objective, Quality
 from sweeps.space import Point, Space, space
 from sweeps.tested_models import tested_batch_sizes

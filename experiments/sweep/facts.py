@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from experiments.sweeping import Sweeping
+from experiments.sweep.meaning import Sweeping
 from sweeps.asking import Part
 from sweeps.costs import CostModel
 from sweeps.decisions import Decisions

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from experiments.overrides import is_field
 from experiments.spec import load
-from experiments.sweep_fields import spelt_out
-from experiments.sweep_jobs import SweepJobs
-from experiments.sweeping import Sweeping, sweeping
+from experiments.sweep.fields import spelt_out
+from experiments.sweep.jobs import SweepJobs
+from experiments.sweep.meaning import Sweeping, sweeping
 from experiments.where import Where, open_where
 from training.errors import InputError
 
@@ -28,9 +28,10 @@ def sweep(given: Mapping[str, str]) -> int:
     where = open_where(searched.experiment, _say)
     jobs.check(where)
     _check_price(searched, jobs, where)
-    from experiments.sweep_course import Course
+    from experiments.sweep.course import run
+    from experiments.sweep.opened import open_sweep
 
-    return Course.begun(jobs, where, key, _command(name, given), _say).run()
+    return run(open_sweep(jobs, where, key, _command(name, given), _say))
 
 
 def _check_price(searched: Sweeping, jobs: SweepJobs, where: Where) -> None:

@@ -1,0 +1,1 @@
+"""The verb `sweep`: what its fields mean, the jobs that it plans, and its course from timing to report."""

@@ -1,0 +1,60 @@
+"""What a sweep ends with: repeats of its winner, what was found in MLflow, and the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from experiments.reporting import report_group
+from experiments.sweep.facts import Bests, decisions, facts
+from experiments.sweep.opened import Opened
+from sweeps.asking import Part
+from sweeps.confirmation import settings
+from sweeps.objective import cost_of
+from sweeps.search import best, records
+from sweeps.study import telling
+from tracking.group import close_group
+from tracking.job_run import paid_so_far
+from tracking.sweep_file import keep_sweep, show_figures
+
+
+def confirm(opened: Opened, bests: Bests) -> None:
+    """Repeat the winner and its controls with new seeds."""
+    sweep = opened.jobs.sweep
+    chosen = settings(bests, sweep.baseline, maximise=sweep.maximises)
+    if not chosen or not sweep.fields.repeats or sweep.objective.is_front:
+        return  # of a front nobody has said yet which of its points is the winner
+    planned = opened.jobs.confirmation(opened.group.id, chosen)
+    opened.say(f"Repeating the winner and its controls: {len(planned)} jobs")
+    if len(opened.run(planned)) < len(planned):
+        opened.say("Not all were repeated: the budget is spent, or somebody stopped them.")
+
+
+def report(opened: Opened, parts: Sequence[Part], bests: Bests, reasons: Mapping[str, str]) -> None:
+    """Write what was found to the parent run, report, and close the group."""
+    jobs = opened.jobs
+    found = facts(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
+    keep_sweep(opened.store, opened.group, found)
+    _show_figures(opened, bests)
+    report_group(opened.store, opened.group, jobs.name)
+    close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")
+
+
+def bests_of(parts: Sequence[Part]) -> Bests:
+    """Return the best point of each compiler that has one."""
+    found = {}
+    for part in parts:
+        search = decisions(part).search
+        record = best(search, records(telling(part.trials), part.space))
+        if record is not None and record.ended is not None:
+            found[part.compiler] = record.point, cost_of(search.objective, record.ended)
+    return found
+
+
+def _show_figures(opened: Opened, bests: Bests) -> None:
+    """Write what sweeps compare by in MLflow's table to the parent run."""
+    sweep = opened.jobs.sweep
+    seconds, usd = paid_so_far(opened.store, opened.group)
+    best_cost = (max if sweep.maximises else min)((cost for _, cost in bests.values()), default=math.nan)
+    figures = {"paid_billable_instance_seconds": seconds, "paid_usd": usd, f"best_{sweep.objective.cost}": best_cost}
+    show_figures(opened.store, opened.group, {f"sweep/{name}": value for name, value in figures.items()})
