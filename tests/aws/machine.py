@@ -93,8 +93,7 @@ class Machine:
         """Have a program run that does here what the toolkit does on one machine of several."""
         code = self.root / "source-of-machine"
         code.mkdir(parents=True)
-        with tarfile.open(container.local_path(json.loads(hyperparameters["sagemaker_submit_directory"]))) as tar:
-            tar.extractall(code, filter="data")
+        container.unpack(container.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
         shutil.copy(ON_MACHINE, code)
         changed = {"sagemaker_program": ON_MACHINE.name, "sagemaker_submit_directory": code.as_uri()}
         return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}

@@ -105,17 +105,20 @@ def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, code, dirs_exist_ok=True, ignore=ignored, ignore_dangling_symlinks=True)
     elif source.is_file():
-        _extract(source, code)
+        unpack(source, code)
     else:
         raise DataError(f"source '{source}' does not exist")
     if not (code / program).is_file():
         raise DataError(f"source '{source}' has no '{program}'")
 
 
-def _extract(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a source archive. Raises DataError for what is none."""
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+            # Python before 3.11.4 knows no filter, and its `extractall` no argument for one.
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(folder)
     except tarfile.TarError as error:
         raise DataError(f"source '{archive}' is neither a folder nor a tar archive: {error}") from error
 
