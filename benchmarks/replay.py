@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import optuna
@@ -60,24 +60,32 @@ class Replayed:
 
 def ours(grid: Grid, seed: int, name: str = "auto") -> Replayed:
     """Return what our strategy does: calibrated, pruned, no point twice."""
-    search = varied(grid.search, seed)
+    search = varied(grid.search, seed, suited(grid))
     return _replay(grid, search, seed, sampler_of(name, search, seed), is_ours=True)
 
 
 def uncalibrated(grid: Grid, seed: int) -> Replayed:
     """Return what our strategy does where nothing was calibrated."""
-    search = replace(varied(grid.search, seed), costs=None)
+    search = replace(varied(grid.search, seed, suited(grid)), costs=None)
     return _replay(grid, search, seed, sampler_of("auto", search, seed), is_ours=True)
 
 
-def varied(search: Search, seed: int) -> Search:
+def suited(grid: Grid) -> tuple[int, ...]:
+    """Return the batch sizes whose own rate gets there, all where none does: nobody sets out from one that diverges."""
+    sizes, multiplier = grid.search.space.batch_sizes, grid.search.base.multiplier
+    return tuple(size for size in sizes if math.isfinite(grid.cost(Point(size, multiplier)))) or sizes
+
+
+def varied(search: Search, seed: int, sizes: Sequence[int] = ()) -> Search:
     """Return the search as another person might have begun it: at another batch size, after another calibration.
+
+    `sizes` are those that it may begin at; none are all of its space.
 
     Nothing in our strategy is drawn: these are what differs from one sweep to the next. Seed 0 begins at the
     experiment's own; a calibration's steps are drawn from their intervals.
     """
     chance = random.Random(seed)
-    base = Point(chance.choice(search.space.batch_sizes), search.base.multiplier) if seed else search.base
+    base = Point(chance.choice(sizes or search.space.batch_sizes), search.base.multiplier) if seed else search.base
     costs = search.costs
     if costs is None or not seed:
         return replace(search, base=base)

@@ -40,10 +40,17 @@ class Jobs:
         self._store, self._service, self._group = store, service, group
         self._planned, self._objective, self._say = planned, objective, say
         self._full_until = 0.0
+        self._jobs: dict[tuple[str, Point], PlannedJob] = {}
 
     def job_name(self, compiler: str, point: Point) -> str:
         """Return the name of the point's job."""
-        return self._planned(compiler, point).spec.name
+        return self._job(compiler, point).spec.name
+
+    def _job(self, compiler: str, point: Point) -> PlannedJob:
+        """Return the point's job, planned once: what it reads is brought to where it runs."""
+        if (compiler, point) not in self._jobs:
+            self._jobs[compiler, point] = self._planned(compiler, point)
+        return self._jobs[compiler, point]
 
     def start(self, compiler: str, point: Point, trial_number: int) -> Running | None:
         """Start the point's job, or go on with the one there is; None where the account has no room for it now.
@@ -52,7 +59,7 @@ class Jobs:
         """
         if time.monotonic() < self._full_until:
             return None
-        planned = self._planned(compiler, point)
+        planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
             self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
