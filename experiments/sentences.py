@@ -22,7 +22,7 @@ def first_sentence(error: ValidationError, document: Document, elsewhere: Mappin
     path = tuple(part for part in complaint["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
     if complaint["type"] == "value_error":
-        sentence = str(complaint["ctx"]["error"])
+        sentence = _printable(str(complaint["ctx"]["error"]))
         return f"{sentence} ({_place(_field_named_in(sentence) or path, document, elsewhere)})"
     if complaint["type"] == "missing":
         return f"{name} is missing ({_place(path[:-1], document, elsewhere)})"
@@ -31,6 +31,11 @@ def first_sentence(error: ValidationError, document: Document, elsewhere: Mappin
         return unknown_field(name, place)
     found = complaint.get("ctx", {}).get("actual_length", shown(complaint["input"]))
     return f"{name} {_rule(complaint, name)}, not {found} ({place}){_hint(complaint)}"
+
+
+def _printable(sentence: str) -> str:
+    """Return a sentence with what shows nothing, such as a byte order mark in a name, written out."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in sentence)
 
 
 def _field_named_in(sentence: str) -> tuple[str, ...]:

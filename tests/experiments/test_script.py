@@ -133,6 +133,7 @@ def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
         ("target={metric: eval_loss, value: 0.5}", "target goes with a task"),
         ("compiler=inductor", "compiler 'inductor' would change nothing: the script compiles by itself"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
+        ("script.hyperparameters.x=$batch_\ufeff", r"x $batch_\ufeff stands for no field."),
         ("script.hyperparameters.x=$batch_sise", "x $batch_sise stands for no field. Did you mean 'batch_size'?"),
         ("script.hyperparameters.x=$epochs", "$epochs has no value: epochs is not set"),
         ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with another batch"),
