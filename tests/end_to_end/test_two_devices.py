@@ -47,6 +47,7 @@ def fields(tmp_path: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_two_devices(command_line: CommandLine, fields: dict[str, object]) -> None:
     done = command_line("train", fields)
     assert done.returncode == 0, done.stdout + done.stderr

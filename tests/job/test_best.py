@@ -64,6 +64,7 @@ def test_the_best_is_left(job_that_worsens: Any) -> None:
     check_best_is_left(job_that_worsens, job_that_worsens.run(**TRAINING))
 
 
+@pytest.mark.slow
 def test_the_best_is_found_over_two_starts(job_that_worsens: Any) -> None:
     job = job_that_worsens
     killed = job.run([sys.executable, str(DYING), "reporter:Reporter.on_step_end:10", "SIGKILL"], **TRAINING)

@@ -72,6 +72,7 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
     return ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cuts", "resumed_from"),
     [
@@ -201,6 +202,7 @@ def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
     assert weights(ended) == weights(whole)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -> None:
     """No file may grow beyond 30 KiB: the weights find room, the optimizer's state does not."""
     with_checkpoints(job)
