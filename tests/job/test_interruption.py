@@ -79,15 +79,13 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
         pytest.param(
             ["reporter:Reporter.on_step_end:4", "reporter:Reporter.on_step_end:6"],
             [2, 6],
-            marks=pytest.mark.slow,
             id="in training",
         ),
-        pytest.param(["reporter:Reporter.on_prediction_step:7"], [4], marks=pytest.mark.slow, id="in an evaluation"),
+        pytest.param(["reporter:Reporter.on_prediction_step:7"], [4], id="in an evaluation"),
         pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
         pytest.param(
             ["checkpoints:complete:1", "checkpoints:remove_older:2"],
             [None, 4],
-            marks=pytest.mark.slow,
             id="in finishing one",
         ),
         pytest.param(["training_run:save_tokenizer:1"], [14], id="in saving the model"),
