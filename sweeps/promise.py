@@ -21,6 +21,8 @@ from sweeps.surrogate import Array, Observation, Prediction, predict
 
 LEAST_SAVING = 0.01
 """Share of the best bill: what promises less is not worth a trial."""
+FEWEST_TRIALS = 4
+"""Before which no search for a cost ends by itself: a single bill that a disturbed machine has swollen misleads it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +122,7 @@ def nothing_left(search: Search, found: Sequence[Record]) -> str | None:
         return _no_faster(search, found)
     ranked = promises(search, found)
     record = best(search, found)
-    if not ranked or record is None or record.ended is None:
+    if not ranked or record is None or record.ended is None or len(found) < FEWEST_TRIALS:
         return None
     top = max(ranked, key=lambda each: each.saving_seconds)
     if top.saving_seconds >= LEAST_SAVING * record.ended.billable_seconds:

@@ -187,17 +187,21 @@ def test_fronts_and_throughput_have_no_promises() -> None:
 
 
 def test_a_sweep_ends_when_no_point_is_worth_a_trial() -> None:
+    sizes = (8, 16, 32, 64, 128)
     asked = search(
-        space=space("8..32", None, "powers_of_two", 1),
-        costs=cost_model([Measured(batch_size=size, fits=True, step_seconds=size**2 / 10) for size in (8, 16, 32)]),
+        space=space("8..128", None, "powers_of_two", 1),
+        costs=cost_model([Measured(batch_size=size, fits=True, step_seconds=size**2 / 10) for size in sizes]),
     )
     quick = reached(Point(8), [0.9, 0.5], seconds=80)
+    dearer = [reached(Point(size), [1.0, 0.8, 0.5], seconds=10 * size) for size in (16, 32, 64)]
     assert nothing_left(asked, []) is None
-    why = nothing_left(asked, [quick, reached(Point(16), [1.0, 0.8, 0.5], seconds=160)])
+    # Three trials are too few to trust, whatever they tell.
+    assert nothing_left(asked, [quick, *dearer[:2]]) is None
+    why = nothing_left(asked, [quick, *dearer])
     assert why is not None
-    assert why.startswith("The best of 1 free points (batch 32, rate x 1) is expected to save")
-    assert nothing_left(asked, [quick, running(Point(16)), running(Point(32))]) == (
-        "All 3 points that may fit the memory have been trained."
+    assert why.startswith("The best of 1 free points (batch 128, rate x 1) is expected to save")
+    assert nothing_left(asked, [quick, *(running(Point(size)) for size in sizes[1:])]) == (
+        "All 5 points that may fit the memory have been trained."
     )
 
 
