@@ -13,6 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from tests.aws.account import Account
 from tests.end_to_end.conftest import CommandLine
 from tests.sweeps.postgres import postgres
 
@@ -42,7 +43,7 @@ def kept(command_line: CommandLine) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **TINY, "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
+    asked = {**reviews, **TINY, "name": "mine", "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
     done = command_line("sweep", asked)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
@@ -62,6 +63,12 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
     assert set(names.values()) == {1}
     assert by_role(command_line.runs())["calibration"] == 1
     assert len(command_line.runs("group")) == 1
+
+    other = command_line("sweep", {**asked, "batch_sizes": "4..8"})
+    assert other.returncode == 2
+    assert "study mine/none in sqlite" in other.stderr
+    assert "has another space.batch_sizes ([4, 8, 16], not [4, 8])" in other.stderr
+    assert len(command_line.runs()) == len(names)
 
 
 @pytest.mark.slow
@@ -108,6 +115,31 @@ def test_a_front_of_cost_and_quality(command_line: CommandLine, reviews: dict[st
     assert by_role(command_line.runs())["confirmation"] == 0
     assert by_role(command_line.runs())["trial"] == 3
     assert kept(command_line)["objective"]["is_front"]
+
+
+@pytest.mark.slow
+def test_at_sagemaker_in_dollars(
+    command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
+) -> None:
+    account.make_role()
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600}}))
+    there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    asked = {**reviews, **TINY, **there, "aws.prices": prices, "objective": "usd", "target.value": 5, "repeats": 1}
+    asked.pop("machine.cores")
+    done = command_line("sweep", {**asked, "trials": 2, "max_parallel": 2})
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = command_line.runs()
+    # At a dollar a second a job costs what it bills.
+    for run in runs:
+        assert run.data.metrics["cost/usd"] == run.data.metrics["cost/billable_instance_seconds"]
+    assert len(account.jobs.names()) == len(runs)
+    trials = [run for run in runs if run.data.tags["platform.role"] == "trial"]
+    best = min(run.data.metrics["cost/usd"] for run in trials)
+    (parent,) = command_line.runs("group")
+    assert parent.data.metrics["sweep/best_usd"] == best
+    assert parent.data.metrics["sweep/paid_usd"] == sum(run.data.metrics["cost/usd"] for run in runs)
+    assert "USD" in done.stdout
 
 
 @pytest.mark.slow
