@@ -1,4 +1,4 @@
-"""What one worker of a sweep does while the others wait: timing the batch sizes before, judging the winner afterwards.
+"""What one worker of a sweep does while the others wait: opening it, timing the batch sizes, judging the winner.
 
 The work itself must be such that doing it again changes nothing: whoever comes next finds its jobs ended and goes on.
 """
@@ -11,19 +11,21 @@ from contextlib import contextmanager
 
 from sweeps.storage import Storage
 
-POLL_SECONDS = 2.0
+POLL_SECONDS = 1.0
+SILENT_LOOKS = 3
+"""Shorter waits are not worth a line."""
 
 
 @contextmanager
 def alone(storage: Storage, name: str, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lease of a name; says once that another worker has it."""
-    is_said = False
+    looks = 0
     while True:
         with storage.lease(name) as is_held:
             if is_held:
                 yield
                 return
-        if not is_said:
-            is_said = True
+        looks += 1
+        if looks == SILENT_LOOKS:
             say(f"Another worker is at {name.rpartition('/')[2]}; this one waits.")
         time.sleep(POLL_SECONDS)

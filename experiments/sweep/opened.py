@@ -12,6 +12,7 @@ import optuna
 from experiments.inputs import Say
 from experiments.sweep.jobs import SweepJobs
 from experiments.where import Where
+from sweeps.lease import alone
 from sweeps.space import Point
 from sweeps.storage import Storage, open_storage
 from sweeps.study import open_study
@@ -82,7 +83,8 @@ def open_sweep(jobs: SweepJobs, where: Where, key: str, command: Sequence[str], 
     studies = _studies(storage, name, jobs) if name else {}
     store = open_store(say=say)
     description = jobs.sweep.experiment.description
-    group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
+    with alone(storage, f"{key}/opening", say):  # workers that begin together must find one group
+        group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
     return Opened(
         jobs=jobs,
         where=where,

@@ -150,15 +150,15 @@ def test_two_workers_of_which_one_dies_train_no_point_twice(
         monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", url)
         asked = {**reviews, **TINY, "worse_by": 5, "target": "null", "repeats": 1, "trials": 3}
         asked.pop("target.metric")
-        first = command_line.start("sweep", asked)
+        first, second = (command_line.start("sweep", asked) for _ in range(2))
         deadline = time.monotonic() + 120
         while by_role(command_line.runs())["trial"] < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
-        second = command_line.start("sweep", asked)
         first.send_signal(signal.SIGKILL)
         first.communicate()
         told, _ = second.communicate(timeout=250)
         assert second.returncode == 0, told
+    assert len(command_line.runs("group")) == 1
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}
     assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
