@@ -81,9 +81,9 @@ def open_sweep(jobs: SweepJobs, where: Where, key: str, command: Sequence[str], 
     storage = open_storage(storage_url(), say=say)
     name = jobs.sweep.fields.name
     studies = _studies(storage, name, jobs) if name else {}
-    store = open_store(say=say)
     description = jobs.sweep.experiment.description
     with alone(storage, f"{key}/opening", say):  # workers that begin together must find one group
+        store = open_store(say=say)
         group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
     return Opened(
         jobs=jobs,
