@@ -22,10 +22,10 @@ from sweeps.decisions import Decisions
 from sweeps.objective import CurvePoint, Ended, Objective, Quality
 from sweeps.outcome import attributes, seconds_of
 from sweeps.sampler import sampler_of
-from sweeps.search import Search
+from sweeps.search import Search, point_of
 from sweeps.space import Point, Space
 from sweeps.storage import Storage, open_storage
-from sweeps.study import distributions, open_study, point_of
+from sweeps.study import distributions, open_study
 from tests.sweeps.postgres import postgres
 from tests.sweeps.simulated_jobs import SimulatedService
 from tests.sweeps.worker_process import Plan, start

@@ -19,7 +19,6 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         experiment = experiment.model_copy(update=KEEPS_NOTHING)
     optimiser = experiment.optimiser
     buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
-    target = experiment.target
     eval_strategy, eval_steps = experiment.evaluation
     found: dict[str, Scalar | None] = {
         "task": experiment.task,
@@ -60,13 +59,21 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "best_metric": experiment.best_metric,
         "save_model": experiment.save_model,
         "steady_after_steps": experiment.steady_after_steps,
-        "target_metric": target.metric if target else None,
-        "target_value": target.value if target else None,
-        "target_direction": (target.direction or TARGET_METRICS[target.metric]) if target else None,
-        "target_stop": True if target and target.stop else None,
     }
-    found |= _push(experiment) | _probe(experiment) | _calibration(experiment)
+    found |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _target(experiment: Experiment) -> dict[str, Scalar | None]:
+    target = experiment.target
+    if target is None:
+        return {}
+    return {
+        "target_metric": target.metric,
+        "target_value": target.value,
+        "target_direction": target.direction or TARGET_METRICS[target.metric],
+        "target_stop": target.stop or None,
+    }
 
 
 def _push(experiment: Experiment) -> dict[str, Scalar | None]:

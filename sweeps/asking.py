@@ -17,11 +17,11 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from sweeps.objective import Objective
-from sweeps.search import nearest
+from sweeps.search import OUT_OF_MEMORY, nearest, point_of
 from sweeps.space import Point, Space
 from sweeps.storage import Storage
-from sweeps.strategy import OUT_OF_MEMORY, Strategy
-from sweeps.study import DUPLICATE, MOST_RETRIES, Spent, count, distributions, lost, point_of, retries, spent, telling
+from sweeps.strategy import Strategy
+from sweeps.study import DUPLICATE, MOST_RETRIES, Spent, count, distributions, lost, retries, spent, telling
 
 MOST_FAILURES = 5
 """So many jobs that failed, and none that did not: the fault is not in the points."""
@@ -183,7 +183,7 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
 
 def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
-    faults = [end for end in failed if end != OUT_OF_MEMORY]
+    faults = [end for end in failed if end != f"failed: {OUT_OF_MEMORY}"]
     if len(faults) >= MOST_FAILURES and len(failed) == len(trials):
         return f"{len(faults)} jobs have failed and no other has ended; the last one: {faults[-1]}"
     if not part.strategy.free_points(trials):

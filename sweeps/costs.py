@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
+from tracking.step_time import StepTime
+
 LEAST_RELATIVE_ERROR = 0.01
 """No measured step time is trusted further than this: machines drift by as much within minutes."""
 
@@ -39,26 +41,10 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """Step time as a line over the batch size: what each step costs, and what each sample."""
-
-    step_seconds_fixed: float
-    """Seconds of a step, whatever its size."""
-    step_seconds_per_sample: float
-    """Seconds of a sample of one device."""
-    relative_error: float
-    """Mean distance of a measured size from the line through the others, as a share of its step; NaN of under three."""
-
-    def step_seconds(self, batch_size: float) -> float:
-        """Return the seconds of a step."""
-        return self.step_seconds_fixed + self.step_seconds_per_sample * batch_size
-
-
-@dataclass(frozen=True, kw_only=True)
 class CostModel:
     """Billable seconds of a training, by batch size and samples."""
 
-    line: Line
+    line: StepTime
     measured: tuple[Measured, ...]
     """Sizes that fit, ascending."""
     fixed_seconds: float = 0.0
@@ -140,7 +126,7 @@ def cost_model(
     )
 
 
-def fit_line(rows: Sequence[Measured]) -> Line:
+def fit_line(rows: Sequence[Measured]) -> StepTime:
     """Return the line of the least relative squares through the step times, neither of its parts below 0.
 
     Each size weighs by its interval, and by no less than `LEAST_RELATIVE_ERROR` of its step.
@@ -152,7 +138,7 @@ def fit_line(rows: Sequence[Measured]) -> Line:
         if len(rows) >= 3
     ]
     error = statistics.fmean(distances) if distances else math.nan
-    return Line(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
+    return StepTime(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
 
 
 def _weighted(rows: Sequence[Measured]) -> tuple[float, float]:
@@ -171,7 +157,7 @@ def _at(line: tuple[float, float], batch_size: int) -> float:
     return line[0] + line[1] * batch_size
 
 
-def _off_line(row: Measured, line: Line) -> float:
+def _off_line(row: Measured, line: StepTime) -> float:
     """Return how far a size is off the line: as measured, or the less the wider its interval is against `BEND`."""
     error = _standard_error(row) / row.step_seconds
     return float((row.step_seconds / line.step_seconds(row.batch_size)) ** (BEND**2 / (BEND**2 + error**2)))

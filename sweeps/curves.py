@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+
+import numpy as np
 
 from sweeps.objective import CurvePoint, Quality
 
@@ -27,11 +28,10 @@ def samples_to(quality: Quality, curve: Sequence[CurvePoint], value: float) -> f
 
 def value_at(curve: Sequence[CurvePoint], samples: float) -> float:
     """Return a curve's value at `samples`, by a straight line; NaN outside of the curve."""
-    for before, after in pairwise(curve):
-        if before.samples <= samples <= after.samples and before.samples < after.samples:
-            share = (samples - before.samples) / (after.samples - before.samples)
-            return before.value + share * (after.value - before.value)
-    return curve[0].value if curve and curve[0].samples == samples else math.nan
+    if not curve:
+        return math.nan
+    seen, values = [point.samples for point in curve], [point.value for point in curve]
+    return float(np.interp(samples, seen, values, left=math.nan, right=math.nan))
 
 
 def best_value(quality: Quality, curve: Sequence[CurvePoint], up_to: float = math.inf) -> float:

@@ -33,8 +33,7 @@ class Decisions:
 
     def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
         """Return the sentence why no point left is worth its price, else None."""
-        told = nothing_left(self.search, self._records(trials)) if self.ends_early else None
-        return told.rstrip(".") if told else None
+        return nothing_left(self.search, self._records(trials)) if self.ends_early else None
 
     def hopeless(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float

@@ -20,9 +20,6 @@ from training.errors import InputError, QuotaError, TrackingError
 from training.events import Event
 from training.services.protocol import Service
 
-FULL_SECONDS = 60.0
-"""Until a job is tried again for which the account's quota had no room."""
-
 
 class Jobs:
     """A `sweeps.runner.Runner` over a service and a tracking store."""
@@ -39,7 +36,6 @@ class Jobs:
         """`planned` returns the job of a compiler and a point, always the same one."""
         self._store, self._service, self._group = store, service, group
         self._planned, self._objective, self._say = planned, objective, say
-        self._full_until = 0.0
         self._jobs: dict[tuple[str, Point], PlannedJob] = {}
 
     def job_name(self, compiler: str, point: Point) -> str:
@@ -52,13 +48,12 @@ class Jobs:
             self._jobs[compiler, point] = self._planned(compiler, point)
         return self._jobs[compiler, point]
 
-    def start(self, compiler: str, point: Point, trial_number: int) -> Running | None:
-        """Start the point's job, or go on with the one there is; None where the account has no room for it now.
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running:
+        """Start the point's job, or go on with the one there is.
 
-        Raises `QuotaError` or `InputError` for one that the service will never start; its run then says so.
+        Raises `QuotaError` where the account has no room for it, and `InputError`; of one that the service will never
+        start, its run says so.
         """
-        if time.monotonic() < self._full_until:
-            return None
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
@@ -69,11 +64,8 @@ class Jobs:
         try:
             followed = Followed(self._store, self._service, planned, opened, self._say)
         except (QuotaError, InputError) as error:
-            if isinstance(error, QuotaError) and not error.is_final:
-                self._say(f"  {planned.run_name}: waits. {error}")
-                self._full_until = time.monotonic() + FULL_SECONDS
-                return None
-            refused(self._store, planned, opened.id, error, self._say)
+            if isinstance(error, InputError) or error.is_final:
+                refused(self._store, planned, opened.id, error, self._say)
             raise
         return _Followed(followed, self._read, self._objective)
 

@@ -43,10 +43,11 @@ class Runner(Protocol):
         """Return the name of the point's job: the same point has the same name, whoever asks, so no service starts it
         twice."""
 
-    def start(self, compiler: str, point: Point, trial_number: int) -> Running | None:
-        """Start the point's job, or attach to the one that has its name; None where there is no room for it now.
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running:
+        """Start the point's job, or attach to the one that has its name.
 
-        Raises `QuotaError` or `InputError` for one that the service will never start.
+        Raises `QuotaError` where there is no room for it now, or never will be (`is_final`), and `InputError` for one
+        that the service will never start.
         """
 
     def conclude(self, job_name: str, end: str) -> None:

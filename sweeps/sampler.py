@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from sweeps.promise import most_promising
 from sweeps.search import Record, Search, free_points, nearest, records
 from sweeps.space import Point
 from sweeps.study import distributions
+from training import errors
 
 Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequence[Point]], Point]
 """From the trials so far and the free points, at least one, to the next."""
@@ -130,8 +130,5 @@ SAMPLERS = tuple(_CHOICES)
 def sampler_of(name: str, search: Search, seed: int | None) -> BaseSampler:
     """Return the sampler of a name. Raises ValueError with one sentence for an unknown one."""
     if name not in _CHOICES:
-        near = difflib.get_close_matches(name, SAMPLERS, n=1)
-        raise ValueError(
-            f"sampler {name!r} must be one of {', '.join(SAMPLERS)}" + (f"; did you mean {near[0]!r}?" if near else "")
-        )
+        raise ValueError(f"sampler {name!r} must be one of {', '.join(SAMPLERS)}.{errors.nearest(name, SAMPLERS)}")
     return PointSampler(search, _CHOICES[name], seed)

@@ -72,7 +72,7 @@ def records(trials: Iterable[FrozenTrial], space: Space, known: dict[int, Record
 
 def record_of(trial: FrozenTrial, space: Space) -> Record | None:
     """Return what an Optuna trial tells by its parameters, user attributes and intermediate values."""
-    point = _point(trial, space)
+    point = point_of(trial, space)
     if point is None:
         return None
     state = _STATES[trial.state.name]
@@ -94,13 +94,13 @@ _STATES: dict[str, State] = {
 """By Optuna's names. One that waits has its point, and whoever takes it up goes on with its job."""
 
 
-def _point(trial: FrozenTrial, space: Space) -> Point | None:
+def point_of(trial: FrozenTrial, space: Space) -> Point | None:
+    """Return a trial's point; None of one that has not got all its parameters."""
     attrs: Mapping[str, Any] = trial.user_attrs
     if "batch_size" in attrs and "multiplier" in attrs:
         return Point(int(attrs["batch_size"]), float(attrs["multiplier"]))
-    params = trial.params or trial.system_attrs.get("fixed_params", {})
-    complete = space.params(space.points[0]).keys() <= params.keys()
-    return space.point(params) if complete else None
+    params = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
+    return space.point(params) if space.params(space.points[0]).keys() <= params.keys() else None
 
 
 def _curve(values: Mapping[int, float], seconds: Mapping[str, float]) -> tuple[CurvePoint, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from sweeps.objective import CurvePoint
-from sweeps.space import Point, Space
+from sweeps.space import Point
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -25,34 +25,3 @@ class Strategy(Protocol):
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         """Return the sentence why a running trial cannot win any more, else None."""
-
-
-class EveryPoint:
-    """Every point that fits is worth its price, and none is stopped."""
-
-    def __init__(self, space: Space) -> None:
-        self._space = space
-
-    def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
-        """Return those that no trial has, below any batch size that ran out of memory."""
-        from sweeps.study import point_of
-
-        taken = {point_of(trial, self._space) for trial in trials}
-        failed = [point_of(trial, self._space) for trial in trials if trial.user_attrs.get("end") == OUT_OF_MEMORY]
-        too_large = min((point.batch_size for point in failed if point), default=None)
-        points = (point for point in self._space.points if point not in taken)
-        return [point for point in points if too_large is None or point.batch_size < too_large]
-
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return None."""
-        return None
-
-    def hopeless(
-        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
-    ) -> str | None:
-        """Return None."""
-        return None
-
-
-OUT_OF_MEMORY = "failed: OutOfMemory"
-"""`end` of a trial whose batch did not fit."""

@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sweeps.lock import waiting
 from sweeps.objective import Objective
-from sweeps.space import Point, Space
+from sweeps.space import Space
 from sweeps.storage import Storage
 from training.errors import InputError
 
@@ -112,15 +112,6 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     return found
 
 
-def point_of(trial: FrozenTrial, space: Space) -> Point | None:
-    """Return a trial's point; None of one that has not got all its parameters."""
-    attrs = trial.user_attrs
-    if "batch_size" in attrs and "multiplier" in attrs:
-        return Point(attrs["batch_size"], attrs["multiplier"])
-    params = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
-    return space.point(params) if space.params(space.points[0]).keys() <= params.keys() else None
-
-
 def retries(trial: FrozenTrial) -> list[int]:
     """Return the numbers of the trials that this one repeats: their workers died."""
     found: list[int] = trial.system_attrs.get("retry_history", [])
@@ -169,12 +160,12 @@ def spent(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) ->
     """Return what studies, each given by its user attributes and its trials, have cost, whatever became of the jobs.
 
     A job counts once, however many trials followed it. What a running one has cost is known as of its last evaluation.
-    `calibration_billable_seconds` and `calibration_usd` of the attributes are added.
+    `other_billable_seconds` and `other_usd` of the attributes, of jobs that are no trials, are added.
     """
     seconds, usd, unpriced = 0.0, 0.0, list[str]()
     for attrs, trials in studies:
-        seconds += float(attrs.get("calibration_billable_seconds") or 0.0)
-        usd += float(attrs.get("calibration_usd") or 0.0)
+        seconds += float(attrs.get("other_billable_seconds") or 0.0)
+        usd += float(attrs.get("other_usd") or 0.0)
         by_job: dict[str, list[FrozenTrial]] = {}
         for trial in trials:
             if job := trial.user_attrs.get("job"):

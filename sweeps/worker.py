@@ -21,10 +21,11 @@ from sweeps.objective import Ended
 from sweeps.runner import Runner
 from sweeps.storage import Storage
 from tracking.interrupt import Interrupts
-from training.errors import InputError, JobNotFound, QuotaError, TrainfareError
+from training.errors import InputError, QuotaError, TrainfareError
+from training.launcher import stop_all
 
 _TICK_SECONDS = 0.02
-_FULL_SECONDS = 15.0
+_FULL_SECONDS = 60.0
 """Until a job is tried again for which the service had no room."""
 _LONGEST_PAUSE_SECONDS = 5.0
 """Until a worker asks again that got no trial."""
@@ -137,22 +138,19 @@ class _Worker:
         return True
 
     def _start(self, claim: Claim) -> None:
-        name = f"trial {claim.trial.number} of {claim.part.compiler}"
-        self.waiting.insert(0, claim)
+        compiler, number = claim.part.compiler, claim.trial.number
         try:
-            running = self.runner.start(claim.part.compiler, claim.point, claim.trial.number)
+            running = self.runner.start(compiler, claim.point, number)
         except (InputError, QuotaError) as error:
-            if isinstance(error, InputError) or error.is_final:
-                self.waiting.remove(claim)
-                self._tell(Followed(self.storage, claim, None), Ended(failure=("Refused", str(error))))
+            if isinstance(error, QuotaError) and not error.is_final:
+                self.say(f"  trial {number} of {compiler}: waits. {error}")
+                self.waiting.append(claim)
+                self.start_at = time.monotonic() + _FULL_SECONDS
                 return
-            self.say(f"  {name}: waits. {error}")
-            running = None
-        if running is None:
-            self.start_at = time.monotonic() + _FULL_SECONDS
-        else:
-            self.waiting.remove(claim)
-            self.active.append(Followed(self.storage, claim, running))
+            self.say(f"  trial {number} of {compiler}: refused. {error}")
+            self._tell(Followed(self.storage, claim, None), Ended(failure=("Refused", str(error))))
+            return
+        self.active.append(Followed(self.storage, claim, running))
 
     def _look(self) -> bool:
         """Look at the job whose turn it is; return False where no one's turn has come."""
@@ -195,17 +193,8 @@ class _Worker:
         Followed(self.storage, claim, None).give_back()
 
     def stop(self) -> None:
-        """Ask all to stop, also after one that could not be asked. Raises the first one's error."""
-        errors: list[TrainfareError] = []
-        for followed in list(self.active):
-            try:
-                followed.stop()
-            except JobNotFound:
-                continue  # it has vanished, which is told as such
-            except TrainfareError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        """Ask all jobs to stop. Raises the first error."""
+        stop_all([followed.stop for followed in self.active])
 
     @property
     def job_names(self) -> list[str]:

@@ -19,8 +19,9 @@ from tracking.interrupt import Interrupts
 from tracking.plan import PlannedJob
 from tracking.recorder import OpenRun, found_run, open_run
 from tracking.store import Store
-from training.errors import InputError, JobNotFound, QuotaError, TrainfareError
+from training.errors import InputError, QuotaError, TrainfareError
 from training.events import FAILURE_CLASSES
+from training.launcher import stop_all
 from training.services.protocol import Service
 
 _TICK_SECONDS = 0.05
@@ -157,17 +158,8 @@ class _Jobs:
         return True
 
     def stop(self) -> None:
-        """Ask all to stop, also after one that could not be asked. Raises the first one's error."""
-        errors: list[TrainfareError] = []
-        for followed in list(self.active.values()):
-            try:
-                followed.job.stop()
-            except JobNotFound:
-                continue  # it has vanished, which is recorded as such
-            except TrainfareError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        """Ask all jobs to stop. Raises the first error."""
+        stop_all([followed.job.stop for followed in self.active.values()])
 
     @property
     def unended(self) -> list[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from training.errors import JobExists, JobNotFound
+from training.errors import JobExists, JobNotFound, TrainfareError
 from training.events import Event, EventReader
 from training.failures import failure_of, vanished
 from training.services.protocol import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
 
-__all__ = ["Follower", "Job", "Update", "failure_of", "submit"]
+__all__ = ["Follower", "Job", "Update", "failure_of", "stop_all", "submit"]
 
 Sleep = Callable[[float], object]
 
@@ -192,6 +192,23 @@ def submit(service: Service, request: Request) -> Job:
     with contextlib.suppress(JobExists):
         service.create(request)
     return Job(service, request["TrainingJobName"])
+
+
+def stop_all(stops: Iterable[Callable[[], object]]) -> None:
+    """Ask all jobs to stop, also after one that could not be asked. Raises the first one's error at the end.
+
+    One that has vanished needs no asking: whoever follows it hears of that.
+    """
+    errors: list[TrainfareError] = []
+    for stop in stops:
+        try:
+            stop()
+        except JobNotFound:
+            continue
+        except TrainfareError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class _Pauses:

@@ -69,5 +69,5 @@ def _limits(opened: Opened) -> Limits:
 def _count_other_jobs(opened: Opened, parts: Sequence[Part]) -> None:
     """Count what was paid beside the trials, failed calibrations and earlier repeats too, against the budgets."""
     seconds, usd = paid_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
-    parts[0].study.set_user_attr("calibration_billable_seconds", seconds)
-    parts[0].study.set_user_attr("calibration_usd", usd)
+    parts[0].study.set_user_attr("other_billable_seconds", seconds)
+    parts[0].study.set_user_attr("other_usd", usd)

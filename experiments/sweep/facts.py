@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
 from experiments.sweep.meaning import Sweeping
 from sweeps.asking import Part
-from sweeps.costs import CostModel
 from sweeps.decisions import Decisions
 from sweeps.importance import importances
 from sweeps.objective import Objective
@@ -37,7 +37,7 @@ def facts(
         "compilers": [part.compiler for part in parts],
         "base": {"compiler": compiler, "batch_size": base.batch_size, "multiplier": base.multiplier},
         "samples": samples,
-        "models": {part.compiler: _model(model) for part in parts if (model := decisions(part).search.costs)},
+        "models": {part.compiler: asdict(model.line) for part in parts if (model := decisions(part).search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
         "train_command": _train_command(sweep, bests, command),
@@ -59,15 +59,6 @@ def _objective(objective: Objective) -> dict[str, Any]:
         "target": objective.target,
         "bound": objective.bound,
         "is_front": objective.is_front,
-    }
-
-
-def _model(model: CostModel) -> dict[str, float]:
-    line = model.line
-    return {
-        "step_seconds_fixed": line.step_seconds_fixed,
-        "step_seconds_per_sample": line.step_seconds_per_sample,
-        "relative_error": line.relative_error,
     }
 
 

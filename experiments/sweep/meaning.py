@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from experiments.arms import Arm, variant
 from experiments.fields import Experiment
@@ -22,7 +22,7 @@ MOST_TIMED = 12
 """Batch sizes of one calibration."""
 PRECISION = 0.05
 """Of a trial that tells throughput alone: it ends when it is certain to so much."""
-COSTS = ("billable_seconds", "usd", "steady_samples_per_second")
+COSTS = get_args(CostName)
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
 """A trial tells what its training costs and how good it is; its model would be uploaded and paid for."""
@@ -76,8 +76,7 @@ class Sweeping:
     def calibration(self, compiler: Compiler) -> Arm:
         """Return the job that times every batch size under a compiler."""
         timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.fields.calibration_seconds}
-        fields = {**NOT_IN_TRIALS, "compiler": compiler, "calibration": timing, "target": None}
-        fields |= {"save_strategy": "none", "save_steps": None}
+        fields = {"compiler": compiler, "calibration": timing, "push_to_hub": None, "probe": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
         return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
 

@@ -12,10 +12,10 @@ from sweeps.asking import Claim, Limits, NoTrial, Part, ask
 from sweeps.objective import CurvePoint, Objective, Quality
 from sweeps.runner import Runner
 from sweeps.sampler import sampler_of
-from sweeps.search import Search
+from sweeps.search import Search, point_of
 from sweeps.space import Point, Space
 from sweeps.storage import open_storage
-from sweeps.strategy import EveryPoint, Strategy
+from sweeps.strategy import Strategy
 from sweeps.study import open_study
 from sweeps.worker import Done, run_worker
 from tests.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService
@@ -68,6 +68,33 @@ class Bench:
         return self.storage.patience.call(
             ask, self.storage, "s", parts, limits, self.runner(short).job_name, self.said.append
         )
+
+
+class EveryPoint:
+    """Every point that fits is worth its price, and none is stopped."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
+        """Return those that no trial has, below any batch size that ran out of memory."""
+        taken = {point_of(trial, self._space) for trial in trials}
+        failed = [
+            point_of(trial, self._space) for trial in trials if trial.user_attrs.get("end") == "failed: OutOfMemory"
+        ]
+        too_large = min((point.batch_size for point in failed if point), default=None)
+        points = (point for point in self._space.points if point not in taken)
+        return [point for point in points if too_large is None or point.batch_size < too_large]
+
+    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
+        """Return None."""
+        return None
+
+    def hopeless(
+        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
+    ) -> str | None:
+        """Return None."""
+        return None
 
 
 class StopsSmall(EveryPoint):

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from sweeps.objective import Objective
+from sweeps.search import point_of
 from sweeps.space import Space
 from sweeps.storage import open_storage
-from sweeps.study import distributions, open_study, point_of
+from sweeps.study import distributions, open_study
 from tests.conftest import ROOT
 from tests.sweeps.bench import SECONDS, SPACE, Bench
 from training.errors import InputError, StorageError

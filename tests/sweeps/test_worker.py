@@ -106,7 +106,7 @@ def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> Non
 
 def test_calibration_counts_as_spent(bench: Bench) -> None:
     part = bench.part()
-    part.study.set_user_attr("calibration_billable_seconds", 7.0)
+    part.study.set_user_attr("other_billable_seconds", 7.0)
     assert bench.run(short, part, limits=Limits(max_billable_seconds=6.0)).reason.startswith("none: max_billable")
     assert part.trials == []
 

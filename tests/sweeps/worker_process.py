@@ -15,10 +15,10 @@ from sweeps.asking import Limits, Part
 from sweeps.objective import Objective, Quality
 from sweeps.space import Point, Space
 from sweeps.storage import open_storage
-from sweeps.strategy import EveryPoint
 from sweeps.study import open_study
 from sweeps.worker import run_worker
 from tests.conftest import ROOT
+from tests.sweeps.bench import EveryPoint
 from tests.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService
 
 OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False))

@@ -7,21 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True, kw_only=True)
-class StepModel:
-    """Seconds of a step over the batch size of a device: a straight line, fitted to a calibration."""
-
-    fixed_seconds: float
-    """Of a step, whatever its batch."""
-    per_sample_seconds: float
-    """Of each sample of a device's batch."""
-    relative_error: float
-    """Of a step's time."""
-
-    def step_seconds(self, batch_size: float) -> float:
-        """Return the seconds of a step."""
-        return self.fixed_seconds + self.per_sample_seconds * batch_size
+from tracking.step_time import StepTime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +35,7 @@ class Asked:
     base_multiplier: float = 1.0
     samples: float = math.nan
     """That the whole training sees."""
-    models: Mapping[str, StepModel] = field(default_factory=dict)
+    models: Mapping[str, StepTime] = field(default_factory=dict)
     """By compiler."""
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Share of the differences in cost that batch size and learning rate make, by compiler."""
@@ -97,10 +83,10 @@ def asked_of(told: Mapping[str, Any]) -> Asked:
     )
 
 
-def _model(told: Mapping[str, Any]) -> StepModel | None:
+def _model(told: Mapping[str, Any]) -> StepTime | None:
     names = ("step_seconds_fixed", "step_seconds_per_sample", "relative_error")
     fixed, per_sample, error = (_or_nan(told.get(name)) for name in names)
-    found = StepModel(fixed_seconds=fixed, per_sample_seconds=per_sample, relative_error=error)
+    found = StepTime(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
     return found if found.step_seconds(1) > 0 else None
 
 

@@ -46,6 +46,31 @@ class Estimate(NamedTuple):
         return (self.high - self.low) / 2 / self.seconds if self.seconds > 0 else math.inf
 
 
+class Line(NamedTuple):
+    """A straight line of seconds on positions, of least squares; flat where all positions are the same."""
+
+    mean_seconds: float
+    mean_positions: float
+    slope: float
+    spread: float
+    """Sum of the squared distances of the positions from their mean."""
+    residuals: np.ndarray
+    """Seconds beside the line, in the order measured."""
+
+    def at(self, positions: float) -> float:
+        """Return the seconds of a step of so many positions."""
+        return self.mean_seconds + self.slope * (positions - self.mean_positions)
+
+
+def fit(seconds: Sequence[float], positions: np.ndarray) -> Line:
+    """Return the line through measured steps."""
+    y, x = np.asarray(seconds, dtype=float), np.asarray(positions, dtype=float)
+    spread = float(((x - x.mean()) ** 2).sum())
+    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
+    residuals = y - y.mean() - slope * (x - x.mean())
+    return Line(float(y.mean()), float(x.mean()), slope, spread, residuals)
+
+
 def remaining(
     seconds: Sequence[float], positions: np.ndarray, mean_to_come: float, steps_to_come: int
 ) -> Optional[Estimate]:
@@ -56,19 +81,16 @@ def remaining(
     """
     if len(seconds) < FEWEST_STEPS:
         return None
-    y, x = np.asarray(seconds, dtype=float), positions.astype(float)
-    spread = float(((x - x.mean()) ** 2).sum())
-    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
-    away = mean_to_come - float(x.mean())
-    residuals = y - y.mean() - slope * (x - x.mean())
-    variance = float((residuals**2).sum()) / (len(y) - 2)
-    error_of_slope = variance / spread * away**2 if spread > 0 else 0.0
-    blocks = _blocks(residuals)
+    line = fit(seconds, positions)
+    away = mean_to_come - line.mean_positions
+    variance = float((line.residuals**2).sum()) / (len(seconds) - 2)
+    error_of_slope = variance / line.spread * away**2 if line.spread > 0 else 0.0
+    blocks = _blocks(line.residuals)
     error_of_mean = float(blocks.var(ddof=1)) / len(blocks)
     # What the steps to come add by being a sample themselves; their noise lasts as long as the one that was measured.
-    error_to_come = error_of_mean * len(y) / max(steps_to_come, 1)
+    error_to_come = error_of_mean * len(seconds) / max(steps_to_come, 1)
     reach = t_975(len(blocks) - 1) * math.sqrt(error_of_mean + error_to_come + error_of_slope)
-    mean = float(y.mean()) + slope * away
+    mean = line.at(mean_to_come)
     return Estimate(*(steps_to_come * max(each, 0.0) for each in (mean, mean - reach, mean + reach)))
 
 

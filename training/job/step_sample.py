@@ -14,7 +14,7 @@ from typing import Iterator, List, Sequence
 import numpy as np
 
 from padding import Padding
-from projection import Estimate, t_975
+from projection import Estimate, fit, t_975
 from shapes import planned_batches
 
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -97,13 +97,10 @@ def mean_step(seconds: Sequence[float], positions: np.ndarray, mean_positions: f
 
     The interval takes the steps' noise to be independent: what slows the machine down for longer is not in it.
     """
-    y, x = np.asarray(seconds, dtype=float), np.asarray(positions, dtype=float)
-    spread = float(((x - x.mean()) ** 2).sum())
-    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
-    freedom = len(y) - (2 if spread > 0 else 1)
-    residuals = y - y.mean() - slope * (x - x.mean())
-    away = mean_positions - float(x.mean())
-    share = 1 / len(y) + (away**2 / spread if spread > 0 else 0.0)
-    mean = float(y.mean()) + slope * away
-    reach = t_975(freedom) * math.sqrt(float((residuals**2).sum()) / freedom * share)
+    line = fit(seconds, positions)
+    freedom = len(seconds) - (2 if line.spread > 0 else 1)
+    away = mean_positions - line.mean_positions
+    share = 1 / len(seconds) + (away**2 / line.spread if line.spread > 0 else 0.0)
+    mean = line.at(mean_positions)
+    reach = t_975(freedom) * math.sqrt(float((line.residuals**2).sum()) / freedom * share)
     return Estimate(mean, max(mean - reach, 0.0), mean + reach)

@@ -108,14 +108,7 @@ class MadeSweep:
             at_ms, step = int(1000 * (start + samples * per_sample)), samples // size
             points += [Metric("eval_loss", value, at_ms, step), Metric("samples", float(samples), at_ms, step)]
         seconds = (SET_UP_SECONDS[compiler] + seen[-1][0] * per_sample) * (1 + 0.03 * math.sin(37 * repeat + size))
-        metrics = {
-            "throughput/steady_samples_per_second": 1 / per_sample,
-            "memory/peak_resident_gib": 1.2 + 0.021 * size,
-            "time/load_seconds": 6.0,
-            "time/compile_seconds": SET_UP_SECONDS[compiler] - 12.0,
-            "time/warmup_seconds": 2.0,
-            "time/train_steady_seconds": seen[-1][0] * per_sample,
-        }
+        metrics = _finals(compiler, size, seen[-1][0])
         if target is not None:
             ends = {"hp.target_stop": True, "hp.target_metric": "eval_loss", "hp.target_value": target}
             params = {**ends, **params}
@@ -136,6 +129,18 @@ class MadeSweep:
             metrics=metrics,
             points=points,
         )
+
+
+def _finals(compiler: str, size: int, samples: float) -> dict[str, float]:
+    per_sample = step_seconds(compiler, size) / size
+    return {
+        "throughput/steady_samples_per_second": 1 / per_sample,
+        "memory/peak_resident_gib": 1.2 + 0.021 * size,
+        "time/load_seconds": 6.0,
+        "time/compile_seconds": SET_UP_SECONDS[compiler] - 12.0,
+        "time/warmup_seconds": 2.0,
+        "time/train_steady_seconds": samples * per_sample,
+    }
 
 
 def step_seconds(compiler: str, size: int) -> float:
