@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from experiments.overrides import is_field
 from experiments.spec import load
-from experiments.sweep.fields import spelt_out
+from experiments.sweep.fields import SamplerName, spelt_out
 from experiments.sweep.meaning import Sweeping, label, sweeping, timed_sizes
+from sweeps.sampler import SAMPLERS
 from sweeps.space import Point
 from training.errors import InputError
 
@@ -33,6 +36,10 @@ def test_a_trial_ends_at_the_target_and_is_evaluated_at_like_counts_of_samples()
     assert (trial.eval_strategy, trial.eval_samples) == ("samples", 150)
     # 3e-4 at 32, linear to 48, times 2.
     assert trial.learning_rate == pytest.approx(9e-4)
+
+
+def test_every_sampler_can_be_named() -> None:
+    assert get_args(SamplerName) == SAMPLERS
 
 
 def test_without_a_range_it_is_what_aws_has_tested_for_the_model_on_the_machine() -> None:
