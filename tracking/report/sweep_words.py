@@ -197,11 +197,11 @@ def _doubts(sweep: Sweep) -> list[str]:
 def _how_sure(sweep: Sweep) -> list[str]:
     if sweep.best is None or sweep.asked.is_front:
         return []
-    if _interval(sweep, sweep.best) is None:
-        return [f"It was not repeated. {CAVEAT}" if len(sweep.trials) > 1 else "It was not repeated."]
-    n = len(sweep.trials)
-    told = [f"The interval is of repeats made for it, not of the {n} trials that it was chosen from."] if n > 1 else []
-    return [*told, *_cheaper_still(sweep, sweep.best)]
+    n, has_interval = len(sweep.trials), _interval(sweep, sweep.best) is not None
+    if sweep.arm_of(sweep.best.setting) is None:
+        return [f"It was not repeated. {CAVEAT}" if n > 1 else "It was not repeated."]
+    told = f"The interval is of repeats made for it, not of the {n} trials that it was chosen from."
+    return [*([told] if n > 1 and has_interval else []), *_cheaper_still(sweep, sweep.best)]
 
 
 def _cheaper_still(sweep: Sweep, best: Trial) -> list[str]:
@@ -209,12 +209,14 @@ def _cheaper_still(sweep: Sweep, best: Trial) -> list[str]:
     mine = sweep.repeated_cost(best.setting)
     others = {setting_of(arm.jobs[0]) for arm in (sweep.confirmation.arms if sweep.confirmation else ())}
     told = {setting: cost for setting in others if math.isfinite(cost := sweep.repeated_cost(setting))}
-    if not told or not math.isfinite(mine):
+    if not told:
         return []
     first = (max if sweep.asked.is_rate else min)(told, key=lambda setting: (told[setting], str(setting)))
+    unit = UNITS.get(sweep.asked.cost, sweep.asked.cost)
+    if math.isnan(mine):
+        return [f"The best that held in every repeat is {first}: {cost_figure(sweep, told[first])} {unit}."]
     if told[first] == mine or first in (best.setting, sweep.base):
         return []
-    unit = UNITS.get(sweep.asked.cost, sweep.asked.cost)
     costs = f"{cost_figure(sweep, told[first])} {unit} against {cost_figure(sweep, mine)} {unit}"
     return [f"In the repeats {first} came out better: {costs}."]
 

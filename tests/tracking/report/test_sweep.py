@@ -81,6 +81,12 @@ def test_a_best_that_does_not_always_reach_the_target() -> None:
     assert headline(told).startswith(
         "inductor at batch 64, rate × 2 is the best of 4 trials, but not reliably: 1 of 2 "
     )
+    assert sentences(told)[0] == "The best that held in every repeat is none at batch 8: 100 s."
+
+
+def test_a_best_that_is_the_base_itself_was_repeated_as_the_control() -> None:
+    told = sweep(trial("none", 8, 100.0), *repeats("none", 8, 100.0, 101.0), *repeats("none", 64, 110.0, 111.0))
+    assert not any("not repeated" in sentence for sentence in sentences(told))
 
 
 def test_within_a_bound_the_cheapest_that_is_good_enough() -> None:
