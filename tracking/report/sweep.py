@@ -151,6 +151,10 @@ class Sweep:
         arms = self.confirmation.arms if self.confirmation else ()
         return next((arm for arm in arms if setting_of(arm.jobs[0]) == setting), None)
 
+    def missed(self, arm: Arm) -> int:
+        """Return how many of a setting's repeats ended before they reached the target."""
+        return sum(not self._is_reached(job) for job in arm.headline)
+
     def contrast_of(self, setting: Setting) -> Contrast | None:
         """Return how a setting's repeats compare with the baseline's."""
         contrasts = self.confirmation.contrasts if self.confirmation else ()

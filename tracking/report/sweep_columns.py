@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tracking.report.arms import Arm
 from tracking.report.columns import Column
 from tracking.report.comparison import STEADY
 from tracking.report.numbers import gain_percent
@@ -73,7 +74,7 @@ def cell_texts(sweep: Sweep, cell: Cell) -> tuple[str, str]:
     if cell.setting == sweep.base:
         return "base", cost
     if cell.ratio is None:
-        return NONE, cost
+        return _missed(sweep, cell.arm) or NONE, cost
     return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio.low, cell.ratio.high)}; {cost}"
 
 
@@ -115,7 +116,15 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
     ratio = sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
     if ratio:
         return _ends(ratio.low, ratio.high)
-    return "" if _against(sweep, trial) in ("base", NONE) else "not repeated"
+    if _against(sweep, trial) in ("base", NONE):
+        return ""
+    return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
+
+
+def _missed(sweep: Sweep, arm: Arm) -> str:
+    """Return why repeats give no cost to compare; empty where all of them reached the target."""
+    n = sweep.missed(arm)
+    return f"{n} of {len(arm.headline)} missed it" if n else ""
 
 
 def _ends(low: float, high: float) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.tracking.report.sweep_tables import FRONT, RATE, WITHIN_045, repeats, sweep, trial
 from tracking.report.sweep import is_of_sweep
+from tracking.report.sweep_columns import best_columns
 from tracking.report.sweep_square import square
 from tracking.report.sweep_words import headline, sentences
 from tracking.report.trials import Setting
@@ -82,6 +83,8 @@ def test_a_best_that_does_not_always_reach_the_target() -> None:
         "inductor at batch 64, rate × 2 is the best of 4 trials, but not reliably: 1 of 2 "
     )
     assert sentences(told)[0] == "The best that held in every repeat is none at batch 8: 100 s."
+    against = next(column for column in best_columns(told) if column.label == "against the base")
+    assert [against.detail(each) for each in told.best_trials] == ["not repeated", "1 of 2 missed it"]
 
 
 def test_a_best_that_is_the_base_itself_was_repeated_as_the_control() -> None:
