@@ -11,6 +11,7 @@ import pytest
 from tests.services.places import LocalPlace
 from training.errors import JobNotFound
 from training.events import FAILURE_CLASSES, Event
+from training.failures import brief
 from training.launcher import Follower, Job, failure_of, submit
 
 
@@ -121,6 +122,12 @@ def test_what_the_service_did_comes_before_what_the_job_said() -> None:
     }
     assert failure_of(late, [said("Killed")], []) == ("TimeLimit", "it ran longer than its 9 seconds")
     assert failure_of(late | {"SecondaryStatus": "MaxWaitTimeExceeded"}, [], [])[0] == "TimeLimit"
+
+
+def test_one_line_of_a_killed_job_tells_the_signal_and_not_what_it_said_last() -> None:
+    head = "AlgorithmError: ExecuteUserScriptError:\n"
+    failed = head + 'ExitCode 1\nErrorMessage "Traceback:\nValueError: no such label"'
+    assert brief(failed) == "ValueError: no such label"
 
 
 def test_without_a_reason_the_last_line_is_one() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from training.events import Event
+from training.failures import brief
 
 _QUIET_SECONDS = 10.0
 """At most one line of progress in this time."""
@@ -84,7 +85,7 @@ class Progress:
         """Say how it ended."""
         if failure:
             # Of a traceback the last line; the run holds all of it.
-            self._line(f"ended with {failure[0]}: {failure[1].strip().rpartition(chr(10))[2].rstrip(chr(34))}")
+            self._line(f"ended with {failure[0]}: {brief(failure[1])}")
             return
         figures = (
             ("projected/billable_seconds", "{:,.0f} s billable projected"),

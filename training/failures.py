@@ -40,6 +40,15 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
     return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
 
 
+def brief(reason: str) -> str:
+    """Return what one line tells of a reason: the signal that killed the job, else the last line, which is the error.
+
+    What a killed job said last says nothing of its end.
+    """
+    killed = re.search(r'^ExtraInfo "(.+)"$', reason, flags=re.MULTILINE)
+    return killed[1] if killed else reason.strip().rpartition("\n")[2].rstrip('"')
+
+
 def vanished(name: str, known: Description | None, said: str) -> Description:
     """Return the description of a job that its service does not know any more: failed, and else what was known last."""
     now = datetime.now(UTC)

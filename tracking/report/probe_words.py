@@ -9,6 +9,7 @@ from tracking.report.comparison import STEADY
 from tracking.report.probes import Probes, Projected, Range, losing
 from tracking.report.words import NONE, figure, score
 from tracking.report.work import PAID
+from training.failures import brief
 
 CAVEAT = (
     "An interval tells the noise of the steps measured; it knows nothing of another machine of the same type, nor of "
@@ -96,7 +97,7 @@ def _failed(probes: Probes) -> list[str]:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         failure_class = job.text.get("failure_class") or job.status.lower()
-        told.append(f"“{arm.label}” is not projected: {failure_class}, {reason.strip().splitlines()[-1]}")
+        told.append(f"“{arm.label}” is not projected: {failure_class}, {brief(reason)}")
     return told
 
 
