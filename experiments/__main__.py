@@ -20,6 +20,7 @@ verbs
   attach     follow a group that another command started, here or elsewhere: --group ID
   report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
+             prune [--older-than 7d] [--what KINDS] [--group ID] [--yes]: delete what no run refers to any more
 
   --wait false starts the jobs of train or compare and leaves them; the same command without it follows them
 

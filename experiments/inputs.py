@@ -8,6 +8,9 @@ from experiments.arms import Arm
 from experiments.fields import Experiment
 from experiments.plan import Inputs
 from training.home import home
+from training.retention.in_use import use
+from training.services.container import local_path
+from training.staging.staged import Staged
 
 Say = Callable[[str], None]
 
@@ -22,6 +25,21 @@ def inputs_of(chosen: Sequence[Arm], say: Say) -> list[Inputs]:
 
 
 def _inputs(experiment: Experiment, say: Say) -> Inputs:
+    """Return what an experiment's jobs read, which no prune deletes as long as this process lives."""
+    while True:
+        found = _found(experiment, say)
+        # What a prune has taken away just now is made again.
+        if use(home(), [local_path(uri) for uri in _uris(found)]):
+            return found
+
+
+def _uris(found: Inputs) -> list[str]:
+    if isinstance(found, Staged):
+        return list(found.channels.values())
+    return [found.source.folder.as_uri(), *found.channels.uris.values()]
+
+
+def _found(experiment: Experiment, say: Say) -> Inputs:
     if experiment.script is not None:
         from experiments.script import script_inputs
 

@@ -1,4 +1,4 @@
-"""The `jobs` verb: what runs, here or at SageMaker, since when, and how to stop it."""
+"""The `jobs` verb: what runs, here or at SageMaker, since when, how to stop it, and what of it may be deleted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from training.price import Price
 from training.services.local import LocalService
 from training.services.protocol import Description, Service
 
-VERBS = ("list", "log", "stop")
+VERBS = ("list", "log", "prune", "stop")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `jobs [--service sagemaker] list [--prices FILE]`, `stop NAME`, `stop --group ID` or `log NAME`."""
+    """Run `jobs [--service sagemaker] list [--prices FILE]`, `stop NAME`, `stop --group ID`, `log NAME`, or `prune`."""
     words = list(arguments)
     chosen, prices = _taken(words, "--service") or "local", _taken(words, "--prices")
+    if words[:1] == ["prune"]:
+        return _prune(chosen, words[1:])
     service = _service(chosen)
     match words or ["list"]:
         case ["list"]:
@@ -38,6 +40,14 @@ def main(arguments: Sequence[str]) -> int:
         case [verb, *rest]:
             raise InputError(f"jobs {verb} {' '.join(rest)}: give {'no name' if verb == 'list' else 'one job name'}.")
     return 0
+
+
+def _prune(service: str, words: Sequence[str]) -> int:
+    if service != "local":
+        raise InputError(f"jobs prune deletes what lies on this machine; --service {service} has nothing here.")
+    from experiments.retention.verb import prune
+
+    return prune(words)
 
 
 def _taken(words: list[str], option: str) -> str | None:

@@ -124,10 +124,17 @@ class Store:
         self.call(self.client.log_batch, run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
 
-def open_store(uri: str | None = None, *, say: Callable[[str], None] = print) -> Store:
+def open_store(
+    uri: str | None = None,
+    *,
+    say: Callable[[str], None] = print,
+    patience_seconds: float = 3600.0,
+    otherwise: str = "Nothing was started.",
+) -> Store:
     """Return a store for `uri`, or for the environment's tracking server, after one answered call.
 
     Raises `TrackingError` within seconds when it does not answer: this is asked before anything is paid for.
+    `otherwise` is what the error then says of what was to be done.
     """
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_not_the_arn_complaint)
     try:
@@ -136,8 +143,8 @@ def open_store(uri: str | None = None, *, say: Callable[[str], None] = print) ->
     except (TrackingError, MlflowException, OSError, ImportError) as error:
         where = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used: "
         told = "" if isinstance(error, TrackingError) else where
-        raise TrackingError(f"{told}{_first_line(error).rstrip('.')}. Nothing was started.") from error
-    return Store(client, say=say)
+        raise TrackingError(f"{told}{_first_line(error).rstrip('.')}. {otherwise}") from error
+    return Store(client, patience_seconds=patience_seconds, say=say)
 
 
 def without_credentials(text: str) -> str:

@@ -101,6 +101,11 @@ class TestFolders:
         ended(submit(place.service, place.request("pass")))
         assert place.job_folder().stat().st_mode & 0o077 == 0
 
+    def test_a_job_that_is_being_deleted_is_not_listed(self, place: LocalPlace) -> None:
+        ended(submit(place.service, place.request("pass")))
+        (place.job_folder() / "request.json").unlink()
+        assert place.service.jobs() == []
+
 
 class TestRefusals:
     @pytest.mark.parametrize(

@@ -145,10 +145,17 @@ class LocalService:
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first."""
         folders = self._path("").glob("[!.]*/state.json")
-        found = [self.describe(file.parent.name) for file in folders]
+        found = [each for file in folders if (each := self._described(file.parent.name))]
         if running_only:
             found = [each for each in found if each["TrainingJobStatus"] not in TERMINAL_STATUSES]
         return sorted(found, key=lambda each: each["CreationTime"], reverse=True)
+
+    def _described(self, job_name: str) -> Description | None:
+        """Return the job's state, or None of one that is deleted meanwhile."""
+        try:
+            return self.describe(job_name)
+        except (JobNotFound, FileNotFoundError):
+            return None
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
         """Return a file that the job wrote to its output data folder, or None when there is none."""
