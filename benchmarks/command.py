@@ -43,19 +43,13 @@ class Trained:
 
 def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Trained:
     """Run a verb of one job with state and tracking database under `folder`, and wait for it."""
-    environment = os.environ | {
-        "TRAINFARE_HOME": str(folder / "home"),
-        "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
-        "HF_HUB_OFFLINE": "1",
-    }
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
-    arguments = [word for name, value in fields.items() for word in (f"--{name}", value)]
     started_at, started = time.time(), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "experiments", verb, *arguments],
+        _command(verb, fields),
         cwd=ROOT,
-        env=environment,
+        env=_environment(folder),
         capture_output=True,
         text=True,
     )
@@ -66,3 +60,35 @@ def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Train
     job = JobFolder(Path(service.log_location(name)).parent)
     billable_seconds = float(service.describe(name)["BillableSecondsExact"])
     return Trained(wall_seconds, started_at, EventReader().read(job.lines()), job, billable_seconds)
+
+
+def compare(folder: Path, fields: Mapping[str, str]) -> str:
+    """Run a comparison with state and tracking database under `folder`, show what it says, and return its group.
+
+    Exits where no group was opened; jobs that failed are for the caller to find.
+    """
+    group = ""
+    with subprocess.Popen(
+        _command("compare", fields), cwd=ROOT, env=_environment(folder), stdout=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stdout or ():
+            print(f"  {line}", end="", flush=True)
+            if line.startswith(("Running ", "Taking up ")):
+                group = line.split(": ")[0].rsplit(" ", 1)[-1]
+    if not group:
+        sys.exit("error: nothing was trained; the command above says why")
+    return group
+
+
+def _command(verb: str, fields: Mapping[str, str]) -> list[str]:
+    words = [word for name, value in fields.items() for word in (f"--{name}", value)]
+    return [sys.executable, "-m", "experiments", verb, *words]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "TRAINFARE_HOME": str(folder / "home"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
+        "HF_HUB_OFFLINE": "1",
+    }

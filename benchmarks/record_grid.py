@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,13 +19,13 @@ from typing import Any
 
 import yaml
 
-from benchmarks.command import train
+from benchmarks.command import compare, train
 from benchmarks.grid_table import Asked, GridRow, write
 from experiments.hyperparameters import staging_request
 from experiments.spec import Experiment, load
 from sweeps.costs import Measured
 from sweeps.space import Point, Space, space
-from tracking.describe import ROOT, environment
+from tracking.describe import environment
 from training.staging.stage import stage
 
 
@@ -53,31 +51,9 @@ def fields_of(arguments: argparse.Namespace, others: Sequence[str]) -> dict[str,
     }
 
 
-def compare(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str) -> str:
+def trained(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str) -> str:
     """Train the grid, and return its group."""
-    asked = {**fields, "compare.arms": json.dumps(arms(grid, compiler)), "compare.repeats": "1"}
-    words = [word for name, value in asked.items() for word in (f"--{name}", value)]
-    group = ""
-    with subprocess.Popen(
-        [sys.executable, "-m", "experiments", "compare", *words],
-        cwd=ROOT, env=_environment(folder), stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        for line in process.stdout or ():
-            print(f"  {line}", end="", flush=True)
-            if line.startswith(("Running ", "Taking up ")):
-                group = line.split(": ")[0].rsplit(" ", 1)[-1]
-    if not group:
-        sys.exit("error: the grid was not trained; the command above says why")
-    return group
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "TRAINFARE_HOME": str(folder / "home"),
-        "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
-        "HF_HUB_OFFLINE": "1",
-    }
+    return compare(folder, {**fields, "compare.arms": json.dumps(arms(grid, compiler)), "compare.repeats": "1"})
 
 
 def rows_of(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
@@ -201,7 +177,7 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
     for compiler in arguments.compilers.split(","):
         if not arguments.no_calibration:
             calibration[compiler], figures[compiler] = calibrated(folder, fields, grid, compiler)
-        group = compare(folder, fields, grid, compiler)
+        group = trained(folder, fields, grid, compiler)
         rows += rows_of(folder, group, grid, compiler, metric)
     found = environment()
     asked = Asked(

@@ -58,8 +58,8 @@ class Compare(Frozen):
         {"compiler": "inductor"},
     )
     """The fields that each arm sets otherwise than the experiment."""
-    repeats: Annotated[int, Field(ge=1, le=1_000)] = 3
-    """Jobs of each arm, each with another seed."""
+    repeats: Annotated[int, Field(ge=1, le=1_000)] = 8
+    """Jobs of each arm, each with another seed; how many find what gain, docs/benchmarks.md tells (verdict)."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with; None is the first."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1

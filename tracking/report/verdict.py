@@ -134,7 +134,7 @@ def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
 
     Quality is *kept* when the arm's mean is no worse than the baseline's by more than the measure's tolerance: 0.01
     for accuracy and macro F1, one point for scores in percent, 2 % of the baseline's mean for a loss. The interval of
-    the difference (Student's t, pooled variance) is always told beside it; below the tolerance it says whether the loss
+    the difference (Welch's t) is always told beside it; below the tolerance it says whether the loss
     is *shown* (it excludes 0) or could be noise. Neither is called cheaper: an interval that covers 0 because two
     repeats are few proves nothing.
     """

@@ -1,0 +1,83 @@
+"""Jobs of one setting, trained again and again, kept as a table: the noise that verdicts are tried with.
+
+Two files: `NAME.csv` with a row for each job, in the order in which they ran, and `NAME.json` with what was asked.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent / "repeats"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """One job."""
+
+    seed: int
+    started_seconds: float
+    """Since the first job of the table."""
+    cache_state: str
+    """State of the compile cache when it started: off, cold, warm or partial."""
+    billable_seconds: float
+    steady_samples_per_second: float
+    compile_seconds: float
+    warmup_seconds: float
+    samples: float
+    """Seen in training."""
+    eval_loss: float
+    eval_accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What was trained."""
+
+    fields: Mapping[str, str]
+    """The experiment and the fields set otherwise."""
+    machine: str
+    commit: str
+    """Of the newest rows."""
+    is_disturbed: bool = False
+    """Whether other programs ran on the machine meanwhile: then the jobs differ by more than by themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeats:
+    """A table."""
+
+    setting: Setting
+    rows: Sequence[Repeat]
+
+
+def write(name: str, repeats: Repeats, folder: Path = FOLDER) -> None:
+    """Write the two files."""
+    folder.mkdir(exist_ok=True, parents=True)
+    with (folder / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [each.name for each in fields(Repeat)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in repeats.rows)
+    (folder / f"{name}.json").write_text(json.dumps(asdict(repeats.setting), indent=1) + "\n")
+
+
+def read(name: str, folder: Path = FOLDER) -> Repeats | None:
+    """Return the table of that name, or None where there is none."""
+    if not (folder / f"{name}.json").exists():
+        return None
+    with (folder / f"{name}.csv").open(newline="") as file:
+        rows = [_row(told) for told in csv.DictReader(file)]
+    return Repeats(setting=Setting(**json.loads((folder / f"{name}.json").read_text())), rows=rows)
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Return the names of all tables."""
+    return sorted(path.stem for path in folder.glob("*.json"))
+
+
+def _row(told: Mapping[str, str]) -> Repeat:
+    numbers = {name: float(text) for name, text in told.items() if name not in ("seed", "cache_state")}
+    return Repeat(seed=int(told["seed"]), cache_state=told["cache_state"], **numbers)

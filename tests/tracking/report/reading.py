@@ -1,0 +1,128 @@
+"""A report's table read back out of each of its forms."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+import re
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from statistics import median
+from typing import Any
+
+from tracking.report.forms import Report
+from tracking.report.terminal import print_comparison
+
+Table = dict[str, dict[str, str]]
+"""Cells by the arm's label and the column's."""
+
+
+class _Cells(HTMLParser):
+    """Collects the rows of tables whose cells name their column, without the small print below a value."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[dict[str, str]] = []
+        self._label: str | None = None
+        self._is_small = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append({})
+        elif tag in ("td", "th"):
+            label = dict(attrs).get("data-label")
+            self._label = label.split(", ")[0] if label else None
+            if self._label:
+                self.rows[-1][self._label] = ""
+        self._is_small = self._is_small or tag == "small"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._label = None if tag in ("td", "th") else self._label
+        self._is_small = self._is_small and tag != "small"
+
+    def handle_data(self, data: str) -> None:
+        if self._label and not self._is_small:
+            self.rows[-1][self._label] += data.strip()
+
+
+def page_table(report: Report) -> Table:
+    """Return the table of settings on the page."""
+    return {row["arm"]: row for row in _Cells(report.html).rows if "arm" in row and "billable" in row}
+
+
+def page_text(report: Report) -> str:
+    """Return what the page says, without its markup, on one line."""
+    return " ".join(html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", report.html, flags=re.S)).split())
+
+
+def markdown_text(report: Report) -> str:
+    """Return the Markdown as it reads."""
+    return html.unescape(re.sub(r"\\(.)", r"\1", report.markdown))
+
+
+def markdown_table(report: Report) -> Table:
+    """Return the table of the Markdown."""
+    lines = [line.strip("| ").split(" | ") for line in report.markdown.splitlines() if line.startswith("| ")]
+    labels, _, *rows = lines
+    names = [markdown_cell(label).split(", ")[0] for label in labels]
+    return {
+        row[0]: dict(zip(names, row, strict=True)) for row in ([markdown_cell(cell) for cell in row] for row in rows)
+    }
+
+
+def markdown_cell(text: str) -> str:
+    """Return a cell as it reads."""
+    return html.unescape(re.sub(r"\\(.)", r"\1", text)).strip()
+
+
+def terminal_lines(report: Report) -> list[str]:
+    """Return the terminal's lines."""
+    out = io.StringIO()
+    print_comparison(report.comparison, out)
+    return out.getvalue().splitlines()
+
+
+def terminal_text(report: Report) -> str:
+    """Return what the terminal says, on one line."""
+    return " ".join(" ".join(terminal_lines(report)).split())
+
+
+def terminal_words(report: Report, label: str) -> list[str]:
+    """Return the words of an arm's row in the terminal."""
+    return next(words for line in terminal_lines(report) if (words := line.split())[:1] == [label])
+
+
+def csv_medians(report: Report) -> dict[str, dict[str, float]]:
+    """Return each arm's medians of the numbers in the file of jobs, over the jobs that its figures stand for."""
+    jobs = list(csv.DictReader(io.StringIO(report.jobs_csv)))
+    found = {}
+    for arm in report.summary_json["arms"]:
+        mine = [job for job in jobs if _counts(job, arm)]
+        for job in mine:
+            setup = _number(job["time_compile_seconds"] or "0") + _number(job["time_warmup_seconds"])
+            job["setup_seconds"] = str(setup)
+        names = {name for job in mine for name in job}
+        numbers = {name: [v for job in mine if math.isfinite(v := _number(job[name]))] for name in names}
+        found[arm["label"]] = {name: median(values) for name, values in numbers.items() if values}
+    return found
+
+
+def json_medians(report: Report, label: str) -> Mapping[str, float]:
+    """Return an arm's medians in the summary."""
+    arm: dict[str, Any] = next(arm for arm in report.summary_json["arms"] if arm["label"] == label)
+    told = {name: summary["median"] for name, summary in arm["numbers"].items()}
+    return told | ({"setup_seconds": arm["setup_seconds"]["median"]} if arm["setup_seconds"] else {})
+
+
+def _counts(job: Mapping[str, str], arm: Mapping[str, Any]) -> bool:
+    return (job["arm"], job["status"], job["cache_state"]) == (arm["label"], "FINISHED", arm["cache_state"])
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

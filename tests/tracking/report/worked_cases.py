@@ -1,0 +1,243 @@
+"""Jobs made by hand, and what a report must say of them, worked out on paper.
+
+Where nothing else is told, a side's three values are v * (0.96, 1, 1 / 0.96): their median and geometric mean are v,
+their logarithms deviate from its own by -0.0408220, 0 and 0.0408220, which is a variance of 2 * 0.0408220^2 / 2 =
+0.00166643. Two such sides: error = sqrt(2 * 0.00166643 / 3) = 0.0333310, 4 degrees of freedom, t(0.975, 4) = 2.776445;
+the interval reaches 0.0925417 to both sides of the ratio's logarithm: from 0.911611 to 1.096959 times the ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracking.report.words import NONE
+
+LOW, HIGH = 0.911611, 1.096959
+NOT_DETERMINED = "not determined: the steady gain is within the noise or not measured."
+
+
+def spread(value: float) -> tuple[float, ...]:
+    return (0.96 * value, value, value / 0.96)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The jobs of one arm: billable seconds of each, and what else it tells, one value for all or one for each."""
+
+    paid: Sequence[float]
+    rates: Sequence[float] = (100.0,) * 4
+    metrics: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    caches: Sequence[str] = ("off",) * 4
+    failed: int = 0
+    """Jobs besides, each of which failed after 7 s."""
+
+    def add(self, tracked: Any, label: str) -> None:
+        baseline = label == "none"
+        for at, paid in enumerate(self.paid):
+            metrics = {name: v[at] if isinstance(v, Sequence) else v for name, v in self.metrics.items()}
+            more = {"params": self.params, "tags": {**self.tags, "platform.cache_state": self.caches[at]}}
+            tracked.trained(label, at, paid, self.rates[at], baseline=baseline, metrics=metrics, losses=[], **more)
+        for at in range(self.failed):
+            seven = {"cost/billable_instance_seconds": 7.0}
+            tracked.job(label, len(self.paid) + at, status="FAILED", baseline=baseline, metrics=seven)
+
+
+BASELINE = Side(spread(100.0))
+CHEAPER = "20 % fewer billable seconds than “none” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3)"
+NOT_CHEAPER = "25 % more billable seconds than “none” (95 % interval: 14 % to 37 % more; 3 repeats against 3)"
+NOTHING_SHOWN = "No setting is shown to be cheaper than “none”."
+ANSWER = "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
+SLOW_START = {"time/compile_seconds": 39.0, "time/warmup_seconds": 1.0}
+QUICK_START = {"time/compile_seconds": 0.0, "time/warmup_seconds": 10.0}
+TO_045 = {"hp.target_stop": True, "hp.target_metric": "eval_loss", "hp.target_value": 0.45}
+MACHINE = {"platform.instance_type": "ml.large", "platform.device": "1 x large"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Jobs, and what is told of them."""
+
+    arm: Side
+    baseline: Side = BASELINE
+    headline: str
+    outcome: str
+    sentence: str
+    ratio: tuple[float, float, float] | None = None
+    """Estimate and ends of the interval."""
+    break_even: str = NOT_DETERMINED
+    """As the terminal says it; empty where nothing is said."""
+    more: Sequence[str] = ()
+    """Further sentences on the page and in the terminal."""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    """Of the arm's row."""
+    charts: Sequence[str] = ()
+    """Figures in the charts."""
+
+
+CASES = {
+    # 80 / 100 = 0.8: from 0.8 * 0.911611 = 0.729289 to 0.8 * 1.096959 = 0.877567. The jobs took 96 + 100 + 104.1667 +
+    # 76.8 + 80 + 83.3333 = 540.3 s; 2,000 samples in 80 s are 25 a second.
+    "cheaper": Case(
+        arm=Side(spread(80.0)),
+        headline=ANSWER,
+        outcome="cheaper",
+        sentence=f"{CHEAPER}.",
+        ratio=(0.8, 0.729289, 0.877567),
+        more=(
+            "6 jobs took 540 billable instance seconds in all.",
+            "Accuracy 0.900 against 0.900 (difference +0.000, 95 % interval +0.000 to +0.000).",
+        ),
+        cells={"billable": "80.0", "end to end": "25.0", "steady": "100", "training": "20.0", "repeats": "3"},
+        charts=("80.0 −20 %", "inductor (−27 % to −12 %)", "100 +0.0 %"),
+    ),
+    # 125 / 100: from 1.139514 to 1.371199. 80 samples/s against 100 lie from 0.729289 to 0.877567: shown to be slower,
+    # and 40 s of start against 10.
+    "dearer, slower and with the dearer start: never": Case(
+        arm=Side(spread(125.0), spread(80.0), SLOW_START),
+        baseline=Side(spread(100.0), spread(100.0), QUICK_START),
+        headline="No setting is cheaper than “none”.",
+        outcome="not cheaper",
+        sentence=f"{NOT_CHEAPER}.",
+        ratio=(1.25, 1.25 * LOW, 1.25 * HIGH),
+        break_even="never ahead of “none”: the steady rate is lower and the start is dearer.",
+        cells={"billable": "125", "steady": "80.0", "compile + warm-up": "40.0", "end to end": "16.0"},
+        charts=("125 +25 %", "inductor (+14 % to +37 %)", "80.0 −20 %"),
+    ),
+    # 0.95: from 0.866030 to 1.042111.
+    "within the noise": Case(
+        arm=Side(spread(95.0)),
+        headline=NOTHING_SHOWN,
+        outcome="inconclusive",
+        sentence="5.0 % fewer billable seconds than “none” (95 % interval: 13 % fewer to 4.2 % more; 3 repeats against "
+        "3), but the interval holds no change.",
+        ratio=(0.95, 0.866030, 1.042111),
+    ),
+    "one repeat only": Case(
+        arm=Side([50.0]),
+        headline=NOTHING_SHOWN,
+        outcome="inconclusive",
+        sentence="“inductor” has 1 successful repeat; a verdict needs two or more of each.",
+        more=("4 jobs took 350 billable instance seconds in all.",),
+        cells={"billable": "50.0", "repeats": "1"},
+    ),
+    "no spread at all": Case(
+        arm=Side([80.4] * 3),
+        baseline=Side([100.5] * 3),
+        headline=ANSWER,
+        outcome="cheaper",
+        sentence="20 % fewer billable seconds than “none” (95 % interval: 20 % to 20 % fewer; 3 repeats against 3).",
+        ratio=(0.8, 0.8, 0.8),
+    ),
+    # The error is the baseline's alone, sqrt(0.00166643 / 3) = 0.0235686, with its 2 degrees of freedom: t = 4.302653,
+    # the interval reaches 0.101408: from 0.8 * 0.903565 to 0.8 * 1.106728.
+    "no spread on one side": Case(
+        arm=Side([80.0] * 3),
+        headline=ANSWER,
+        outcome="cheaper",
+        sentence="20 % fewer billable seconds than “none” (95 % interval: 11 % to 28 % fewer; 3 repeats against 3).",
+        ratio=(0.8, 0.722852, 0.885382),
+    ),
+    # Whole seconds are known to 1/100, a variance of 0.01^2 / 12 on either side: error = sqrt(2 * 8.33333e-6 / 3) =
+    # 0.00235702, times 2.776445 = 0.00654415: from 1.01 * 0.993477 to 1.01 * 1.006566.
+    "no spread of whole seconds": Case(
+        arm=Side([101.0] * 3),
+        baseline=Side([100.0] * 3),
+        headline="No setting is cheaper than “none”.",
+        outcome="not cheaper",
+        sentence="1.0 % more billable seconds than “none” (95 % interval: 0.3 % to 1.7 % more; 3 repeats against 3).",
+        ratio=(1.01, 1.003412, 1.016631),
+    ),
+    "a loss that is not a number, and one that is infinite": Case(
+        arm=Side(spread(80.0), metrics={"eval_loss": (0.4, math.nan, math.inf), "eval_accuracy": math.nan}),
+        baseline=Side(spread(100.0), metrics={"eval_accuracy": math.nan}),
+        headline=NOTHING_SHOWN,
+        outcome="inconclusive",
+        sentence=f"{CHEAPER}, but 2 of 6 jobs have no finite validation loss.",
+        ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
+        cells={"validation loss": "0.400"},
+    ),
+    # 300.1667 s of the baseline, and 3 times 7 s.
+    "an arm that failed": Case(
+        arm=Side([], failed=3),
+        headline=NOTHING_SHOWN,
+        outcome="inconclusive",
+        sentence="“inductor” has no successful repeats; a verdict needs two or more of each.",
+        break_even="",
+        more=("6 jobs took 321 billable instance seconds in all, 21.0 of them in 3 that failed.",),
+        cells={"billable": NONE, "steady": NONE, "repeats": "0", "failed": "3"},
+    ),
+    "a baseline that failed but once": Case(
+        arm=Side(spread(80.0), failed=1),
+        baseline=Side([100.0], failed=2),
+        headline=NOTHING_SHOWN,
+        outcome="inconclusive",
+        sentence="“none” has 1 successful repeat; a verdict needs two or more of each.",
+        cells={"billable": "80.0", "repeats": "3", "failed": "1"},
+    ),
+    # 40 s of start against 10, 1/100 - 1/200 s earned with each sample: 30 / 0.005 = 6,000 samples, after 40 + 6,000 /
+    # 200 = 10 + 6,000 / 100 = 70 s.
+    "ahead from a point on": Case(
+        arm=Side(spread(80.0), spread(200.0), SLOW_START),
+        baseline=Side(spread(100.0), spread(100.0), QUICK_START),
+        headline=ANSWER,
+        outcome="cheaper",
+        sentence=f"{CHEAPER}.",
+        break_even="ahead of “none” after 6,000 samples, 70.0 s in.",
+        cells={"steady": "200", "compile + warm-up": "40.0", "training": "10.0"},
+    ),
+    "ahead from the start": Case(
+        arm=Side(spread(80.0), spread(200.0)),
+        headline=ANSWER,
+        outcome="cheaper",
+        sentence=f"{CHEAPER}.",
+        break_even="ahead of “none” from the start: compile and warm-up take no longer.",
+    ),
+    "a target that was not reached": Case(
+        arm=Side(spread(80.0), metrics={"target/reached": (1.0, 0.0, 1.0)}, params=TO_045),
+        baseline=Side(spread(100.0), metrics={"target/reached": 1.0}, params=TO_045),
+        headline="No setting is cheaper than “none”.",
+        outcome="not cheaper",
+        sentence="1 of 3 jobs of “inductor” did not reach eval_loss 0.45.",
+        cells={"target reached": "2 of 3"},
+    ),
+    # Means 0.85 and 0.90, both variances 0.0001: error = sqrt(2 * 0.0001 / 3) = 0.0081650, times 2.776445 = 0.022670.
+    "cheaper and worse": Case(
+        arm=Side(spread(80.0), metrics={"eval_accuracy": (0.84, 0.85, 0.86)}),
+        baseline=Side(spread(100.0), metrics={"eval_accuracy": (0.89, 0.90, 0.91)}),
+        headline=NOTHING_SHOWN,
+        outcome="inconclusive",
+        sentence=f"{CHEAPER}, but the accuracy is worse.",
+        ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
+        more=("Accuracy 0.850 against 0.900 (difference −0.050, 95 % interval −0.073 to −0.027).",),
+        cells={"accuracy": "0.850"},
+    ),
+    # 130 s against the mean (76.8 + 80 + 83.3333) / 3 = 80.0444 s of those with a warm cache.
+    "a first job that found nothing compiled": Case(
+        arm=Side((130.0, *spread(80.0)), caches=("cold", "warm", "warm", "warm")),
+        headline=ANSWER,
+        outcome="cheaper",
+        sentence=f"{CHEAPER}.",
+        ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
+        break_even="",
+        more=(
+            "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache kept apart: 50.0 s more in the mean.",
+        ),
+        cells={"billable": "80.0", "repeats": "3"},
+    ),
+    # Half the seconds on a machine of 1.6 times the price: 0.20 USD against 0.25.
+    "dollars of another machine": Case(
+        arm=Side(spread(50.0), metrics={"cost/usd": spread(0.2)}, tags=MACHINE),
+        baseline=Side(spread(100.0), metrics={"cost/usd": spread(0.25)}),
+        headline="“inductor” is cheaper: 20 % fewer dollars than “none”.",
+        outcome="cheaper",
+        sentence="20 % fewer dollars than “none” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3).",
+        ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
+        more=("It takes 0.5 times as long: 50.0 s against 100 s.",),
+        cells={"cost": "0.2", "billable": "50.0"},
+    ),
+}  # fmt: skip
