@@ -18,7 +18,8 @@ verbs
   probe      train the beginning of every arm, until it is certain how long each would take and what it would cost
   sweep      search batch sizes and learning rates under each compiler, and judge the winner on repeats
   attach     follow a group that another command started, here or elsewhere: --group ID
-  report     report again on a group of tracked jobs: --group ID, or the latest of --experiment
+  report     report again on a group of tracked jobs: --group ID, or the latest of --experiment;
+             --overview true: on all groups of the MLflow experiment of that name, and what they cost
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
              prune [--older-than 7d] [--what KINDS] [--group ID] [--yes]: delete what no run refers to any more
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.overview import overview
 from tracking.group import Group, find_group
 from tracking.publish import publish
 from tracking.report.render import render
@@ -15,14 +16,22 @@ from training.home import home
 
 
 def report(given: Mapping[str, str]) -> int:
-    """Report again on a group of tracked jobs: `--group ID`, or the latest of `--experiment NAME`."""
+    """Report again on a group of tracked jobs: `--group ID`, or the latest of `--experiment NAME`.
+
+    With `--overview true` on all groups of the MLflow experiment of that name.
+    """
     fields = dict(given)
     group_id = fields.pop("group", None)
     name = fields.pop("experiment", "demo")
+    is_overview = _is_true("overview", fields.pop("overview", "false"))
     for unknown in fields:
-        raise InputError(
-            f"unknown field '{unknown}' of report: group, experiment.{nearest(unknown, ['group', 'experiment'])}"
-        )
+        known = ["group", "experiment", "overview"]
+        raise InputError(f"unknown field '{unknown}' of report: {', '.join(known)}.{nearest(unknown, known)}")
+    if is_overview and group_id:
+        raise InputError("overview and group exclude each other: an overview is of all groups of an experiment.")
+    if is_overview:
+        overview(name)
+        return 0
     store = open_store()
     report_group(store, find_group(store, group_id=group_id, experiment_name=Path(name).stem), Path(name).stem)
     return 0
@@ -36,6 +45,12 @@ def report_group(store: Store, group: Group, title: str) -> None:
     print_report(made)
     print(f"\nReport: {page}")
     print(f"MLflow: {_ui(store.uri, group)}")
+
+
+def _is_true(name: str, text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise InputError(f"{name} is '{text}': it must be true or false.")
+    return text == "true"
 
 
 def _ui(uri: str, group: Group) -> str:

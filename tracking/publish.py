@@ -11,6 +11,9 @@ from tracking.group import Group
 from tracking.report.forms import Report
 from tracking.store import Store
 
+HEADLINE = "platform.headline"
+"""Tag of a group's run: the answer of its latest report, for who looks at many groups."""
+
 
 def publish(store: Store, group: Group, report: Report, folder: Path) -> Path:
     """Write the report's files to `folder` and log them to the parent run; return the page's path."""
@@ -25,5 +28,5 @@ def publish(store: Store, group: Group, report: Report, folder: Path) -> Path:
     for name, png in report.pngs.items():
         (plots / name).write_bytes(png)
     store.call(store.client.log_artifacts, group.run_id, str(folder), "report")
-    store.tag(group.run_id, {MLFLOW_RUN_NOTE: report.markdown})
+    store.tag(group.run_id, {MLFLOW_RUN_NOTE: report.markdown, HEADLINE: str(report.summary_json["headline"])[:5000]})
     return page

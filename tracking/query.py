@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,11 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts
-from mlflow.entities import Metric, Run
+from mlflow.entities import Experiment, Run
 from mlflow.exceptions import MlflowException
 
-from training.errors import InputError, TrackingError
+from tracking.histories import curve_table, number, points_of
+from training.errors import InputError, TrackingError, nearest
 
 TEXT_COLUMNS = [
     "run_id",
@@ -72,7 +72,8 @@ NUMBER_COLUMNS = [
 ]
 """Columns of numbers that every table of jobs has; NaN where a run does not say."""
 
-HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
+_MOST_NAMED = 10
+"""Experiments that a refusal names."""
 
 
 def jobs(
@@ -94,22 +95,16 @@ def jobs(
 def history(
     client: MlflowClient, run_id: str, keys: Sequence[str], training_start_time: float | None = None
 ) -> pd.DataFrame:
-    """Return the points of the metrics `keys`: step, samples seen at that step, billable_seconds, key, value.
+    """Return all points of the metrics `keys` of one run, see `histories.curve_table`.
 
     `billable_seconds` counts from `training_start_time` (seconds since the epoch; the run's own tag when None).
-    A step that was trained twice, after a restart, keeps its later point.
     """
     try:
         start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
-        samples = {m.step: _number(m.value) for m in _sorted(client.get_metric_history(run_id, "samples"))}
-        points = [m for key in keys for m in _sorted(client.get_metric_history(run_id, key))]
+        told = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
     except MlflowException as error:
         raise TrackingError(f"The tracking server refused the curves of run {run_id}: {error}") from error
-    rows = [
-        (m.step, samples.get(m.step, math.nan), m.timestamp / 1000 - start, m.key, _number(m.value)) for m in points
-    ]
-    frame = pd.DataFrame(rows, columns=HISTORY_COLUMNS)
-    return frame.drop_duplicates(["key", "step"], keep="last").reset_index(drop=True)
+    return curve_table(told, keys, start)
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
@@ -122,6 +117,35 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
     # Of a launcher that died and the one that went on, the one that has the group now.
     kept = [run for run in found if run.data.tags.get("platform.group_state") != "continued"]
     return next(iter(reversed(kept or found)), None)
+
+
+def experiment_runs(
+    client: MlflowClient, experiment_id: str, *, page_runs: int = 500, saw: Callable[[int], None] = lambda _: None
+) -> Iterator[Run]:
+    """Yield the runs of an MLflow experiment that are not deleted, oldest first, one page in memory at a time.
+
+    `saw` is told after each how many there were so far. Raises `TrackingError` when the server does not answer.
+    """
+    try:
+        for count, run in enumerate(_runs(client, [experiment_id], "", page_runs), start=1):
+            yield run
+            saw(count)
+    except MlflowException as error:
+        raise TrackingError(f"The tracking server refused to list the runs of an experiment: {error}") from error
+
+
+def experiment_named(client: MlflowClient, *names: str) -> Experiment:
+    """Return the first of these MLflow experiments that exists. Raises `InputError` where none does."""
+    try:
+        for name in names:
+            if (found := client.get_experiment_by_name(name)) and found.lifecycle_stage == "active":
+                return found
+        known = [each.name for each in client.search_experiments(max_results=1000)]
+    except MlflowException as error:
+        raise TrackingError(f"The tracking server refused to find experiment '{names[0]}': {error}") from error
+    some = f"{', '.join(known[:_MOST_NAMED])}{', ...' if len(known) > _MOST_NAMED else ''}" or "none"
+    hint = nearest(names[0], known)
+    raise InputError(f"experiment is '{names[0]}', which the tracking server does not hold: it holds {some}.{hint}")
 
 
 def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
@@ -176,7 +200,7 @@ def _runs(client: MlflowClient, experiment_ids: list[str], where: str, page_runs
 def _row(run: Run) -> dict[str, object]:
     info, data = run.info, run.data
     tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
-    numbers = {key: _number(value) for key, value in data.metrics.items()}
+    numbers = {key: number(value) for key, value in data.metrics.items()}
     columns: Mapping[str, object] = {**data.params, **numbers, **tags}
     return {
         **{_column(key): value for key, value in columns.items()},
@@ -190,11 +214,6 @@ def _row(run: Run) -> dict[str, object]:
 
 def _column(key: str) -> str:
     return key.replace(".", "_").replace("/", "_")
-
-
-def _number(value: float) -> float:
-    """Return the value as logged: SQL stores keep an infinity as the largest float."""
-    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -213,7 +232,3 @@ def _training_start_time(client: MlflowClient, run_id: str) -> float:
         return float(client.get_run(run_id).data.tags.get("platform.training_start_time", "nan"))
     except ValueError:
         return math.nan
-
-
-def _sorted(points: list[Metric]) -> list[Metric]:
-    return sorted(points, key=lambda point: (point.step, point.timestamp))

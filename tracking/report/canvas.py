@@ -83,7 +83,10 @@ def plot(name: str, title: str, height_inches: float, draw: Callable[[Axes], Non
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
         draw(axes)
-        return Plot(name, title, _png(figure), _svg(figure, name, title))
+        png = _png(figure)
+        # What is laid out for one form is not laid out again for the other.
+        figure.set_layout_engine("none")
+        return Plot(name, title, png, _svg(figure, name, title))
 
 
 def arm_colour(index: int) -> str:

@@ -23,7 +23,7 @@ class Read:
     comparison: Comparison
     """The jobs by arm."""
     curves: Mapping[str, pd.DataFrame]
-    """`query.history` tables of `loss` by run id."""
+    """`histories` tables of `loss` by run id."""
     environment: Mapping[str, Any]
     """Versions and hardware of the first job that succeeded."""
     tracking_uri: str

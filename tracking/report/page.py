@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -10,11 +11,12 @@ from urllib.parse import urlsplit, urlunsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from tracking.report import probe_words, sweep_columns, sweep_words, words
+from tracking.report import overview_words, probe_words, sweep_columns, sweep_words, words
 from tracking.report.arms import Job
 from tracking.report.canvas import Plot, theme_css
 from tracking.report.columns import columns
 from tracking.report.comparison import Comparison
+from tracking.report.overview import Overview, TrackedGroup
 from tracking.report.probes import Probes
 from tracking.report.sweep import Sweep
 from tracking.report.sweep_square import square
@@ -65,6 +67,23 @@ def sweep_page(
     )
 
 
+def overview_page(overview: Overview, tracking_uri: str) -> str:
+    """Return the page of an overview; each group's date leads to its run."""
+
+    def date(group: TrackedGroup) -> str:
+        url = place_of_run(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
+        return Markup('<a href="{}">{}</a>').format(url, dates.value(group)) if url else dates.value(group)
+
+    dates, *others = overview_words.group_columns(overview)
+    return _template("overview.html.j2").render(
+        overview=overview,
+        title=f"Overview of {overview.name}",
+        theme=Markup(theme_css()),
+        columns=[replace(dates, value=date), *others],
+        words=overview_words,
+    )
+
+
 def _common(
     jobs: Sequence[Job], title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -79,12 +98,17 @@ def _common(
 
 
 def run_url(tracking_uri: str, job: Job) -> str | None:
+    """Return where the tracking server's UI shows a job's run; None for a store that has no address."""
+    return place_of_run(tracking_uri, job.experiment_id, job.run_id)
+
+
+def place_of_run(tracking_uri: str, experiment_id: str, run_id: str) -> str | None:
     """Return where the tracking server's UI shows a run, without credentials; None for a store that has no address."""
     parts = urlsplit(tracking_uri)
     if parts.scheme not in ("http", "https"):
         return None
     base = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
-    return f"{base}/#/experiments/{job.experiment_id}/runs/{job.run_id}"
+    return f"{base}/#/experiments/{experiment_id}/runs/{run_id}"
 
 
 def facts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:

@@ -18,7 +18,7 @@ BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by 
 
 
 def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Plot]:
-    """Return the charts that there are numbers for; `curves` are `query.history` tables of `loss` by run id."""
+    """Return the charts that there are numbers for; `curves` are `histories` tables of `loss` by run id."""
     charts = (
         intervals(comparison),
         bars(comparison, PAID, "billable", "Billable time", "billable instance seconds per job"),

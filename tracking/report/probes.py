@@ -101,7 +101,7 @@ def is_of_probes(table: pd.DataFrame) -> bool:
 
 
 def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame]) -> Probes:
-    """Return what probes tell; `curves` are `query.history` tables of `loss` by run id."""
+    """Return what probes tell; `curves` are `histories` tables of `loss` by run id."""
     arms = arms_of(table)
     projecting = [(arm, job) for arm in arms for job in arm.succeeded if math.isfinite(job.number(SECONDS))]
     jobs = [job for _, job in projecting]

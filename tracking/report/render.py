@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tracking import query
+from tracking.histories import histories
 from tracking.report.arms import Job, job_of
 from tracking.report.comparison import Comparison, compare
 from tracking.report.comparison_report import comparison_report
@@ -20,7 +23,7 @@ from tracking.report.trials import CALIBRATION_COLUMNS
 from tracking.sweep_file import FILE
 
 _MOST_CURVES = 300
-"""Trials whose curves are read, each two calls to the server; only one chart shows them."""
+"""Trials whose curves are read; only one chart shows them."""
 
 
 def render(client: MlflowClient, group: str, title: str) -> Report:
@@ -50,18 +53,16 @@ def _read_sweep(client: MlflowClient, table: pd.DataFrame, parent: Run | None) -
     return SweepRead(
         table=table,
         told=told,
-        calibrations={
-            job.run_id: _history(client, job, [f"calibration/{c}" for c in CALIBRATION_COLUMNS]) for job in calibrations
-        },
-        curves={job.run_id: _history(client, job, [metric]) for job in trials} if metric else {},
+        calibrations=_histories(client, calibrations, [f"calibration/{c}" for c in CALIBRATION_COLUMNS]),
+        curves=_histories(client, trials, [metric]) if metric else {},
         environment=query.environment(client, first.run_id) if first else {},
         tracking_uri=client.tracking_uri,
     )
 
 
 def _curves(client: MlflowClient, comparison: Comparison) -> dict[str, pd.DataFrame]:
-    return {job.run_id: _history(client, job, ["loss"]) for arm in comparison.arms for job in arm.succeeded}
+    return _histories(client, [job for arm in comparison.arms for job in arm.succeeded], ["loss"])
 
 
-def _history(client: MlflowClient, job: Job, keys: list[str]) -> pd.DataFrame:
-    return query.history(client, job.run_id, keys, job.number("training_start_time"))
+def _histories(client: MlflowClient, jobs: Sequence[Job], keys: Sequence[str]) -> dict[str, pd.DataFrame]:
+    return histories(client, {job.run_id: job.number("training_start_time") for job in jobs}, keys)

@@ -203,7 +203,7 @@ def sweep_of(
     calibrations: Mapping[str, pd.DataFrame],
     curves: Mapping[str, pd.DataFrame],
 ) -> Sweep:
-    """Return a sweep of its jobs (`query.jobs`), its `sweep.json`, and by run id its `query.history`: the points of
+    """Return a sweep of its jobs (`query.jobs`), its `sweep.json`, and by run id its `histories`: the points of
     calibrations, and the curves of the trials' quality."""
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
     asked = asked_of(told) if told.get("objective") else _with_target(asked_of(told), jobs)

@@ -36,9 +36,9 @@ class SweepRead:
     told: Mapping[str, Any]
     """Its `sweep.json`."""
     calibrations: Mapping[str, pd.DataFrame]
-    """`query.history` tables of calibrations by run id."""
+    """`histories` tables of calibrations by run id."""
     curves: Mapping[str, pd.DataFrame]
-    """`query.history` tables of the trials' quality by run id."""
+    """`histories` tables of the trials' quality by run id."""
     environment: Mapping[str, Any]
     """Versions and hardware of the first job that succeeded."""
     tracking_uri: str

@@ -12,11 +12,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tracking.report import probe_words, sweep_words, words
+from tracking.report import overview_words, probe_words, sweep_words, words
 from tracking.report.arms import Arm
 from tracking.report.columns import Column, columns
 from tracking.report.comparison import Comparison, Contrast
 from tracking.report.forms import Report
+from tracking.report.overview import Overview, TrackedGroup
 from tracking.report.probes import Probes
 from tracking.report.sweep import Sweep
 from tracking.report.sweep_columns import best_columns, trial_columns
@@ -25,6 +26,8 @@ Row = TypeVar("Row")
 
 MOST_PRINTED = 10
 """Trials in the terminal."""
+MOST_GROUPS = 20
+"""Groups of an overview there; its page holds all."""
 WIDTH = 100
 _STYLES = {"cheaper": "bold green", "not cheaper": "bold red", "inconclusive": "bold yellow", "not comparable": "bold"}
 
@@ -78,6 +81,30 @@ def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None
             console.print(Padding(Text(sentence), (0, 0, 0, 2), expand=False))
     if comparison.jobs:
         console.print(Text(" ".join([words.spend_sentence(comparison), *words.caveat_sentences(comparison)])))
+
+
+def print_overview(overview: Overview, file: TextIO | None = None) -> None:
+    """Print the newest groups with their answers, what was paid by month and by end, and the whole."""
+    console = _console(file)
+    for group in overview.groups[:MOST_GROUPS]:
+        console.print(Text.assemble((overview_words.command(group), "bold"), f"  {_facts(group)}"))
+        for told in (group.headline or overview_words.NO_REPORT, overview_words.arms(group)):
+            console.print(Padding(Text(told), (0, 0, 0, 2), expand=False))
+    if (left := len(overview.groups) - MOST_GROUPS) > 0:
+        console.print(Text(f"... and {left:,} older ones, which the page has."))
+    if overview.groups:
+        console.print(_filled(overview_words.bill_columns(overview, "month"), overview.months))
+        console.print(_filled(overview_words.bill_columns(overview, "status"), overview.statuses))
+    console.print(Text(overview_words.headline(overview), style="bold"))
+    for sentence in overview_words.sentences(overview):
+        console.print(Text(sentence))
+
+
+def _facts(group: TrackedGroup) -> str:
+    bill = group.bill
+    usd = f", {sweep_words.money(bill.usd)} USD" if bill.usd >= 0 else ""
+    paid = f"{words.figure(bill.billable_instance_seconds)} s{usd}"
+    return f"{group.started_at:%Y-%m-%d %H:%M}  {overview_words.outcomes(bill)}  {paid}  {group.id or 'no group'}"
 
 
 def _console(file: TextIO | None) -> Console:

@@ -161,7 +161,7 @@ def front(trials: Sequence[Trial], asked: Asked) -> tuple[Trial, ...]:
 
 
 def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
-    """Return a calibration; `points` is `query.history`'s table of `CALIBRATION_COLUMNS`, their step the batch size."""
+    """Return a calibration; `points` is `histories`'s table of `CALIBRATION_COLUMNS`, their step the batch size."""
     by_size: dict[float, dict[str, float]] = {}
     for row in [] if points is None else points.to_dict("records"):
         by_size.setdefault(float(row["step"]), {})[str(row["key"]).removeprefix("calibration/")] = float(row["value"])

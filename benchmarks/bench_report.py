@@ -1,0 +1,138 @@
+"""Reports of many jobs against reading the same rows by MLflow's client: 200 jobs of a group, 10,000 of an experiment.
+
+Reports: everything that `report` does, to the files and what is printed. The raw query of a group: `search_runs` and
+the histories of `loss` and `samples` of each run; of an experiment: `search_runs`, page by page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mlflow import MlflowClient
+
+from benchmarks.made_runs import COMPARED, COMPARED_ARMS, COMPARED_REPEATS, EXPERIMENT, GROUPS, JOBS, made_store
+from benchmarks.peak_memory import run_measured
+from benchmarks.results import Row, measured, write
+from experiments.overview import overview
+from experiments.reporting import report_group
+from tracking.group import find_group
+from tracking.store import Store
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
+OVERVIEW_ROUNDS = int(os.environ.get("BENCH_OVERVIEW_ROUNDS", 3))
+MOST = 1.2
+MOST_MIB = 500e6 / 2**20
+COMPARED_JOBS = COMPARED_ARMS * COMPARED_REPEATS
+
+
+def raw_group(client: MlflowClient, experiment_id: str) -> None:
+    """Read the compared jobs and their curves, as MLflow's client does it."""
+    where = f"tags.`platform.group` = '{COMPARED}' and tags.`platform.kind` = 'job'"
+    runs = client.search_runs([experiment_id], where)
+    points = [client.get_metric_history(run.info.run_id, key) for run in runs for key in ("loss", "samples")]
+    assert len(runs) == COMPARED_JOBS
+    assert len(points) == 2 * COMPARED_JOBS
+
+
+def raw_experiment(client: MlflowClient, experiment_id: str) -> None:
+    """Read all runs of the experiment, a page of MLflow's own size at a time."""
+    count, token = 0, None
+    while True:
+        page = client.search_runs([experiment_id], page_token=token)
+        count, token = count + len(page), page.token
+        if not token:
+            break
+    assert count == JOBS + GROUPS
+
+
+def in_turn(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """Return the seconds of each side, round by round; what they print is let go."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, work in sides.items():
+            gc.collect()
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                started = time.perf_counter()
+                work()
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def compared(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
+    """Return the rows of a report and of its raw query, the ratio first."""
+    ratios = [ours / raw for ours, raw in zip(seconds["ours"], seconds["raw"], strict=True)]
+    return [
+        measured(
+            f"{subject} over the raw query", ratios, "ratio", f"at most {MOST}", statistics.median(ratios) <= MOST
+        ),
+        measured(subject, seconds["ours"], "s"),
+        measured(f"{subject}: the raw query", seconds["raw"], "s"),
+    ]
+
+
+def memory_rows(folder: Path) -> list[Row]:
+    """Measure the overview's memory in a process of its own, and what it says while it reads."""
+    done = run_measured(
+        "experiments", ["report", "--experiment", EXPERIMENT, "--overview", "true"], _environment(folder)
+    )
+    said = sum(line.startswith("Reading: ") for line in done.stderr.splitlines())
+    return [
+        Row(
+            name="overview: most memory",
+            value=done.peak_mib,
+            unit="MiB",
+            target="under 500 MB",
+            met=done.peak_mib < MOST_MIB,
+        ),
+        Row(name="overview: lines of progress", value=said, unit="lines", target="at least 1", met=said >= 1),
+    ]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {"MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}", "TRAINFARE_HOME": str(folder / "home")}
+
+
+def main() -> None:
+    """Make the runs, and measure all three."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ |= _environment(folder)
+        client = made_store(folder)
+        store = Store(client)
+        group = find_group(store, group_id=COMPARED, experiment_name=EXPERIMENT)
+        of_group = {
+            "raw": lambda: raw_group(client, group.experiment_id),
+            "ours": lambda: report_group(store, group, EXPERIMENT),
+        }
+        of_experiment = {
+            "raw": lambda: raw_experiment(client, group.experiment_id),
+            "ours": lambda: overview(EXPERIMENT),
+        }
+        in_turn(1, of_group)  # imports, fonts, statements compiled: for nothing
+        rows = compared(f"report of {COMPARED_JOBS} jobs", in_turn(ROUNDS, of_group))
+        rows += compared(f"overview of {JOBS:,} jobs", in_turn(OVERVIEW_ROUNDS, of_experiment))
+        rows += memory_rows(folder)
+    write(
+        "report",
+        rows,
+        [
+            f"SQLite, {JOBS:,} jobs in {GROUPS} groups, 40 parameters and 20 metrics each; the group of "
+            f"{COMPARED_JOBS} jobs has {COMPARED_ARMS} arms of {COMPARED_REPEATS} repeats with 200 points of loss and "
+            "of samples each. The sides in turn within one process, after one report that is not counted; of a report "
+            "everything counts, to the files and the tracking server's copy of them.",
+            "Memory: of `python -m experiments report --overview true` as a process of its own, imports included.",
+            f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
