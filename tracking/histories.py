@@ -103,8 +103,8 @@ def _points(client: MlflowClient, run_ids: Sequence[str], key: str, most: int) -
     """Return one metric's points by run id."""
     try:
         found: dict[str, list[Point]] = {run_id: [] for run_id in run_ids}
-        for run_id, *point in _together(_store(client), run_ids, key, most):
-            found[run_id].append((point[0], point[1], point[2]))
+        for run_id, step, at_ms, value in _together(_store(client), run_ids, key, most):
+            found[run_id].append((step, at_ms, value))
     except MlflowException:
         found = {run_id: points_of(client.get_metric_history(run_id, key)) for run_id in run_ids}
     return {run_id: _thinned(points, most) for run_id, points in found.items()}

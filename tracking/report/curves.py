@@ -53,7 +53,8 @@ def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataF
     steps = np.unique(np.concatenate([table["step"] for table in tables]))
     mean = pd.DataFrame({"step": steps, **{name: _mean(tables, steps, name) for name in (x, "value")}})
     finite = np.isfinite(mean[[x, "value"]].to_numpy()).all(axis=1)
-    return mean.loc[finite]
+    told: pd.DataFrame = mean.loc[finite]
+    return told
 
 
 def _mean(tables: Sequence[pd.DataFrame], steps: np.ndarray, column: str) -> np.ndarray:
@@ -75,7 +76,8 @@ def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style:
 
 def _thinned(points: np.ndarray) -> np.ndarray:
     """Return points evenly apart, the first and the last among them."""
-    return points[np.linspace(0, len(points) - 1, min(len(points), _MOST_DRAWN)).round().astype(int)]
+    chosen: np.ndarray = points[np.linspace(0, len(points) - 1, min(len(points), _MOST_DRAWN)).round().astype(int)]
+    return chosen
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
