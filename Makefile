@@ -10,7 +10,7 @@ EXPERIMENT ?= demo
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui test test-slow test-oldest check format bench lock clean
+.PHONY: setup compare ui test test-slow test-browser test-oldest check format bench lock clean
 
 setup: $(RUNTIME)
 
@@ -18,13 +18,17 @@ compare: $(RUNTIME)
 	PATH="$(CURDIR)/$(BIN):$$PATH" mlflow run . -e compare --experiment-name $(EXPERIMENT) --env-manager local -P experiment=$(EXPERIMENT)
 
 ui: $(RUNTIME)
-	$(BIN)/mlflow ui --backend-store-uri sqlite:///mlflow.db
+	$(BIN)/python -m experiments ui $(if $(filter-out file,$(origin EXPERIMENT)),--experiment '$(EXPERIMENT)')
 
 test: $(DEV)
-	$(BIN)/python -m pytest -m "not slow and not oldest"
+	$(BIN)/python -m pytest -m "not slow and not oldest and not browser"
 
 test-slow: $(DEV)
-	$(BIN)/python -m pytest -m "slow and not oldest"
+	$(BIN)/python -m pytest -m "slow and not oldest and not browser"
+
+# Needs Chromium; its pictures stay in test-artifacts/browser.
+test-browser: $(DEV)
+	$(BIN)/python -m pytest -m browser
 
 test-oldest: $(DEV) $(OLDEST)
 	TRAINFARE_OLDEST_PYTHON="$(CURDIR)/.venv-oldest/bin/python" $(BIN)/python -m pytest -m oldest

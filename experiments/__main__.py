@@ -18,8 +18,9 @@ verbs
   probe      train the beginning of every arm, until it is certain how long each would take and what it would cost
   sweep      search batch sizes and learning rates under each compiler, and judge the winner on repeats
   attach     follow a group that another command started, here or elsewhere: --group ID
-  report     report again on a group of tracked jobs: --group ID, or the latest of --experiment;
-             --overview true: on all groups of the MLflow experiment of that name, and what they cost
+  report     report on tracked jobs: the latest of --experiment, --group ID, or any --runs A,B,...;
+             --overview true: on all groups of an MLflow experiment, and what they cost
+  ui         MLflow's UI on the runs of --experiment, or of the latest command
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
              prune [--older-than 7d] [--what KINDS] [--group ID] [--yes]: delete what no run refers to any more
 
@@ -66,11 +67,15 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.attach import attach
 
         return attach(fields(rest))
+    if verb == "ui":
+        from experiments.ui import ui
+
+        return ui(fields(rest))
     if verb == "jobs":
         from experiments.jobs import main as jobs
 
         return jobs(rest)
-    known = ("train", "compare", "probe", "sweep", "attach", "report", "jobs")
+    known = ("train", "compare", "probe", "sweep", "attach", "report", "ui", "jobs")
     raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
 
 

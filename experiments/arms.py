@@ -28,6 +28,7 @@ NOT_IN_ARMS = (
     "aws",
     "seed",
     "push_to_hub",
+    "published",
 )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from experiments.machine_fields import Aws, Machine
+from experiments.published import Published
 from experiments.quality import QualityMetric
 from experiments.script_fields import Script
 from experiments.sweep.fields import Sweep
@@ -58,7 +59,7 @@ class Compare(Frozen):
         {"compiler": "inductor"},
     )
     """The fields that each arm sets otherwise than the experiment."""
-    repeats: Annotated[int, Field(ge=1, le=1_000)] = 8
+    repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Jobs of each arm, each with another seed; how many find what gain, docs/benchmarks.md tells (verdict)."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with; None is the first."""
@@ -229,6 +230,8 @@ class Experiment(Frozen):
     """Batch sizes of which the job measures a few steps each, in place of training; None trains."""
     sweep: Sweep = Sweep()
     """What the verb `sweep` searches."""
+    published: Published | None = None
+    """What was published of this recipe, for reports to show beside what they measure."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:

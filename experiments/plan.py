@@ -70,7 +70,8 @@ def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: S
         "name": name,
         "repeats": repeats,
         "arms": [
-            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude={"sweep"})) for arm in arms
+            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude={"sweep", "published"}))
+            for arm in arms
         ],
         "data": [each.key for each in staged],
         "source": source_digest(),
@@ -125,7 +126,16 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_heard(experiment),
+        tags=_published(experiment),
     )
+
+
+def _published(experiment: Experiment) -> dict[str, str]:
+    """Return the tag that takes published figures to the report, which reads nothing but the tracking server."""
+    told = experiment.published
+    if told is None:
+        return {}
+    return {"platform.published": json.dumps({"source": told.source, "machine": told.machine, "figures": told.figures})}
 
 
 def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:

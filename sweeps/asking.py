@@ -174,7 +174,7 @@ def over_budget(used: Spent, limits: Limits) -> str | None:
 
 def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | None:
     if limits.trials is not None and count(trials) >= limits.trials:
-        return f"{limits.trials} trials are made"
+        return "1 trial is made" if limits.trials == 1 else f"{limits.trials} trials are made"
     state = len(trials), sum(trial.state.is_finished() for trial in trials)
     if part.closed[0] != state:
         part.closed = state, _exhausted(part, telling(trials))

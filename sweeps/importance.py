@@ -7,8 +7,8 @@ import warnings
 import optuna
 from optuna.trial import TrialState
 
-FEWEST_TRIALS = 4
-"""Below which shares mean nothing."""
+from tracking.sweep_file import FEWEST_TRIALS
+
 NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
 
 

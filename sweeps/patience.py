@@ -104,7 +104,7 @@ def is_final(error: Exception) -> bool:
 
 def reason(error: BaseException) -> str:
     """Return the first line of what the database or its driver said, without a password and a full stop."""
-    from tracking.store import without_credentials  # it loads mlflow, which only an error is worth
+    from tracking.refusals import without_credentials  # it loads mlflow, which only an error is worth
 
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
     told = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause

@@ -117,7 +117,7 @@ def most_promising(search: Search, found: Sequence[Record]) -> Point | None:
 def nothing_left(search: Search, found: Sequence[Record]) -> str | None:
     """Return the sentence why no further trial is worth its price; None while one is."""
     if not free_points(search, found):
-        return f"All {len(search.space.points)} points that may fit the memory have been trained"
+        return f"all {len(search.space.points)} points that may fit the memory have been trained"
     if search.objective.cost == "steady_samples_per_second":
         return _no_faster(search, found)
     ranked = promises(search, found)
@@ -128,9 +128,9 @@ def nothing_left(search: Search, found: Sequence[Record]) -> str | None:
     if top.saving_seconds >= LEAST_SAVING * record.ended.billable_seconds:
         return None
     return (
-        f"The best of {len(ranked)} free points (batch {top.point.batch_size}, rate x {top.point.multiplier:g}) is "
-        f"expected to save {top.saving_seconds:.3g} of {record.ended.billable_seconds:.3g} billable seconds, less than "
-        f"{LEAST_SAVING:.0%}"
+        f"the best of {len(ranked)} free point{'' if len(ranked) == 1 else 's'} (batch {top.point.batch_size}, rate × "
+        f"{top.point.multiplier:g}) is expected to save {top.saving_seconds:.3g} of "
+        f"{record.ended.billable_seconds:.3g} billable seconds, less than {100 * LEAST_SAVING:g} %"
     )
 
 
@@ -144,5 +144,5 @@ def _no_faster(search: Search, found: Sequence[Record]) -> str | None:
     if fastest > known * (1 + LEAST_SAVING):
         return None
     return (
-        f"No free batch size was calibrated at more than the {known:.4g} samples/s of batch {record.point.batch_size}"
+        f"no free batch size was calibrated at more than the {known:.4g} samples/s of batch {record.point.batch_size}"
     )

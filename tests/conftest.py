@@ -18,6 +18,8 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# A server would start half a dozen processes to run jobs of its own, which nothing here has.
+os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -110,10 +112,21 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def tracking_server(_template_database: Path, tmp_path: Path) -> Iterator[TrackingServer]:
-    """A running tracking server of this test alone."""
-    folder = tmp_path / "server"
+    """A running tracking server of this test alone, which may halt or stop it."""
+    yield from _served(_template_database, tmp_path / "server")
+
+
+@pytest.fixture(scope="session")
+def shared_tracking_server(
+    _template_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TrackingServer]:
+    """A running tracking server of all tests that leave it as it was: one takes seconds to start."""
+    yield from _served(_template_database, tmp_path_factory.mktemp("shared") / "server")
+
+
+def _served(template: Path, folder: Path) -> Iterator[TrackingServer]:
     folder.mkdir()
-    shutil.copy(_template_database, folder / "mlflow.db")
+    shutil.copy(template, folder / "mlflow.db")
     server = TrackingServer(folder)
     server.start()
     yield server

@@ -63,7 +63,7 @@ def job_note(
     """Return the Markdown description of a job's run."""
     spec = planned.spec
     lines = [
-        f"**{planned.arm}**, repeat {planned.repeat}, on {spec.instance_count} x {spec.instance_type}"
+        f"**{planned.run_name}**, on {spec.instance_count} x {spec.instance_type}"
         + (" (the baseline)" if planned.is_baseline else ""),
         "",
         f"Job `{spec.name}`; data {planned.data.name}{_rows(planned.data.rows)}.",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mlflow.entities import Experiment, Run
+from mlflow.entities import Experiment, Run, ViewType
 from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
@@ -38,7 +38,12 @@ class Group:
     experiment_name: str = ""
     """Name of the experiment that it is of."""
     verb: str = ""
-    """That opened it, where that was asked for."""
+    """That opened it."""
+
+    @property
+    def name(self) -> str:
+        """What its parent run is called before there is an answer."""
+        return _name(self.verb, self.experiment_name)
 
 
 def open_group(
@@ -54,7 +59,7 @@ def open_group(
     """
     experiment_id = _experiment_id(store, experiment_name)
     _introduce(store, experiment_id, description)
-    if joins and (group := _joined(store, experiment_id, key, experiment_name)):
+    if joins and (group := _joined(store, experiment_id, key, experiment_name, verb)):
         return group
     open_runs = _open_runs(store, experiment_id, key)
     group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
@@ -65,13 +70,14 @@ def open_group(
         "platform.group_state": "open",
         "platform.experiment": experiment_name,
         "platform.verb": verb,
-        MLFLOW_RUN_NAME: f"{verb} {experiment_name}",
+        MLFLOW_RUN_NAME: _name(verb, experiment_name),
     }
     run_id = _parent_run_id(store, experiment_id, open_runs, tags)
     for run in open_runs:
         if run.info.run_id != run_id:
             _hand_over(store, run, run_id)
-    return Group(group_id, run_id, experiment_id, continued=bool(open_runs), experiment_name=experiment_name)
+    continued = bool(open_runs)
+    return Group(group_id, run_id, experiment_id, continued=continued, experiment_name=experiment_name, verb=verb)
 
 
 def close_group(store: Store, group: Group, status: str, note: str = "") -> None:
@@ -92,8 +98,7 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
     order = ["attributes.start_time DESC"]
     found = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
     if not found:
-        what = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
-        raise InputError(f"the tracking server {store.uri} holds no {what}.")
+        raise InputError(_not_found(store, experiments, query, group_id or "", experiment_name))
     info, tags = found[0].info, found[0].data.tags
     return Group(
         tags["platform.group"],
@@ -104,6 +109,17 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
         experiment_name=tags.get("platform.experiment", experiment_name),
         verb=tags.get("platform.verb", ""),
     )
+
+
+def _not_found(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
+    """Return why there is no such group: it is deleted, or this user may not read it, or there is none."""
+    what = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
+    deleted = store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1)
+    if deleted:
+        run_id = deleted[0].info.run_id
+        return f"the run of {what} is deleted: `mlflow runs restore --run-id {run_id}` brings it back."
+    seen = f" that user '{store.user}' may read" if store.user else ""
+    return f"the tracking server {store.uri} holds no {what}{seen}."
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
@@ -124,8 +140,10 @@ def child_run(store: Store, group: Group, job_name: str) -> Run | None:
 
 def _experiment_id(store: Store, name: str) -> str:
     if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        store.subject = f"experiment {given}"
         return given
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
+    store.subject = f"experiment '{name}'"
 
     def existing() -> str | None:
         found: Experiment | None = store.client.get_experiment_by_name(name)
@@ -142,7 +160,7 @@ def _introduce(store: Store, experiment_id: str, description: str) -> None:
             store.call(store.client.set_experiment_tag, experiment_id, name, value)
 
 
-def _joined(store: Store, experiment_id: str, key: str, experiment_name: str) -> Group | None:
+def _joined(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
     query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
     found = _search(store, experiment_id, query)
     if not found:
@@ -153,7 +171,7 @@ def _joined(store: Store, experiment_id: str, key: str, experiment_name: str) ->
     own = os.environ.get("MLFLOW_RUN_ID")
     if own and own != run_id:
         store.tag(own, {"platform.kind": "worker", MLFLOW_RUN_NOTE: f"Works on {group_id}: run `{run_id}`."})
-    return Group(group_id, run_id, experiment_id, continued=True, experiment_name=experiment_name)
+    return Group(group_id, run_id, experiment_id, continued=True, experiment_name=experiment_name, verb=verb)
 
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
@@ -202,6 +220,10 @@ def _hand_over(store: Store, run: Run, heir_run_id: str) -> None:
     store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
     if not Status.is_terminated(Status.from_string(run.info.status)):
         store.call(store.client.set_terminated, run.info.run_id, "KILLED")
+
+
+def _name(verb: str, experiment_name: str) -> str:
+    return f"{verb} {experiment_name}".strip()
 
 
 def _new_id(experiment_name: str) -> str:

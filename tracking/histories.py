@@ -25,7 +25,7 @@ from mlflow.protos.service_pb2 import GetMetricHistoryBulkInterval
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.utils.proto_json_utils import message_to_json
 
-from training.errors import TrackingError
+from tracking.refusals import translated
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MOST_POINTS = 2500
@@ -95,7 +95,7 @@ def _read(
         told = {key: _points(client, run_ids, key, most_points) for key in dict.fromkeys(["samples", *keys])}
     except MlflowException as error:
         which = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
-        raise TrackingError(f"The tracking server refused the curves of {which}: {error}") from error
+        raise translated(error, client.tracking_uri, task=f"give the curves of {which}") from error
     return {run: curve_table({key: told[key][run] for key in told}, keys, starts[run]) for run in run_ids}
 
 

@@ -7,7 +7,7 @@ beside the first ones, which MLflow cannot take back. The first telling stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from mlflow.entities import Metric
 
@@ -24,6 +24,11 @@ class Once:
         """Last step of each metric."""
         self._told_before: dict[str, int] = {}
         """The same at the job's newest start."""
+
+    @property
+    def curves(self) -> Set[str]:
+        """Metrics that have points."""
+        return self._told.keys()
 
     def fresh(self, events: Iterable[Event]) -> list[Event]:
         """Return the events that were not given before; no two of a job have number and time in common."""

@@ -9,6 +9,16 @@ from training.jobspec import JobSpec, Scalar
 from training.price import Price
 
 
+def job_title(arm: str, repeat: int, role: str | None = None) -> str:
+    """Return what people know a job by, such as `inductor, repeat 2`: the first has the number 1.
+
+    A sweep's jobs have a role. A calibration's arm says it already; its repeats count beside the trial, which is 0.
+    """
+    if role == "calibration":
+        return arm
+    return f"{arm}, {role}" if role in ("trial", "baseline") else f"{arm}, repeat {repeat + (role != 'confirmation')}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
     """The data of a job, as MLflow's data set view shows it."""
@@ -65,8 +75,8 @@ class PlannedJob:
 
     @property
     def run_name(self) -> str:
-        """Telling name of the job's run."""
-        return f"{self.arm} #{self.repeat}"
+        """Telling name of the job's run, see `job_title`."""
+        return job_title(self.arm, self.repeat, self.tags.get("platform.role"))
 
     def price_on(self, chosen: str | None) -> Price | None:
         """Return what a machine costs of the type that the service chose; None is a service that had no choice."""

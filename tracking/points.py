@@ -6,7 +6,7 @@ Points carry the job's own clock, so reading a log again yields identical points
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import datetime
 from typing import Any
 
@@ -28,17 +28,47 @@ def metric_points(event: Event) -> list[Metric]:
     return [Metric(name, float(value), at_ms, step) for name, value in values.items() if _is_number(value)]
 
 
-def final_points(values: Mapping[str, Any], at_seconds: float, step: int) -> list[Metric]:
-    """Return one point for each number of `values`, at the given second and step."""
-    return [Metric(name, float(v), _milliseconds(at_seconds), step) for name, v in values.items() if _is_number(v)]
+def final_points(
+    values: Mapping[str, Any], at_seconds: float, step: int = 0, curves: Set[str] = frozenset()
+) -> list[Metric]:
+    """Return one point for each number of `values`, at the given second.
+
+    Those of `curves`, metrics that had points before, end theirs at `step`. All others stand at step 0, where MLflow's
+    charts draw a bar for each job and not a line through its only point.
+    """
+    at_ms = _milliseconds(at_seconds)
+    steps = {name: step if name in curves else 0 for name in values}
+    return [Metric(name, float(v), at_ms, steps[name]) for name, v in values.items() if _is_number(v)]
+
+
+FEATURES = {
+    "push_": "push_to_hub",
+    "probe_": "probe_precision",
+    "calibration_": "calibration_batch_sizes",
+    "target_": "target_metric",
+}
+"""By how its hyperparameters begin, the one without which a feature is not used."""
 
 
 def hyperparameters(event: Event) -> list[Param]:
-    """Return the `hp.*` and `job.*` parameters that a `start` event tells."""
-    effective = {f"hp.{name}": value for name, value in event.fields.get("hyperparameters", {}).items()}
+    """Return the `hp.*` and `job.*` parameters that a `start` event tells, without those that do nothing.
+
+    An empty one does nothing, nor does one of a feature that is not used; the event itself, among the run's artifacts,
+    holds all.
+    """
+    told = event.fields.get("hyperparameters", {})
+    effective = {f"hp.{name}": value for name, value in told.items() if _acts(name, told)}
     model = {f"job.model_{name}": value for name, value in event.fields.get("model", {}).items()}
     told = {**effective, **model, "job.threads": event.fields.get("threads")}
     return [Param(name, _text(value)) for name, value in told.items() if value is not None]
+
+
+def _acts(name: str, told: Mapping[str, Any]) -> bool:
+    if told[name] in (None, "", [], -1):
+        return False
+    if name.startswith("save_t") or name == "save_steps":
+        return told.get("save_strategy") != "none"
+    return all(bool(told.get(needed)) for start, needed in FEATURES.items() if name.startswith(start))
 
 
 def phase_totals(events: Iterable[Event]) -> dict[str, float]:
@@ -62,8 +92,9 @@ def cost_metrics(description: Description) -> dict[str, float]:
     if billable is not None:
         metrics["cost/billable_seconds"] = float(billable)
         metrics["cost/billable_instance_seconds"] = float(billable) * _instances(description)
-    if description.get("TrainingTimeInSeconds") is not None:
-        metrics["cost/training_seconds"] = float(description["TrainingTimeInSeconds"])
+    trained = description.get("TrainingTimeInSeconds")
+    if trained is not None and trained != description.get("BillableTimeInSeconds"):  # with spot
+        metrics["cost/training_seconds"] = float(trained)
     if description.get("EnableManagedSpotTraining"):
         metrics |= _spot_metrics(description)
     metrics.update(_transition_seconds(description.get("SecondaryStatusTransitions", [])))

@@ -10,8 +10,8 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 # A progress bar for one small file only clutters the terminal. Read by mlflow at each download.
@@ -19,17 +19,19 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.artifacts import download_artifacts
-from mlflow.entities import Experiment, Run
+from mlflow.artifacts import download_artifacts, list_artifacts
+from mlflow.entities import Experiment, Run, ViewType
 from mlflow.exceptions import MlflowException
 
 from tracking.histories import curve_table, number, points_of
-from training.errors import InputError, TrackingError, nearest
+from tracking.refusals import is_foreign, translated
+from training.errors import InputError, nearest
 
 TEXT_COLUMNS = [
     "run_id",
     "run_name",
     "experiment_id",
+    "group",
     "status",
     "arm",
     "baseline",
@@ -84,12 +86,26 @@ def jobs(
     Searches all active experiments unless told which. Raises `TrackingError` when the server does not answer.
     """
     where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
+    return table_of(runs_where(client, where, experiment_ids, page_runs=page_runs))
+
+
+def runs_where(
+    client: MlflowClient, where: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
+) -> list[Run]:
+    """Return the runs that a filter of MLflow's language finds, oldest first, in these experiments or in all.
+
+    Raises `TrackingError` when the server does not answer.
+    """
     try:
         ids = list(experiment_ids) if experiment_ids is not None else list(_experiment_ids(client))
-        rows = [_row(run) for run in _runs(client, ids, where, page_runs)] if ids else []
+        return list(_runs(client, ids, where, page_runs)) if ids else []
     except MlflowException as error:
-        raise TrackingError(f"The tracking server refused to list the jobs of group {group!r}: {error}") from error
-    return _typed(pd.DataFrame(rows))
+        raise translated(error, client.tracking_uri, task=f"list the runs where {where}") from error
+
+
+def table_of(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return one row for each run of a job, see `jobs`."""
+    return _typed(pd.DataFrame(map(_row, runs)))
 
 
 def history(
@@ -103,20 +119,27 @@ def history(
         start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
         told = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
     except MlflowException as error:
-        raise TrackingError(f"The tracking server refused the curves of run {run_id}: {error}") from error
+        raise translated(error, client.tracking_uri, task=f"give the curves of run {run_id}") from error
     return curve_table(told, keys, start)
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
     """Return the parent run of a group, or None where there is none. Raises `TrackingError` as `jobs` does."""
     where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
-    try:
-        found = list(_runs(client, list(_experiment_ids(client)), where, 100))
-    except MlflowException as error:
-        raise TrackingError(f"The tracking server refused to find the parent run of {group!r}: {error}") from error
+    found = runs_where(client, where, page_runs=100)
     # Of a launcher that died and the one that went on, the one that has the group now.
     kept = [run for run in found if run.data.tags.get("platform.group_state") != "continued"]
     return next(iter(reversed(kept or found)), None)
+
+
+def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
+    """Return the names of a group's runs that somebody deleted. Raises `TrackingError` as `jobs` does."""
+    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
+    try:
+        found = client.search_runs([experiment_id], where, ViewType.DELETED_ONLY)
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=f"list the deleted runs of group {group!r}") from error
+    return [str(run.info.run_name) for run in found]
 
 
 def experiment_runs(
@@ -131,7 +154,7 @@ def experiment_runs(
             yield run
             saw(count)
     except MlflowException as error:
-        raise TrackingError(f"The tracking server refused to list the runs of an experiment: {error}") from error
+        raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
 
 
 def experiment_named(client: MlflowClient, *names: str) -> Experiment:
@@ -142,27 +165,37 @@ def experiment_named(client: MlflowClient, *names: str) -> Experiment:
                 return found
         known = [each.name for each in client.search_experiments(max_results=1000)]
     except MlflowException as error:
-        raise TrackingError(f"The tracking server refused to find experiment '{names[0]}': {error}") from error
+        raise translated(error, client.tracking_uri, task=f"find experiment '{names[0]}'") from error
     some = f"{', '.join(known[:_MOST_NAMED])}{', ...' if len(known) > _MOST_NAMED else ''}" or "none"
     hint = nearest(names[0], known)
     raise InputError(f"experiment is '{names[0]}', which the tracking server does not hold: it holds {some}.{hint}")
 
 
 def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
-    """Return what the job's run tells of versions and hardware; empty where its artifacts cannot be read."""
+    """Return what the job's run tells of versions and hardware; see `json_artifact`."""
     return json_artifact(client, run_id, "environment.json")
 
 
 def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
-    """Return the object that a run's artifact holds; empty where it cannot be read."""
+    """Return the object that a run's artifact holds; empty where the run has none, or it is none.
+
+    Raises `TrackingError` where the artifacts cannot be read.
+    """
     try:
         # By its place: the client's own way asks for logged models first, which servers before MLflow 3 do not know.
-        place = f"{client.get_run(run_id).info.artifact_uri}/{name}"
+        place = str(client.get_run(run_id).info.artifact_uri)
+        listed = list_artifacts(artifact_uri=place, tracking_uri=client.tracking_uri)
+        if name not in {PurePosixPath(each.path).name for each in listed}:
+            return {}
         with tempfile.TemporaryDirectory() as folder:
-            path = download_artifacts(artifact_uri=place, dst_path=folder, tracking_uri=client.tracking_uri)
+            path = download_artifacts(artifact_uri=f"{place}/{name}", dst_path=folder, tracking_uri=client.tracking_uri)
             told = json.loads(Path(path).read_text("utf-8"))
-    except (MlflowException, OSError, ValueError):
+    except ValueError:
         return {}
+    except Exception as error:
+        if not is_foreign(error):
+            raise
+        raise translated(error, client.tracking_uri, task=f"give {name} of run {run_id}") from error
     return told if isinstance(told, dict) else {}
 
 

@@ -90,7 +90,7 @@ class Recorder:
         finals |= {**cost, **points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
         finals |= points.projection(finals, self._planned.spec.instance_count, price)
         step = int(result.fields.get("steps", 0)) if result else 0
-        self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step))
+        self._log_batch(metrics=points.final_points(finals, ended.timestamp(), step, self._once.curves))
         tags = _final_tags(description, result, failure)
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
         self._log_artifacts(description, result)
@@ -127,7 +127,8 @@ class Recorder:
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=points.hyperparameters(event))
         device = event.fields.get("device", {})
-        self._store.tag(self.run_id, {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"})
+        tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
+        self._store.tag(self.run_id, {**tags, **_version_tag(event)})
         self._log_json(
             {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
             "environment.json",
@@ -183,7 +184,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.kind": "job",
         "platform.group": group.id,
         "platform.arm": planned.arm,
-        "platform.baseline": "true" if planned.is_baseline else "false",
+        **({"platform.baseline": "true"} if planned.is_baseline else {}),
         "platform.repeat": str(planned.repeat),
         "platform.job_name": spec.name,
         "platform.compiler": spec.compiler,
@@ -197,6 +198,13 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
     return OpenRun(create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name")))
 
 
+def _version_tag(event: Event) -> dict[str, str]:
+    """Return what decides whether two jobs' figures compare: the libraries that did the work."""
+    versions = event.fields.get("versions", {})
+    told = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
+    return {"platform.versions": ", ".join(told)} if told else {}
+
+
 def _price_tags(price: Price | None) -> dict[str, str]:
     if price is None:
         return {}
@@ -205,7 +213,7 @@ def _price_tags(price: Price | None) -> dict[str, str]:
 
 
 def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
-    tags = {"platform.status": str(description["SecondaryStatus"]), **pool_tags(description)}
+    tags = pool_tags(description)
     if chosen := description.get("ResourceConfig", {}).get("SelectedInstanceType"):
         tags["platform.instance_type"] = str(chosen)
     if started := description.get("TrainingStartTime"):
@@ -215,7 +223,7 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
     hub = result.fields.get("hub", {}) if result else {}
-    tags |= {f"platform.hub_{name}": str(hub[name])[:5000] for name in ("url", "commit", "failure") if hub.get(name)}
+    tags |= {f"platform.hub_{name}": str(hub[name])[:5000] for name in ("url", "failure") if hub.get(name)}
     return tags | (_failure_tags(failure) if failure else {})
 
 

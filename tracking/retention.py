@@ -15,7 +15,8 @@ from mlflow.entities import LifecycleStage, Run, RunStatus, ViewType
 
 from tracking.plan_file import FILE as PLAN
 from tracking.query import quoted
-from tracking.store import Store, without_credentials
+from tracking.refusals import without_credentials
+from tracking.store import Store
 from training.errors import TrackingError
 
 Result = TypeVar("Result")

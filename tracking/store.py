@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -22,23 +21,11 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from mlflow import MlflowClient, get_tracking_uri
 from mlflow.entities import RunTag
-from mlflow.exceptions import MlflowException, RestException
+from mlflow.exceptions import MlflowException
+
+from tracking.refusals import is_final, is_foreign, reason, translated, user_of, without_credentials
 
 Result = TypeVar("Result")
-
-_FINAL_CODES = frozenset(
-    {
-        "INVALID_PARAMETER_VALUE",
-        "RESOURCE_DOES_NOT_EXIST",
-        "RESOURCE_ALREADY_EXISTS",
-        "PERMISSION_DENIED",
-        "UNAUTHENTICATED",
-        "BAD_REQUEST",
-        "ENDPOINT_NOT_FOUND",
-        "FEATURE_DISABLED",
-    }
-)
-"""Answers that another try would not change."""
 
 _SILENT_SECONDS = 2.0
 """Shorter waits, such as for a locked database, are not worth a line."""
@@ -59,6 +46,13 @@ class Store:
         self.client = client
         self._patience_seconds = patience_seconds
         self._say, self._sleep, self._clock = say, sleep, clock
+        self.subject = "the experiment"
+        """What is worked on, as refusals name it."""
+
+    @property
+    def user(self) -> str | None:
+        """Name under which the tracking server is asked, if any."""
+        return user_of(str(self.client.tracking_uri))
 
     @property
     def uri(self) -> str:
@@ -71,21 +65,23 @@ class Store:
         Every call made through here can be repeated without harm: MLflow keys a metric point by name, step, time and
         value, so a point that arrived before the answer was lost is not stored twice.
 
-        Raises `TrackingError` when the server refuses, or has not answered for `patience_seconds`.
+        Raises `TrackingError` when the server has not answered for `patience_seconds`, and at once when it refuses:
+        `NotAllowed` where it does not know who asks, or a permission is missing.
         """
         started = self._clock()
         pause_seconds = 0.25
         while True:
             try:
                 answer = method(*args, **kwargs)
-            except (MlflowException, OSError) as error:
+            except Exception as error:
+                if not is_foreign(error):
+                    raise
                 waited_seconds = self._clock() - started
-                if _is_final(error):
-                    raise TrackingError(f"The tracking server {self.uri} refused: {_first_line(error)}") from error
+                if is_final(error):
+                    raise translated(error, str(self.client.tracking_uri), self.subject) from error
                 if waited_seconds >= self._patience_seconds:
                     raise TrackingError(
-                        f"The tracking server {self.uri} has not answered for {waited_seconds:.0f} s: "
-                        f"{_first_line(error)}"
+                        f"The tracking server {self.uri} has not answered for {waited_seconds:.0f} s: {reason(error)}"
                     ) from error
                 if waited_seconds >= _SILENT_SECONDS:
                     self._say(f"The tracking server has not answered for {waited_seconds:.0f} s; nothing is lost.")
@@ -140,29 +136,14 @@ def open_store(
     try:
         client = MlflowClient(tracking_uri=uri)
         Store(client, patience_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
-    except (TrackingError, MlflowException, OSError, ImportError) as error:
-        where = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used: "
-        told = "" if isinstance(error, TrackingError) else where
-        raise TrackingError(f"{told}{_first_line(error).rstrip('.')}. {otherwise}") from error
+    except TrackingError as error:
+        raise type(error)(f"{str(error).rstrip('.')}. {otherwise}") from error
+    except (MlflowException, OSError, ImportError) as error:
+        where = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used"
+        raise TrackingError(f"{where}: {reason(error).rstrip('.')}. {otherwise}") from error
     return Store(client, patience_seconds=patience_seconds, say=say)
-
-
-def without_credentials(text: str) -> str:
-    """Return a text with the name and password taken out of every address in it."""
-    return re.sub(r"(?<=://)[^/\s]*@", "", text)
 
 
 def _not_the_arn_complaint(record: logging.LogRecord) -> bool:
     # sagemaker-mlflow 0.5.0 reads every tracking URI as an ARN and warns at each request to any other server.
     return "list index out of range" not in record.getMessage()
-
-
-def _is_final(error: Exception) -> bool:
-    if isinstance(error, RestException):
-        return error.error_code in _FINAL_CODES
-    # The SQL stores raise the plain class, with INTERNAL_ERROR or TEMPORARILY_UNAVAILABLE for a locked database.
-    return isinstance(error, MlflowException) and error.error_code in _FINAL_CODES
-
-
-def _first_line(error: Exception) -> str:
-    return without_credentials((str(error).splitlines() or [type(error).__name__])[0])[:300]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mlflow.entities import Run
 
 from tracking import points
 from tracking.store import Store
-from training.errors import JobNotFound
+from training.errors import JobNotFound, NotAllowed
 from training.price import Price
 from training.services.protocol import Description, Service
 
@@ -40,9 +41,10 @@ def settle(store: Store, service: Service) -> None:
             continue
         metrics = points.warm_pool_metrics(description, _price(run.data.tags))
         at_seconds = (run.info.end_time or run.info.start_time) / 1000
-        logged = points.final_points(metrics, at_seconds, 0)
-        store.call(store.client.log_batch, run.info.run_id, metrics=logged)
-        store.tag(run.info.run_id, pool_tags(description) or {TAG: "Terminated"})
+        logged = points.final_points(metrics, at_seconds)
+        with suppress(NotAllowed):  # somebody else's run, which they settle
+            store.call(store.client.log_batch, run.info.run_id, metrics=logged)
+            store.tag(run.info.run_id, pool_tags(description) or {TAG: "Terminated"})
 
 
 def _open(store: Store) -> list[Run]:

@@ -86,6 +86,10 @@ class TrackingError(TrainfareError):
     """The tracking server does not answer, or refuses."""
 
 
+class NotAllowed(TrackingError):
+    """The tracking server does not know who asks, or a permission is missing."""
+
+
 class StorageError(TrainfareError):
     """The database that holds a sweep's studies does not answer, or refuses."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from experiments.reporting import report_group
@@ -14,8 +13,7 @@ from sweeps.objective import cost_of
 from sweeps.search import best, records
 from sweeps.study import telling
 from tracking.group import close_group
-from tracking.job_run import paid_so_far
-from tracking.sweep_file import keep_sweep, show_figures
+from tracking.sweep_file import keep_sweep
 
 
 def confirm(opened: Opened, bests: Bests) -> None:
@@ -35,7 +33,6 @@ def report(opened: Opened, parts: Sequence[Part], bests: Bests, reasons: Mapping
     jobs = opened.jobs
     found = facts(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
     keep_sweep(opened.store, opened.group, found)
-    _show_figures(opened, bests)
     report_group(opened.store, opened.group, jobs.name)
     close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")
 
@@ -49,12 +46,3 @@ def bests_of(parts: Sequence[Part]) -> Bests:
         if record is not None and record.ended is not None:
             found[part.compiler] = record.point, cost_of(search.objective, record.ended)
     return found
-
-
-def _show_figures(opened: Opened, bests: Bests) -> None:
-    """Write what sweeps compare by in MLflow's table to the parent run."""
-    sweep = opened.jobs.sweep
-    seconds, usd = paid_so_far(opened.store, opened.group)
-    best_cost = (max if sweep.maximises else min)((cost for _, cost in bests.values()), default=math.nan)
-    figures = {"paid_billable_instance_seconds": seconds, "paid_usd": usd, f"best_{sweep.objective.cost}": best_cost}
-    show_figures(opened.store, opened.group, {f"sweep/{name}": value for name, value in figures.items()})

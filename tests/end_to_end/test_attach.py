@@ -54,7 +54,7 @@ def test_a_plan_is_read_as_it_was_written(command_line: CommandLine) -> None:
     group_id = run.data.tags["platform.group"]
     store = open_store(command_line.uri)
     plan = read_plan(store, find_group(store, group_id=group_id, experiment_name=""))
-    assert [job.run_name for job in plan.jobs] == [f"{plan.jobs[0].arm} #0", f"{plan.jobs[0].arm} #1"]
+    assert [job.run_name for job in plan.jobs] == [f"{plan.jobs[0].arm}, repeat {n}" for n in (1, 2)]
     assert plan.jobs[0].spec.hyperparameters["batch-size"] == 8
     elsewhere = replace(command_line, folder=command_line.folder / "elsewhere")
     refused = elsewhere("attach", {"group": group_id})

@@ -23,7 +23,7 @@ def test_compare_under_both_compilers(command_line: CommandLine, reviews: dict[s
     launcher = command_line.start("compare", fields)
     assert launcher.stdout
     for line in launcher.stdout:
-        if "inductor #0: started" in line:
+        if "inductor, repeat 1: started" in line:
             break
     launcher.send_signal(signal.SIGKILL)
     launcher.communicate()

@@ -127,6 +127,7 @@ def test_a_log_read_twice_gives_the_same_points(command_line: CommandLine, loop:
     assert [step for step, _, _ in after] == list(range(1, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failure_class", "error"), [("Error", "no such luck"), ("OutOfMemory", "CUDA out of memory. Tried to allocate")]
 )
@@ -165,6 +166,7 @@ def git_url(loop: Path, tmp_path: Path) -> Iterator[str]:
     server.wait()
 
 
+@pytest.mark.slow
 def test_a_script_out_of_git(command_line: CommandLine, loop: Path, git_url: str) -> None:
     fields = {"experiment": loop, "script.source": git_url, "script.directory": "examples", "compare.repeats": 1}
     done = command_line("compare", {**fields, "script.revision": "v1"})

@@ -76,6 +76,7 @@ def test_the_same_seed_gives_the_same_losses(command_line: CommandLine, reviews:
     assert first == second
 
 
+@pytest.mark.slow
 def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
     done = command_line("train", {**reviews, "machine.memory_gib": 0.7, "machine.cores": 1})
     assert done.returncode == 1
@@ -86,6 +87,7 @@ def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, 
     assert group.info.status == "FAILED"
 
 
+@pytest.mark.slow
 def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
     done = command_line("train", {**reviews, "machine.max_run_seconds": 1})
     assert done.returncode == 1
@@ -97,6 +99,7 @@ def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, obje
     assert "MaxRuntimeExceeded" in listed
 
 
+@pytest.mark.slow
 def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
     command_line = CommandLine(tmp_path, "http://127.0.0.1:9")
     done = command_line("train", reviews)

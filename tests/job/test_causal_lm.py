@@ -91,6 +91,7 @@ def test_loss_and_perplexity_by_hand(new_lm: Any, rows: Callable[[int], list[lis
     assert model.config.use_cache is True
 
 
+@pytest.mark.slow
 def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
     from transformers import GPT2LMHeadModel
 
@@ -110,6 +111,7 @@ def test_the_seed_decides_the_random_weights(new_lm: Any) -> None:
     assert losses[0][0] == pytest.approx(math.log(VOCABULARY), abs=0.2)
 
 
+@pytest.mark.slow
 def test_the_last_incomplete_batch_is_dropped_when_asked(new_lm: Any) -> None:
     arguments = {**PLAIN, "max_steps": -1, "epochs": 2, "save_model": False, "drop_last": True}
     ended = new_lm("dropped", blocks(20), blocks(5)).run(**arguments)

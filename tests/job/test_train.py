@@ -95,6 +95,7 @@ def test_it_learns(job: Any) -> None:
     assert metrics["eval_accuracy"] > 0.9
 
 
+@pytest.mark.slow
 def test_accumulated_batches_make_the_same_step(new_job: NewJob) -> None:
     """Without dropout, 2 x 4 samples are 8 samples; max_length keeps the order of rows the same for both."""
     arguments = {"padding": "max_length", "max_steps": 6, "learning_rate": 0.01}
@@ -200,6 +201,7 @@ def test_a_stop_while_it_still_loads(job: Any) -> None:
     assert process.returncode in (143, -signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_stopped_job_saves_its_step_and_goes_on_where_it_was(job: Any, new_job: NewJob) -> None:
     arguments = {"per_device_batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
     whole = new_job("whole").run(**arguments)

@@ -64,6 +64,19 @@ class TestAtTheSameMoment:
         assert (gone, errors) == ([], [])
         os.close(lock)
 
+    def test_a_job_that_is_being_created_for_a_day_keeps_its_folder(self, state: State) -> None:
+        """It has no name yet, so that only the lock of its supervisor tells that somebody is at it."""
+        left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
+        left.mkdir(parents=True)
+        lock = JobFolder(left).hold()
+        for path in (left / "supervisor.lock", left):
+            os.utime(path, (0, 0))
+        assert main(["jobs", "prune", "--yes", "--what", "jobs"]) == 0
+        assert left.exists()
+        os.close(lock)
+        assert main(["jobs", "prune", "--yes", "--what", "jobs"]) == 0
+        assert not left.exists()
+
     def test_two_prunes(self, state: State) -> None:
         state.ended()
         judged, _ = look(inventory(state.home, time.time()), state.store, Choice())

@@ -47,6 +47,7 @@ def test_texts_are_short_whole_lines_and_each_there_once(rows: list[dict[str, st
     assert min(map(len, texts)) > SHORTEST_CHARACTERS / 3
 
 
+@pytest.mark.slow
 def test_the_same_again_in_another_process_without_importing_a_package(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from training.staging.docstrings import docstring_file;"

@@ -64,7 +64,7 @@ def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(ben
     quietly(part.study.ask)  # no point yet
     quietly(part.study.ask, distributions(SPACE))  # a point, no claim
     assert states(part) == ["RUNNING", "RUNNING"]
-    assert bench.run(short, part, limits=ONE).reason == "none: 1 trials are made"
+    assert bench.run(short, part, limits=ONE).reason == "none: 1 trial is made"
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
     assert [retries(trial) for trial in part.trials] == [[], [], [1]]
 

@@ -199,9 +199,10 @@ def test_a_sweep_ends_when_no_point_is_worth_a_trial() -> None:
     assert nothing_left(asked, [quick, *dearer[:2]]) is None
     why = nothing_left(asked, [quick, *dearer])
     assert why is not None
-    assert why.startswith("The best of 1 free points (batch 128, rate x 1) is expected to save")
+    assert why.startswith("the best of 1 free point (batch 128, rate × 1) is expected to save")
+    assert why.endswith(" billable seconds, less than 1 %")
     assert nothing_left(asked, [quick, *(running(Point(size)) for size in sizes[1:])]) == (
-        "All 5 points that may fit the memory have been trained"
+        "all 5 points that may fit the memory have been trained"
     )
 
 
@@ -213,7 +214,7 @@ def test_throughput_is_settled_by_the_calibration() -> None:
         object.__setattr__(record.ended, "steady_samples_per_second", float(record.point.batch_size))
     assert nothing_left(asked, [slow]) is None
     assert nothing_left(asked, [slow, fast]) == (
-        "No free batch size was calibrated at more than the 15.96 samples/s of batch 16"
+        "no free batch size was calibrated at more than the 15.96 samples/s of batch 16"
     )
 
 

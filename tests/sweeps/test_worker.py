@@ -47,7 +47,7 @@ def test_every_point_is_tried_once_whatever_the_sampler_says(bench: Bench) -> No
 
 def test_a_trial_holds_what_its_job_did(bench: Bench) -> None:
     part = bench.part()
-    assert bench.run(short, part, limits=Limits(trials=1)).reason == "none: 1 trials are made"
+    assert bench.run(short, part, limits=Limits(trials=1)).reason == "none: 1 trial is made"
     [trial] = part.trials
     size, factor = trial.user_attrs["batch_size"], trial.user_attrs["multiplier"]
     seconds = 0.02 + size / 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,10 @@ def tracked(tracking_uri: str, tmp_path: Path) -> Tracked:
 
 
 @pytest.fixture
-def tracked_by_server(tracking_server: Any) -> Tracked:
-    """An empty group on a real tracking server."""
-    client = MlflowClient(tracking_server.uri)
-    return Tracked(client, str(client.create_experiment("reports")))
+def tracked_by_server(shared_tracking_server: Any) -> Iterator[Tracked]:
+    """An empty group on a real tracking server, where no other test's runs are found."""
+    client = MlflowClient(shared_tracking_server.uri)
+    experiment_id = str(client.create_experiment("reports"))
+    yield Tracked(client, experiment_id)
+    client.rename_experiment(experiment_id, f"reports of test {experiment_id}")
+    client.delete_experiment(experiment_id)

@@ -10,7 +10,8 @@ from tests.serving import Serving
 
 
 class Forwarding(Serving):
-    """Answers calls whose path holds `kept` with `status` and `body`, and forwards all others."""
+    """Answers calls whose path holds `kept` with `status` and `body`, and forwards all others; where the server does
+    not answer, neither does this."""
 
     def __init__(self, server_uri: str, kept: str | None = None, status: int = 404, body: bytes = b"") -> None:
         self._server_uri, self._kept, self._answer = urlsplit(server_uri), kept, (status, body)
@@ -49,9 +50,16 @@ class Forwarding(Serving):
             def do_POST(self) -> None:
                 self._reply()
 
+            def do_PUT(self) -> None:
+                self._reply()
+
             def _reply(self) -> None:
                 sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status, body = proxy.answer(self.command, self.path, sent)
+                try:
+                    status, body = proxy.answer(self.command, self.path, sent)
+                except OSError:  # the server has gone
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))

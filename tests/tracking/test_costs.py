@@ -64,6 +64,14 @@ def test_a_job_at_the_full_price_tells_nothing_of_spot() -> None:
     assert cost_metrics(usual)["cost/billable_instance_seconds"] == 2000
 
 
+def test_seconds_that_are_billed_as_they_are_trained_are_told_once() -> None:
+    """500 s at the full price, and on spot where nothing was taken back; the exact time is the billed one's."""
+    same = {**SPOT, "BillableTimeInSeconds": 500, "BillableSecondsExact": 500.25}
+    assert "cost/training_seconds" not in cost_metrics(same)
+    assert cost_metrics(same)["cost/billable_seconds"] == 500.25
+    assert cost_metrics({"TrainingTimeInSeconds": 500})["cost/training_seconds"] == 500
+
+
 def test_a_job_that_never_got_a_machine_cost_nothing() -> None:
     never = {"SecondaryStatusTransitions": course(("Starting", 12), ("Failed", 0)), "ResourceConfig": {}}
     assert cost_metrics(never) == {"time/queue_seconds": 12}

@@ -14,7 +14,7 @@ from tests.tracking.conftest import STARTED_SECONDS
 from tests.tracking.forwarding import Forwarding
 from tracking import query
 from tracking.histories import curve_table, histories
-from training.errors import TrackingError
+from training.errors import NotAllowed, TrackingError
 
 START_MS = int(STARTED_SECONDS * 1000)
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
@@ -124,7 +124,19 @@ def test_curves_that_are_refused(tracked_by_server: Any) -> None:
     refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
     with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 403, refusal) as proxy:
         client = MlflowClient(proxy.url)
-        with pytest.raises(TrackingError, match="the curves of 2 runs: PERMISSION_DENIED: no right to read"):
+        told = r"refused \(403\): PERMISSION_DENIED: no right to read"
+        with pytest.raises(NotAllowed, match=told):
             histories(client, starts(runs), ["loss"])
-        with pytest.raises(TrackingError, match=f"the curves of run {runs[0]}"):
+        with pytest.raises(NotAllowed, match=told):
+            histories(client, starts(runs[:1]), ["loss"])
+
+
+def test_a_server_that_answers_none_of_the_calls(tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    runs = several(tracked_by_server, 2)
+    with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 503) as proxy:
+        client = MlflowClient(proxy.url)
+        with pytest.raises(TrackingError, match="did not give the curves of 2 runs"):
+            histories(client, starts(runs), ["loss"])
+        with pytest.raises(TrackingError, match=f"did not give the curves of run {runs[0]}"):
             histories(client, starts(runs[:1]), ["loss"])

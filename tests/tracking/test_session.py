@@ -49,7 +49,11 @@ def test_a_job_becomes_a_run(tracking_uri: str, tmp_path: Path, monkeypatch: pyt
     assert [(m.step, m.value) for m in history] == [(s, 1 / s) for s in range(1, 6)]
     assert run.data.metrics["samples"] == 20
     assert run.data.metrics["eval_accuracy"] == 0.75
+    assert run.info.run_name == "none, repeat 1"
     billable = run.data.metrics["cost/billable_seconds"]
+    [at_the_end] = store.client.get_metric_history(run.info.run_id, "cost/billable_seconds")
+    assert at_the_end.step == 0
+    assert "cost/training_seconds" not in run.data.metrics
     assert run.data.metrics["throughput/end_to_end_samples_per_second"] == pytest.approx(20 / billable)
     files = {f.path for f in store.client.list_artifacts(run.info.run_id)}
     expected = {"experiment.yaml", "request.json", "environment.json", "events.jsonl", "log.txt", "description.json"}

@@ -33,6 +33,7 @@ def test_points_logged_twice_are_stored_once(tracking_uri: str) -> None:
     assert [(m.step, m.value) for m in history] == [(m.step, m.value) for m in points(1, 501)]
 
 
+@pytest.mark.slow
 def test_a_halted_server_delays_and_loses_nothing(
     tracking_server: TrackingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

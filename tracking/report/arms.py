@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from tracking.compiler import doubt
+from tracking.plan import job_title
 from tracking.report.numbers import Summary, summary
 
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -35,6 +36,12 @@ class Job:
     """Further tags and parameters by column name, such as `device`."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """Metrics and numeric parameters by column name; what is missing is NaN."""
+
+    @property
+    def title(self) -> str:
+        """What its run is called, by the arm that it has here."""
+        known = self.repeat.isdecimal()
+        return job_title(self.arm, int(self.repeat), self.text.get("role")) if known else self.arm
 
     @property
     def succeeded(self) -> bool:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tracking.report.arms import Arm, Job, finite_or_zero
-from tracking.report.canvas import BACKGROUND, INK, PHASE_COLOURS, Plot, arm_colour, plot, short
-from tracking.report.comparison import STEADY, Comparison
-from tracking.report.numbers import Summary, gain_percent
+from tracking.report.arms import Arm
+from tracking.report.canvas import BACKGROUND, INK, Plot, arm_colour, end_of_axis, plot, short
+from tracking.report.comparison import STEADY, Comparison, Contrast
+from tracking.report.numbers import Interval, Summary, gain_percent
 from tracking.report.probes import Probes
 from tracking.report.words import figure, signed_percent
-from tracking.report.work import PAID
+from tracking.report.work import DOLLARS
 
-PHASE_LABELS = {"warmup": "warm-up", "train_steady": "training", "train": "training", "eval": "evaluation"}
 _ROW_INCHES = 0.56
 _BAR_HEIGHT = 0.42
 _WIDEST = 20.0
@@ -29,30 +26,34 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     rows = [(i, arm, told) for i, arm in enumerate(comparison.arms) if (told := arm.summary(column))]
     if not rows:
         return None
-    longest = max(told.high for _, _, told in rows)
+    ends = [
+        (told.high, f"{figure(told.median)}{_against_baseline(comparison, arm, column, told)}") for _, arm, told in rows
+    ]
+    means = "; %: of the means" if any(_interval(contrast, column) for contrast in comparison.contrasts) else ""
 
     def draw(axes: Axes) -> None:
         for y, (i, arm, told) in enumerate(rows):
             axes.barh(y, told.median, height=_BAR_HEIGHT, color=arm_colour(i))
             if told.n > 1:
                 axes.plot([told.low, told.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            note = f"{figure(told.median)}{_against_baseline(comparison, arm, column, told)}"
-            _label(axes, y, f"{short(arm.label)}  (n = {told.n})", note, told.high)
-        _finish(axes, len(rows), longest, f"{unit}; median, line: lowest to highest")
+            _label(axes, y, f"{short(arm.label)}  (n = {told.n})", ends[y])
+        _finish(axes, ends, f"{unit}\nmedian; line: lowest to highest{means}")
 
-    return plot(name, f"{title}: {unit}", _height(len(rows)), draw)
+    description = _listed(_in_words(comparison, arm, column, told) for _, arm, told in rows)
+    return plot(name, f"{title}: {unit}", _height(len(rows)), draw, description)
 
 
 def intervals(comparison: Comparison) -> Plot | None:
-    """Return each arm's billable instance seconds against the baseline's with their interval; None without any."""
+    """Return what each arm was billed against the baseline, with the interval; None without any."""
     told = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
     rows = [(i, arm, ratio) for i, arm, ratio in told if ratio and ratio.high < _WIDEST]
     if not rows:
         return None
     left = min(-10.0, *(gain_percent(ratio.low) for _, _, ratio in rows))
     right = max(10.0, *(gain_percent(ratio.high) for _, _, ratio in rows))
-
     baseline = comparison.arms[0].label
+    nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
+    what = "Cost" if DOLLARS.noun in nouns else "Billable time"
 
     def draw(axes: Axes) -> None:
         axes.axvline(0, color=INK, linewidth=1)
@@ -61,12 +62,17 @@ def intervals(comparison: Comparison) -> Plot | None:
             axes.plot(ends, [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
             interval = f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
-            label = axes.text(left, y - 0.30, f"{short(arm.label)}  ({interval})", va="bottom", fontsize=10)
+            label = axes.text(left, y - 0.30, f"{short(arm.label, 28)}  ({interval})", va="bottom", fontsize=10)
             label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # the line at 0 may run behind
-        _finish(axes, len(rows), right, f"change in billable instance seconds against “{short(baseline, 20)}”, %")
+        unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
+        _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
-    return plot("interval", "Billable time against the baseline: 95 % interval", _height(len(rows)), draw)
+    description = _listed(
+        f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
+        for _, arm, ratio in rows
+    )
+    return plot("interval", f"{what} against the baseline: 95 % interval", _height(len(rows)), draw, description)
 
 
 def projections(probes: Probes, comparison: Comparison) -> Plot | None:
@@ -74,6 +80,7 @@ def projections(probes: Probes, comparison: Comparison) -> Plot | None:
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
+    ends = [(each.paid.high, figure(each.paid.estimate)) for each in rows]
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
@@ -81,10 +88,15 @@ def projections(probes: Probes, comparison: Comparison) -> Plot | None:
             colour = arm_colour(labels.index(each.arm.label))
             axes.barh(y, paid.estimate, height=_BAR_HEIGHT, color=colour)
             axes.plot([paid.low, paid.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, short(each.arm.label), figure(paid.estimate), paid.high)
-        _finish(axes, len(rows), max(each.paid.high for each in rows), f"{probes.unit}; line: 95 % interval")
+            _label(axes, y, short(each.arm.label), ends[y])
+        _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
 
-    return plot("projection", f"Projected for the whole training: {probes.unit}", _height(len(rows)), draw)
+    description = _listed(
+        f"{each.arm.label}: {figure(each.paid.estimate)}, {figure(each.paid.low)} to {figure(each.paid.high)}"
+        for each in rows
+    )
+    title = f"Projected for the whole training: {probes.unit}"
+    return plot("projection", title, _height(len(rows)), draw, description)
 
 
 def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Plot:
@@ -93,43 +105,10 @@ def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str,
     def draw(axes: Axes) -> None:
         for y, (text, value, colour) in enumerate(rows):
             axes.barh(y, value, height=_BAR_HEIGHT, color=colour)
-            _label(axes, y, text, figure(value), value)
-        _finish(axes, len(rows), max(value for _, value, _ in rows) or 1.0, label)
+            _label(axes, y, text, (value, figure(value)))
+        _finish(axes, [(value, figure(value)) for _, value, _ in rows], label)
 
-    return plot(name, title, _height(len(rows)), draw)
-
-
-def phases(comparison: Comparison) -> Plot | None:
-    """Return a stacked bar of the phases for each arm and cache state; None when no job tells any."""
-    rows = [(label, seconds) for label, seconds in _phase_rows(comparison) if sum(seconds.values()) > seconds["other"]]
-    if not rows:
-        return None
-    longest = max(sum(seconds.values()) for _, seconds in rows)
-    shown = [phase for phase in PHASE_COLOURS if any(seconds[phase] > 0 for _, seconds in rows)]
-
-    def draw(axes: Axes) -> None:
-        for y, (label, seconds) in enumerate(rows):
-            _stack(axes, y, seconds, longest)
-            total = sum(seconds.values())
-            _label(axes, y, label, f"{figure(total)} s", total)
-        _finish(axes, len(rows), longest, "billable seconds, mean over the jobs")
-        handles = [axes.barh(0, 0, color=PHASE_COLOURS[p], label=PHASE_LABELS.get(p, p)) for p in shown]
-        assert isinstance(axes.figure, Figure)
-        axes.figure.legend(
-            handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9.5, handlelength=0.9
-        )
-
-    return plot("phases", "Where the time goes: seconds by phase", _height(len(rows)) + 0.5, draw)
-
-
-def _phase_rows(comparison: Comparison) -> list[tuple[str, dict[str, float]]]:
-    rows = []
-    for arm in comparison.arms:
-        for state, jobs in [(arm.cache_state, arm.headline), *arm.asides.items()]:
-            suffix = f", {state} cache" if arm.asides else ""
-            if jobs:
-                rows.append((f"{short(arm.label)}{suffix}  (n = {len(jobs)})", _mean_phases(jobs)))
-    return rows
+    return plot(name, title, _height(len(rows)), draw, _listed(f"{text}, {figure(value)}" for text, value, _ in rows))
 
 
 def _against_baseline(comparison: Comparison, arm: Arm, column: str, told: Summary) -> str:
@@ -138,41 +117,38 @@ def _against_baseline(comparison: Comparison, arm: Arm, column: str, told: Summa
     baseline = comparison.arms[0].summary(column)
     if contrast is None or baseline is None or baseline.median <= 0 or contrast.verdict.outcome == "not comparable":
         return ""
-    interval = {STEADY: contrast.speed_up, PAID: contrast.verdict.ratio}.get(column)
+    interval = _interval(contrast, column)
     return f"  {signed_percent(interval.estimate if interval else told.median / baseline.median)}"
 
 
-def _mean_phases(jobs: Sequence[Job]) -> dict[str, float]:
-    """Return the mean seconds of each phase; `other` is what is billed and belongs to none."""
-    told = [p for p in PHASE_COLOURS if p != "other"]
-    means = {p: fmean(finite_or_zero(job.number(f"time_{p}_seconds")) for job in jobs) for p in told}
-    billed = fmean(finite_or_zero(job.number("cost_billable_seconds")) for job in jobs)
-    return {**means, "other": max(0.0, billed - sum(means.values()))}
+def _interval(contrast: Contrast, column: str) -> Interval | None:
+    """Return the ratio of the geometric means of a column, where the verdict or the steady gain is one."""
+    return {STEADY: contrast.speed_up, contrast.verdict.currency.column: contrast.verdict.ratio}.get(column)
 
 
-def _stack(axes: Axes, y: float, seconds: Mapping[str, float], longest: float) -> None:
-    left = 0.0
-    for phase, width in seconds.items():
-        axes.barh(
-            y, width, left=left, height=_BAR_HEIGHT, color=PHASE_COLOURS[phase], edgecolor=BACKGROUND, linewidth=1
-        )
-        if width > 0.11 * longest and phase != "other":
-            axes.text(left + width / 2, y, figure(width), ha="center", va="center", color="white", fontsize=9)
-        left += width
+def _in_words(comparison: Comparison, arm: Arm, column: str, told: Summary) -> str:
+    change = _against_baseline(comparison, arm, column, told).strip()
+    median = f"median {figure(told.median)}{f', {change}' if change else ''}"
+    return f"{arm.label}: {median}, {figure(told.low)} to {figure(told.high)}, n = {told.n}"
 
 
-def _label(axes: Axes, y: float, text: str, note: str, end: float) -> None:
-    """Put `text` above the row's bar, where long names fit, and `note` after it."""
+def _listed(told: Iterable[str]) -> str:
+    """Return rows in words, as the description of a chart."""
+    return "; ".join(told) + "."
+
+
+def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
+    """Put `text` above the row's bar, where long names fit, and the note of its end, (value, note), after it."""
     axes.text(0, y - 0.30, text, va="bottom", ha="left", fontsize=10)
-    axes.annotate(note, (end, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
+    axes.annotate(end[1], (end[0], y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
 
 
-def _finish(axes: Axes, rows: int, longest: float, label: str) -> None:
-    axes.set(ylim=(rows - 0.6, -0.75), xlim=(0, 1.34 * longest), yticks=[], xlabel=label)
+def _finish(axes: Axes, ends: Sequence[tuple[float, str]], label: str) -> None:
+    axes.set(ylim=(len(ends) - 0.6, -0.75), xlim=(0, end_of_axis(ends) or 1.0), yticks=[], xlabel=label)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}".replace("-", "−"))
     axes.grid(axis="x", linewidth=0.7)
 
 
 def _height(rows: int) -> float:
-    return 0.65 + _ROW_INCHES * rows
+    return 0.82 + _ROW_INCHES * rows

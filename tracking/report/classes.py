@@ -12,6 +12,7 @@ from tracking.report.canvas import BACKGROUND, INK, Plot, plot, short
 
 MOST_CLASSES = 60
 """Classes that a picture shows: those with the most rows; the tables have all of them."""
+_WIDTH_POINTS = 400.0
 _SPLIT_COLOURS = ("#0072b2", "#d55e00", "#009e73")
 _MOST_WRITTEN = 16
 """Classes up to which the cells of a confusion matrix have room for their counts."""
@@ -40,7 +41,7 @@ def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence
         axes.figure.legend(loc="outside upper center", ncols=len(counts), frameon=False, fontsize=9)
 
     title = "Class distribution: share of the rows by class"
-    return plot("class_distribution", title, 0.95 + 0.17 * len(counts) * len(shown), draw)
+    return plot("class_distribution", title, 0.95 + 0.17 * len(counts) * len(shown), draw, width_points=_WIDTH_POINTS)
 
 
 def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> Plot:
@@ -65,7 +66,7 @@ def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str],
         axes.tick_params(which="minor", length=0)
 
     title = "Confusion matrix: counts, coloured by the share of the actual class"
-    return plot("confusion_matrix", title, min(5.4, 1.6 + 0.45 * len(shown)), draw)
+    return plot("confusion_matrix", title, min(5.4, 1.6 + 0.45 * len(shown)), draw, width_points=_WIDTH_POINTS)
 
 
 def _write_counts(axes: Axes, counts: np.ndarray, shares: np.ndarray) -> None:

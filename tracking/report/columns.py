@@ -38,6 +38,11 @@ class Column(Generic[Subject]):
     detail: Callable[[Subject], str] = lambda _: ""
     """What stands below the value in small print: smallest and largest value, where they differ."""
 
+    @property
+    def title(self) -> str:
+        """The label with its unit."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
 
 def columns(comparison: Comparison) -> list[Column[Arm]]:
     """Return the table's columns, the arm's name first."""

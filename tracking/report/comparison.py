@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -10,7 +11,8 @@ import pandas as pd
 from tracking.report.arms import Arm, Job, arms_of, finite
 from tracking.report.numbers import BreakEven, Interval, break_even, geometric_mean, ratio_interval
 from tracking.report.verdict import Measure, Verdict, judge, measure_of
-from tracking.report.work import PAID
+from tracking.report.work import PAID, Kind
+from training.errors import InputError, nearest
 
 STEADY = "throughput_steady_samples_per_second"
 END_TO_END = "throughput_end_to_end_samples_per_second"
@@ -79,11 +81,18 @@ class Comparison:
         return "eval_loss" if has_eval else "train_loss" if any(a.values("train_loss") for a in self.arms) else "loss"
 
 
-def compare(table: pd.DataFrame, group: str) -> Comparison:
-    """Return the comparison of `query.jobs`' table."""
+def compare(
+    table: pd.DataFrame, group: str, *, baseline: str | None = None, allowed: Set[Kind] = frozenset()
+) -> Comparison:
+    """Return the comparison of `query.jobs`' table.
+
+    `baseline` is the label of the arm that the others are compared with, or the name of one of its jobs or runs; None
+    is the jobs' own. Kinds of work that are `allowed` may differ. Raises `InputError` for a baseline that is none.
+    """
     arms = tuple(arms_of(table))
+    arms = _with_baseline(arms, baseline) if baseline else arms
     measure = measure_of(arms)
-    contrasts = tuple(_contrast(arm, arms[0], measure) for arm in arms[1:])
+    contrasts = tuple(_contrast(arm, arms[0], measure, allowed) for arm in arms[1:])
     return Comparison(group, arms, contrasts, measure)
 
 
@@ -94,8 +103,17 @@ def extra_seconds(arm: Arm, state: str) -> float | None:
     return fmean(aside) - fmean(headline) if aside and headline else None
 
 
-def _contrast(arm: Arm, baseline: Arm, measure: Measure | None) -> Contrast:
-    verdict = judge(arm, baseline, measure)
+def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
+    found = [arm for arm in arms if name == arm.label or any(name in (job.name, job.run_id) for job in arm.jobs)]
+    if not found:
+        labels = [arm.label for arm in arms]
+        listed = ", ".join(f"'{label}'" for label in labels[:12])
+        raise InputError(f"baseline '{name}' is none of the arms {listed}.{nearest(name, labels)}")
+    return (found[0], *(arm for arm in arms if arm is not found[0]))
+
+
+def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind]) -> Contrast:
+    verdict = judge(arm, baseline, measure, allowed)
     speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
     comparable = verdict.outcome != "not comparable"
     return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline, speed_up) if comparable else {})

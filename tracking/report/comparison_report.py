@@ -13,6 +13,7 @@ from tracking.report.forms import Read, Report, json_value, plain, table_row
 from tracking.report.numbers import summary
 from tracking.report.page import page
 from tracking.report.plots import plots_of
+from tracking.report.published import published_of
 
 
 def comparison_report(read: Read, title: str) -> Report:
@@ -21,9 +22,12 @@ def comparison_report(read: Read, title: str) -> Report:
     return Report(
         comparison=read.comparison,
         probes=None,
-        html=page(read.comparison, title, plots, read.tracking_uri, read.environment),
+        html=page(
+            read.comparison, title, plots, read.tracking_uri, read.environment, published_of(read.table), read.missing
+        ),
         pngs={f"{plot.name}.png": plot.png for plot in plots},
         jobs_csv=read.table.to_csv(index=False),
+        table=table_of(read.comparison),
         summary_json=summary_of(read.comparison),
         markdown=markdown_of(read.comparison),
     )
@@ -48,17 +52,28 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
 
 def markdown_of(comparison: Comparison) -> str:
     """Return headline, table and verdicts as Markdown."""
-    told = columns(comparison)
-    rows = [[column.value(arm) for column in told] for arm in comparison.arms]
-    heads = [f"{column.label}, {column.unit}" if column.unit else column.label for column in told]
+    rows = table_of(comparison)
     lines = [f"**{plain(words.headline(comparison))}**", ""]
     if rows:
-        lines += [table_row(heads), table_row(["---"] + ["---:"] * (len(heads) - 1)), *map(table_row, rows), ""]
+        heads = list(rows[0])
+        lines += [table_row(heads), table_row(["---"] + ["---:"] * (len(heads) - 1))]
+        lines += [*(table_row(list(row.values())) for row in rows), ""]
     for contrast in comparison.contrasts:
-        sentence = words.verdict_sentence(contrast, comparison.arms[0])
-        lines.append(f"- {plain(contrast.arm.label)}: *{contrast.verdict.outcome}*. {plain(sentence)}")
-    lines += ["", *map(plain, words.caveat_sentences(comparison))]
+        told = " ".join(words.contrast_sentences(contrast, comparison.arms[0]))
+        lines.append(f"- {plain(contrast.arm.label)}: *{contrast.verdict.outcome}*. {plain(told)}")
+    if comparison.jobs:
+        lines += ["", plain(" ".join([words.spend_sentence(comparison), *words.caveat_sentences(comparison)]))]
     return "\n".join([*lines, "", "The full report is among the artifacts: `report/report.html`.", ""])
+
+
+def table_of(comparison: Comparison) -> list[dict[str, str]]:
+    """Return one row an arm: what the page's table shows, by column and unit, and the verdict."""
+    verdicts = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
+    return [
+        {column.title: column.value(arm) for column in columns(comparison)}
+        | ({"verdict": verdicts.get(arm.label, "baseline")} if verdicts else {})
+        for arm in comparison.arms
+    ]
 
 
 def _arm(arm: Arm) -> dict[str, Any]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from tracking.report.arms import Arm
-from tracking.report.canvas import Plot, arm_colour, plot, short
+from tracking.report.canvas import INK, MUTED, WIDTH_POINTS, Plot, arm_colour, arm_marker, end_of_axis, plot, short
 from tracking.report.comparison import Comparison
+from tracking.report.words import figure
 
 _MOST_DRAWN = 500
-"""Points of a line, at most: the chart is 400 points wide."""
+"""Points of a line, at most: more than the chart is wide."""
+_LONGEST = 18
+"""Characters of an arm's label at the end of its line."""
+_AXIS_POINTS = WIDTH_POINTS - 50
+"""Width of the axis, without the labels left of it."""
 
 
 def loss_curves(
@@ -22,7 +29,7 @@ def loss_curves(
 ) -> Plot | None:
     """Return the loss against the column `x` of `histories`'s tables by run; None without points.
 
-    Bold is the mean over an arm's repeats, thin each repeat, dashed a job of another cache state.
+    Bold with its arm's marker is the mean over the repeats, thin each repeat, dashed a job of another cache state.
     """
     lines = [(i, arm, mean) for i, arm in enumerate(comparison.arms) if len(mean := mean_curve(arm, curves, x))]
     if not lines:
@@ -33,13 +40,39 @@ def loss_curves(
             for jobs, dashes in [(arm.headline, "-"), *((jobs, "--") for jobs in arm.asides.values())]:
                 repeats = [curves[job.run_id] for job in jobs if job.run_id in curves]
                 _line(axes, repeats if len(arm.succeeded) > 1 else [], x, i, linewidth=0.9, alpha=0.4, linestyle=dashes)
-            _line(axes, [mean], x, i, linewidth=2.0, marker="o" if len(mean) < 4 else None, markersize=4)
+            # A few markers each, not at the same points: lines that run together stay apart.
+            every = max(1, min(len(mean), _MOST_DRAWN) // 6)
+            _line(axes, [mean], x, i, linewidth=2.0, marker=arm_marker(i), markersize=6, markevery=(i % every, every))
         _label_ends(axes, [(i, arm.label, mean[x].iloc[-1], mean["value"].iloc[-1]) for i, arm, mean in lines])
         axes.set(xlabel=label, ylabel="training loss")
+        if x == "samples" and (rows := rows_of_an_epoch(comparison)):
+            _count_epochs(axes, rows)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.grid(axis="y", linewidth=0.7)
 
-    return plot(name, title, 3.2, draw)
+    description = "; ".join(
+        f"{arm.label}: from {figure(mean['value'].iloc[0])} at {figure(mean[x].iloc[0])} {label} "
+        f"to {figure(mean['value'].iloc[-1])} at {figure(mean[x].iloc[-1])}"
+        for _, arm, mean in lines
+    )
+    return plot(name, title, 3.2, draw, f"{description}.")
+
+
+def rows_of_an_epoch(comparison: Comparison) -> float | None:
+    """Return the training rows that all jobs share, as their samples over their epochs; None where they differ."""
+    told = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
+    rows = [samples / epochs for samples, epochs in told if 0 < samples < math.inf and 0 < epochs < math.inf]
+    if not rows or len(rows) < len(told) or max(rows) > 1.02 * min(rows):
+        return None
+    return fmean(rows)
+
+
+def _count_epochs(axes: Axes, rows: float) -> None:
+    above = axes.secondary_xaxis("top", functions=(lambda x: np.asarray(x) / rows, lambda x: np.asarray(x) * rows))
+    above.set_xlabel("epochs", color=MUTED)
+    above.spines["top"].set_visible(False)
+    above.tick_params(size=0, labelsize=10, labelcolor=MUTED)
 
 
 def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataFrame:
@@ -81,13 +114,15 @@ def _thinned(points: np.ndarray) -> np.ndarray:
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
-    """Name each line at its end, pushed apart where the ends are close."""
-    right = max(x for _, _, x, _ in ends)
-    axes.set_xlim(0, 1.48 * right)
+    """Name each line at its end with its marker, pushed apart where the ends are close."""
+    named = end_of_axis([(x, f"● {short(label, _LONGEST)}") for _, label, x, _ in ends], _AXIS_POINTS)
+    axes.set_xlim(0, max(named, axes.dataLim.x1))
     low, high = axes.get_ylim()
     gap, last = 0.075 * (high - low), -math.inf
     for i, label, x, y in sorted(ends, key=lambda end: end[3]):
         last = max(y, last + gap)
+        at = x + 0.04 * axes.get_xlim()[1]
+        axes.plot(at, last, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
         axes.annotate(
-            short(label, 22), (x, y), xytext=(x + 0.03 * right, last), va="center", fontsize=9, color=arm_colour(i)
+            short(label, _LONGEST), (at, last), (6, 0), textcoords="offset points", va="center", fontsize=9.5, color=INK
         )

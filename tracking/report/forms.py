@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -28,6 +28,8 @@ class Read:
     """Versions and hardware of the first job that succeeded."""
     tracking_uri: str
     """Where all this was read."""
+    missing: tuple[str, ...] = ()
+    """A sentence for everything that is not there, or could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +48,14 @@ class Report:
     """Charts by file name."""
     jobs_csv: str
     """One line a job, as `query.jobs` returns them."""
+    table: Sequence[Mapping[str, str]] = ()
+    """One row an arm, for MLflow's view of tables."""
     summary_json: dict[str, Any]
     """Numbers and verdicts; what is missing or not finite is None."""
     markdown: str
     """Short description for the parent run."""
+    missing: tuple[str, ...] = ()
+    """What is not in it and should be, a sentence each."""
 
 
 def json_value(value: Any) -> Any:
@@ -59,6 +65,16 @@ def json_value(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [json_value(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def saying_what_is_missing(report: Report, missing: Sequence[str]) -> Report:
+    """Return a report that says what is missing in its other forms too; its page says it itself."""
+    return replace(
+        report,
+        missing=tuple(missing),
+        summary_json={**report.summary_json, "missing": list(missing)},
+        markdown=report.markdown + "".join(f"\n- {plain(sentence)}" for sentence in missing),
+    )
 
 
 def table_row(cells: list[str]) -> str:

@@ -19,7 +19,7 @@ class OverviewReport:
     """An overview in every form that it is kept in."""
 
     overview: Overview
-    """What `overview_terminal.print_overview` prints."""
+    """What `terminal.print_overview` prints."""
     html: str
     """One page that needs nothing beside itself."""
     groups_csv: str

@@ -11,7 +11,7 @@ from tracking.report.bills import Bill
 from tracking.report.columns import Column
 from tracking.report.overview import Overview, TrackedGroup
 from tracking.report.sweep_words import money
-from tracking.report.words import NONE, figure
+from tracking.report.words import NONE, durations, figure
 
 NO_REPORT = "no report yet"
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
@@ -22,8 +22,9 @@ def headline(overview: Overview) -> str:
     bill = overview.total
     if not overview.groups:
         return f"“{overview.name}” holds no jobs."
-    hours = f" ({figure(bill.billable_instance_seconds / 3600)} hours)" if bill.billable_instance_seconds else ""
-    return f"{_many(bill.jobs, 'job')} took {_paid(bill, hours)} in all."
+    seconds = bill.billable_instance_seconds
+    long = f" ({durations(seconds)[0]})" if seconds >= 600 else ""
+    return f"{_many(bill.jobs, 'job')} took {_paid(bill, long)} in all."
 
 
 def sentences(overview: Overview) -> list[str]:

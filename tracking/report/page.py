@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -18,52 +19,86 @@ from tracking.report.columns import columns
 from tracking.report.comparison import Comparison
 from tracking.report.overview import Overview, TrackedGroup
 from tracking.report.probes import Probes
+from tracking.report.published import Published, beside
+from tracking.report.square import square_of
 from tracking.report.sweep import Sweep
+from tracking.report.sweep_importance import why_untold
 from tracking.report.sweep_square import square
 from tracking.report.work import PAID
 
 MOST_TRIALS = 200
 """Trials on a page; the file of jobs holds all."""
+_BREAKABLE = re.compile(
+    r"<(style|script|svg|pre|code)\b.*?</\1>|<[^>]*>"  # found first, and kept
+    r"|(?<=\d) (?=(?:%|s|min|h|GiB|USD|samples/s)(?![\w/]))|(?<=[×=]) (?=\d)| (?=× \d)|(?<=\bn) (?==)",
+    re.DOTALL,
+)
 
 
 def page(
-    comparison: Comparison, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+    comparison: Comparison,
+    title: str,
+    plots: Sequence[Plot],
+    tracking_uri: str,
+    environment: Mapping[str, Any],
+    published: Published | None = None,
+    missing: Sequence[str] = (),
 ) -> str:
     """Return the page; its text is escaped, its charts are inline SVG."""
-    return _template("page.html.j2").render(
+    return _rendered(
+        "page.html.j2",
         comparison=comparison,
         columns=columns(comparison),
+        square=square_of(comparison),
+        published=published,
+        beside=beside(published, comparison) if published else (),
         words=words,
         **_common(comparison.jobs, title, plots, tracking_uri, environment),
+        missing=missing,
     )
 
 
 def probes_page(
-    probes: Probes, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+    probes: Probes,
+    title: str,
+    plots: Sequence[Plot],
+    tracking_uri: str,
+    environment: Mapping[str, Any],
+    missing: Sequence[str] = (),
 ) -> str:
     """Return the page of a group of probes."""
-    return _template("probes.html.j2").render(
+    return _rendered(
+        "probes.html.j2",
         probes=probes,
         columns=probe_words.columns(probes),
         words=probe_words,
         figures=words,
         **_common(probes.jobs, title, plots, tracking_uri, environment),
+        missing=missing,
     )
 
 
 def sweep_page(
-    sweep: Sweep, title: str, plots: Sequence[Plot], tracking_uri: str, environment: Mapping[str, Any]
+    sweep: Sweep,
+    title: str,
+    plots: Sequence[Plot],
+    tracking_uri: str,
+    environment: Mapping[str, Any],
+    missing: Sequence[str] = (),
 ) -> str:
     """Return the page of a sweep."""
-    return _template("sweep.html.j2").render(
+    return _rendered(
+        "sweep.html.j2",
         sweep=sweep,
         cells=square(sweep),
+        why_untold=why_untold,
         tables=sweep_columns,
         words=sweep_words,
         figures=words,
         columns=columns(sweep.confirmation) if sweep.confirmation else [],
         most=MOST_TRIALS,
         **_common(sweep.jobs, title, plots, tracking_uri, environment),
+        missing=missing,
     )
 
 
@@ -75,7 +110,8 @@ def overview_page(overview: Overview, tracking_uri: str) -> str:
         return Markup('<a href="{}">{}</a>').format(url, dates.value(group)) if url else dates.value(group)
 
     dates, *others = overview_words.group_columns(overview)
-    return _template("overview.html.j2").render(
+    return _rendered(
+        "overview.html.j2",
         overview=overview,
         title=f"Overview of {overview.name}",
         theme=Markup(theme_css()),
@@ -108,13 +144,15 @@ def place_of_run(tracking_uri: str, experiment_id: str, run_id: str) -> str | No
     if parts.scheme not in ("http", "https"):
         return None
     base = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
-    return f"{base}/#/experiments/{experiment_id}/runs/{run_id}"
+    # Without the workflow type the page stands among those of traces, and leads back to them.
+    return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?workflowType=machine_learning"
 
 
 def facts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
     """Return what the jobs ran on: devices, services and the versions that the environment tells."""
     columns = {"Device": "device", "Service": "service", "Machine type": "instance_type", "Data": "data_key"}
     told = {name: _distinct(jobs, column) for name, column in columns.items()}
+    told["Price"] = "; ".join(dict.fromkeys(price for job in jobs if (price := _price(job))))
     job = environment.get("job") or {}
     versions = job.get("versions") or environment.get("packages") or {}
     told["Versions"] = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -123,6 +161,13 @@ def facts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]
         f"{git['commit'][:12]}{' with local changes' if git.get('dirty') else ''}" if git.get("commit") else ""
     )
     return {name: value for name, value in told.items() if value}
+
+
+def _price(job: Job) -> str:
+    """Return the price that a job's dollars are counted with, its source and its date; empty where it has none."""
+    usd, source, date = (job.text.get(f"price_{name}") for name in ("usd_per_hour", "source", "date"))
+    told = ", ".join(part for part in (source, date) if part)
+    return f"{usd} USD an hour of {job.text.get('instance_type')}{f' ({told})' if told else ''}" if usd else ""
 
 
 def _distinct(jobs: Sequence[Job], column: str) -> str:
@@ -135,4 +180,23 @@ def _template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["sort_value"] = sort_value
     return environment.get_template(name)
+
+
+def _rendered(template: str, **told: Any) -> str:
+    return unbroken(_template(template).render(**told))
+
+
+def unbroken(html: str) -> str:
+    """Return a page on which no line ends between a number and its unit: a no-break space stands there.
+
+    Charts and what is to be copied are left as they are.
+    """
+    return _BREAKABLE.sub(lambda found: "\N{NO-BREAK SPACE}" if found[0] == " " else found[0], html)
+
+
+def sort_value(text: str) -> float | None:
+    """Return the number that a cell begins with, by which its column sorts: `12,300` -> 12300, `−4.2 %` -> -4.2."""
+    found = re.match(r"[≥+]? ?([-−]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e-?\d+)?)(?![\w.])", text)
+    return float(found[1].replace("−", "-") + found[2].replace(",", "")) if found else None

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from tracking.report.bars import bars, intervals, phases, projections
+from tracking.report.bars import bars, intervals, projections
 from tracking.report.canvas import Plot
 from tracking.report.comparison import STEADY, Comparison
 from tracking.report.curves import loss_curves
+from tracking.report.phases import phases
 from tracking.report.probes import Probes
-from tracking.report.work import PAID
+from tracking.report.work import DOLLARS, PAID
 
-BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen", "samples seen")
+BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
 
 
@@ -22,6 +23,7 @@ def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list
     charts = (
         intervals(comparison),
         bars(comparison, PAID, "billable", "Billable time", "billable instance seconds per job"),
+        bars(comparison, DOLLARS.column, "cost", "Billable cost", "USD per job"),
         bars(comparison, "train_runtime", "training", "Training time", "seconds in the training loop per job"),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
         phases(comparison),

@@ -19,7 +19,7 @@ def probe_report(read: Read, title: str) -> Report:
     return Report(
         comparison=read.comparison,
         probes=probes,
-        html=probes_page(probes, title, plots, read.tracking_uri, read.environment),
+        html=probes_page(probes, title, plots, read.tracking_uri, read.environment, read.missing),
         pngs={f"{plot.name}.png": plot.png for plot in plots},
         jobs_csv=read.table.to_csv(index=False),
         summary_json=summary_of(probes),
@@ -54,7 +54,7 @@ def summary_of(probes: Probes) -> dict[str, Any]:
 def markdown_of(probes: Probes) -> str:
     """Return headline, table and what else there is to know as Markdown."""
     told = probe_words.columns(probes)
-    heads = [f"{column.label}, {column.unit}" if column.unit else column.label for column in told]
+    heads = [column.title for column in told]
     lines = [f"**{plain(probe_words.headline(probes))}**", ""]
     if probes.projected:
         rows = [table_row([column.value(each) for column in told]) for each in probes.projected]

@@ -7,7 +7,7 @@ import math
 from tracking.report.columns import Column
 from tracking.report.comparison import STEADY
 from tracking.report.probes import Probes, Projected, Range, losing
-from tracking.report.words import NONE, figure, score
+from tracking.report.words import NONE, figure, score, times
 from tracking.report.work import PAID
 from training.failures import brief
 
@@ -45,7 +45,7 @@ def columns(probes: Probes) -> list[Column[Projected]]:
         Column("arm", "arm", "", lambda p: p.arm.label),
         *([paid] if probes.unit == "USD" else []),
         Column("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), _seconds_range),
-        Column("interval", "±\n%", "%", _relative),
+        Column("interval", "±\n%", "± %", _relative),
         Column("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
         Column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
         Column("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
@@ -64,11 +64,11 @@ def _fastest(probes: Probes) -> list[str]:
     cheapest, fastest = probes.cheapest, probes.fastest
     if not cheapest or not fastest or cheapest is fastest or cheapest.seconds.overlaps(fastest.seconds):
         return []
-    times = cheapest.seconds.estimate / fastest.seconds.estimate
+    as_fast = cheapest.seconds.estimate / fastest.seconds.estimate
     cost = fastest.paid.estimate / cheapest.paid.estimate
     return [
-        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {figure(times)} times as fast as "
-        f"“{cheapest.arm.label}” at {figure(cost)} times its cost."
+        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {times(as_fast)} times as fast "
+        f"as “{cheapest.arm.label}” at {times(cost)} times its cost."
     ]
 
 

@@ -103,10 +103,10 @@ def is_of_probes(table: pd.DataFrame) -> bool:
 def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame]) -> Probes:
     """Return what probes tell; `curves` are `histories` tables of `loss` by run id."""
     arms = arms_of(table)
-    projecting = [(arm, job) for arm in arms for job in arm.succeeded if math.isfinite(job.number(SECONDS))]
+    projecting = [(arm, job) for arm in arms for job in arm.succeeded if _tells(job, SECONDS)]
     jobs = [job for _, job in projecting]
     column, unit = _paid(jobs)
-    common = min((job.number("samples") for job in jobs), default=math.nan)
+    common = min((samples for job in jobs if (samples := job.number("samples")) > 0), default=math.nan)
     projected = [
         Projected(arm, job, _range(job, SECONDS), _range(job, column), _loss(curves.get(job.run_id), common))
         for arm, job in projecting
@@ -130,11 +130,16 @@ def losing(probes: Probes) -> list[tuple[Projected, Projected]]:
 
 
 def _paid(jobs: Sequence[Job]) -> tuple[str, str]:
-    if jobs and all(math.isfinite(job.number(USD)) for job in jobs):
+    if jobs and all(_tells(job, USD) for job in jobs):
         return USD, "USD"
-    if len({job.text.get("instance_type") for job in jobs}) == 1:
+    if len({job.text.get("instance_type") for job in jobs}) == 1 and all(_tells(job, INSTANCE_SECONDS) for job in jobs):
         return INSTANCE_SECONDS, "billable instance seconds"
     return SECONDS, "billable seconds"
+
+
+def _tells(job: Job, column: str) -> bool:
+    """Tell whether a job has a projected number with both ends of its interval."""
+    return all(math.isfinite(job.number(f"{column}{end}")) for end in ("", "_low", "_high"))
 
 
 def _range(job: Job, column: str) -> Range:

@@ -81,7 +81,7 @@ def cell_texts(sweep: Sweep, cell: Cell) -> tuple[str, str]:
 def peak_memory_gib(trial: Trial) -> float:
     """Return the most memory a trial took: of the device, or of the process where it computes on a processor."""
     told = [trial.job.number(column) for column in MEMORY_COLUMNS]
-    return next((value for value in told if value > 0), math.nan)
+    return next((value for value in told if 0 < value < math.inf), math.nan)
 
 
 def _cost(sweep: Sweep) -> Column[Trial]:

@@ -1,4 +1,4 @@
-"""How the charts of a sweep show a trial: its compiler by colour, its rate by shape, one without a value hollow."""
+"""How the charts of a sweep show a trial: compiler by colour and core, rate by shape, without a value hollow."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from tracking.report.canvas import GRID, INK, MUTED, arm_colour, short
+from tracking.report.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, short
 from tracking.report.sweep import Sweep
 from tracking.report.trials import Trial
 
+_CORES = ("", ".", "_", "|", "x")
+_DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
+"""What stands in a compiler's marks, and its lines: tell compilers apart where colours do not."""
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
 _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
 """What stands above the highest value, each in a row of its own."""
@@ -42,6 +46,20 @@ class Marks:
     def colour(self, compiler: str) -> str:
         """Return a compiler's colour."""
         return arm_colour(self.sweep.compilers.index(compiler))
+
+    def dashes(self, compiler: str) -> Any:
+        """Return a compiler's line style."""
+        return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
+
+    def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:
+        """Return a mark of a compiler, without a place: the shape and what stands in it."""
+        colour, core = self.colour(compiler), _CORES[self.sweep.compilers.index(compiler) % len(_CORES)]
+        face = "none" if hollow else colour
+        style: dict[str, Any] = {"linestyle": "", "markersize": 7, "clip_on": False, **more}
+        outer = Line2D([], [], color=colour, marker=shape, markerfacecolor=face, **style)
+        inner = Line2D([], [], color=colour if hollow else BACKGROUND, marker=core, markersize=4, linestyle="")
+        inner.set_clip_on(False)
+        return (outer, inner) if core else (outer,)
 
     def shape(self, multiplier: float) -> str:
         """Return a factor's marker: a circle for 1, a triangle up or down for the next ones."""
@@ -72,16 +90,16 @@ class Marks:
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
         """Draw a trial's mark, ringed where it is the best."""
-        colour, is_best = (
-            self.colour(trial.setting.compiler),
-            trial is self.sweep.best and not self.sweep.asked.is_front,
-        )
-        face = "none" if hollow else colour
-        axes.plot(
-            x, y, self.shape(trial.setting.multiplier), color=colour, markerfacecolor=face, markersize=6, clip_on=False
-        )
-        if is_best:
-            axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=12, clip_on=False)
+        shape = self.shape(trial.setting.multiplier)
+        self.put(axes, self.mark(trial.setting.compiler, shape, hollow=hollow), x, y)
+        if trial is self.sweep.best and not self.sweep.asked.is_front:
+            axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
+
+    def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
+        """Put a mark at its place."""
+        for part in mark:
+            part.set_data([x], [y])
+            axes.add_line(part)
 
     def legend(self, axes: Axes, trials: Sequence[Trial], *more: Line2D) -> None:
         """Name the colours and shapes of these trials below the chart."""
@@ -95,26 +113,28 @@ class Marks:
         named = self.named({trial.setting.compiler for trial in trials})
         legend(axes, [*named, *(shapes if len(told) > 1 else []), *([best] if is_best else []), *more])
 
-    def named(self, compilers: Iterable[str]) -> list[Line2D]:
-        """Return the legend's entries of compilers."""
+    def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
+        """Return the legend's entries of compilers: their line with their mark."""
         told = set(compilers)
         return [
-            Line2D([], [], color=self.colour(name), linewidth=3, label=short(name, 20))
+            self.mark(name, linestyle=self.dashes(name), linewidth=1.6, label=short(name, 20))
             for name in self.sweep.compilers
             if name in told
         ]
 
 
-def legend(axes: Axes, handles: Sequence[Line2D]) -> None:
-    """Put a legend below a chart."""
+def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
+    """Put a legend below a chart; the parts of an entry stand upon each other, and the first names it."""
     assert isinstance(axes.figure, Figure)
     axes.figure.legend(
         handles=list(handles),
+        labels=[str((each[0] if isinstance(each, tuple) else each).get_label()) for each in handles],
         loc="outside lower center",
-        ncols=min(4, len(handles)),
+        ncols=min(3, len(handles)),
         frameon=False,
         fontsize=9.5,
-        handlelength=1.1,
+        handlelength=2.0,
+        columnspacing=1.2,
     )
 
 
@@ -170,7 +190,7 @@ def rows_of(trials: Iterable[Trial]) -> list[str]:
 
 def thousands(axes: Axes) -> None:
     """Separate the thousands of the horizontal axis."""
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 

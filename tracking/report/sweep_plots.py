@@ -9,19 +9,21 @@ from itertools import accumulate
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from tracking.report.bars import labelled_bars
-from tracking.report.canvas import INK, MUTED, Plot, plot
+from tracking.report.canvas import MUTED, Plot, plot
+from tracking.report.phases import phases
 from tracking.report.sweep import Sweep
 from tracking.report.sweep_columns import peak_memory_gib
+from tracking.report.sweep_descriptions import points_in_words, trials_in_words
 from tracking.report.sweep_grid import seconds_per_sample
+from tracking.report.sweep_importance import importance
 from tracking.report.sweep_marks import MOST_TICKS, Marks, batch_axis, legend, rows_of, thousands, value_axis
 from tracking.report.sweep_words import NOUNS, cost_name, quality_name
 from tracking.report.trials import Setting, Size, Trial
-from tracking.report.words import figure
+from tracking.report.words import figure, score
 from tracking.report.work import PAID
 
 _HEIGHT_INCHES = 3.5
-_PARAMETERS = {"batch_size": "batch size", "learning_rate": "learning rate"}
+_PHASES = "Where the time of the repeats goes: seconds by phase"
 
 
 def plots_of_sweep(sweep: Sweep) -> list[Plot]:
@@ -34,6 +36,7 @@ def plots_of_sweep(sweep: Sweep) -> list[Plot]:
         pareto(sweep),
         history(sweep),
         importance(sweep),
+        phases(sweep.confirmation, _PHASES) if sweep.confirmation else None,
     )
     return [chart for chart in charts if chart]
 
@@ -56,7 +59,8 @@ def cost_by_batch(sweep: Sweep) -> Plot | None:
         batch_axis(axes, (t.setting.batch_size for t in told))
         marks.legend(axes, told)
 
-    return plot("cost_by_batch", f"{_capital(cost_name(sweep))} by batch size", _HEIGHT_INCHES, draw)
+    title = f"{_capital(cost_name(sweep))} by batch size"
+    return plot("cost_by_batch", title, _HEIGHT_INCHES, draw, trials_in_words(told))
 
 
 def throughput_by_batch(sweep: Sweep) -> Plot | None:
@@ -70,19 +74,21 @@ def throughput_by_batch(sweep: Sweep) -> Plot | None:
         value_axis(axes, [size.samples_per_second for _, size in told], [], "samples/s")
         for compiler in dict.fromkeys(name for name, _ in told):
             sizes, colour = [size for name, size in told if name == compiler], marks.colour(compiler)
-            _model_line(axes, sweep, compiler, sizes, colour)
+            _model_line(axes, marks, compiler, sizes)
             for size in sizes:
                 x, rate = math.log2(size.batch_size), size.samples_per_second
                 if size.low > 0 and size.high > 0:
                     ends = [rate * size.step_seconds / end for end in (size.high, size.low)]
                     axes.plot([x, x], ends, color=colour, linewidth=1.4)
-                axes.plot(x, rate, "o", color=colour, markersize=6)
+                marks.put(axes, marks.mark(compiler), x, rate)
         batch_axis(axes, (size.batch_size for _, size in told))
-        line = Line2D([], [], color=MUTED, linewidth=1.2, label="fitted step time")
+        line = Line2D([], [], color=MUTED, linewidth=1.2, label="line: fitted step time")
         has_model = any(name in sweep.asked.models for name, _ in told)
         legend(axes, [*marks.named(name for name, _ in told), *([line] if has_model else [])])
 
-    return plot("throughput_by_batch", "Samples per second by batch size, as calibrated", _HEIGHT_INCHES, draw)
+    points = [(name, size.batch_size, size.samples_per_second) for name, size in told]
+    title = "Samples per second by batch size, as calibrated"
+    return plot("throughput_by_batch", title, _HEIGHT_INCHES, draw, points_in_words(points, "samples/s"))
 
 
 def memory_by_batch(sweep: Sweep) -> Plot | None:
@@ -102,15 +108,18 @@ def memory_by_batch(sweep: Sweep) -> Plot | None:
         )
         for compiler in dict.fromkeys(name for name, _, _ in fitting):
             points = [(marks.x_of(name, size, 0.3), value) for name, size, value in fitting if name == compiler]
-            axes.plot(*zip(*points, strict=True), "o-", color=marks.colour(compiler), linewidth=1.4, markersize=6)
+            style = marks.dashes(compiler)
+            axes.plot(*zip(*points, strict=True), color=marks.colour(compiler), linewidth=1.4, linestyle=style)
+            for x, value in points:
+                marks.put(axes, marks.mark(compiler), x, value)
         for compiler, size in too_large:
-            axes.plot(
-                marks.x_of(compiler, size, 0.3), rows["too large"], "x", color=marks.colour(compiler), markersize=7
-            )
+            marks.put(axes, marks.mark(compiler, hollow=True), marks.x_of(compiler, size, 0.3), rows["too large"])
         batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
         legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
 
-    return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw)
+    beyond = "".join(f" Batch {size:g} does not fit under {name}." for name, size in sorted(too_large))
+    description = points_in_words(fitting, "GiB") + beyond
+    return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw, description)
 
 
 def quality_by_batch(sweep: Sweep) -> Plot | None:
@@ -143,7 +152,9 @@ def quality_by_batch(sweep: Sweep) -> Plot | None:
         marks.legend(axes, trials, *([dashes] if bound is not None else []))
 
     after = f", after {figure(sweep.common_samples)} samples" if is_equal else ""
-    return plot("quality_by_batch", f"{name} by batch size{after}", _HEIGHT_INCHES, draw)
+    points = [(trial.setting.compiler, trial.setting.batch_size, value) for trial, value in told]
+    description = points_in_words(points, name)
+    return plot("quality_by_batch", f"{name} by batch size{after}", _HEIGHT_INCHES, draw, description)
 
 
 def pareto(sweep: Sweep) -> Plot | None:
@@ -166,15 +177,17 @@ def pareto(sweep: Sweep) -> Plot | None:
         axes.grid(linewidth=0.7)
         marks.legend(axes, told, Line2D([], [], color=MUTED, linewidth=1.2, label="beaten by none"))
 
-    return plot("pareto", f"Cost and {quality_name(sweep)}: filled is what nothing beats in both", _HEIGHT_INCHES, draw)
+    title = f"Cost and {quality_name(sweep)}: filled is what nothing beats in both"
+    unbeaten = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
+    description = f"Nothing beats {unbeaten}. {trials_in_words(told)}"
+    return plot("pareto", title, _HEIGHT_INCHES, draw, description)
 
 
 def history(sweep: Sweep) -> Plot | None:
     """Return the best value so far over what was spent until then, by compiler, and each trial at its end."""
     ended = sorted((t for t in sweep.trials if t.kind != "running"), key=_ended_seconds)
-    before = math.fsum(v for job in sweep.jobs if _is_before(job.text.get("role")) and (v := job.number(PAID)) > 0)
-    bills = [max(0.0, t.job.number(PAID)) if t.job.number(PAID) > 0 else 0.0 for t in ended]
-    spent = [before + total for total in accumulate(bills)]
+    before = math.fsum(_bill(job.number(PAID)) for job in sweep.jobs if _is_before(job.text.get("role")))
+    spent = [before + total for total in accumulate(_bill(trial.job.number(PAID)) for trial in ended)]
     valued = [t for t in ended if _is_valued(t)]
     if not valued:
         return None
@@ -189,7 +202,8 @@ def history(sweep: Sweep) -> Plot | None:
             ]
             if path:
                 xs, ys = [x for x, _ in path], list(accumulate((y for _, y in path), better))
-                axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=marks.colour(compiler), linewidth=1.8)
+                colour, style = marks.colour(compiler), marks.dashes(compiler)
+                axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=colour, linestyle=style, linewidth=1.8)
         for x, trial in zip(spent, ended, strict=True):
             y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
             if y is not None:
@@ -202,23 +216,15 @@ def history(sweep: Sweep) -> Plot | None:
         axes.grid(axis="y", linewidth=0.7)
         marks.legend(axes, ended, *(Line2D([], [], color=MUTED, linestyle="--", label="base setting") for _ in base))
 
-    return plot("history", "The best so far, over what was spent", _HEIGHT_INCHES, draw)
-
-
-def importance(sweep: Sweep) -> Plot | None:
-    """Return how much of the differences in cost each parameter makes, by compiler."""
-    rows = [
-        (f"{compiler}: {_PARAMETERS.get(name, name)}", 100 * share, marks)
-        for compiler, shares in sweep.asked.importances.items()
-        for name, share in shares.items()
-        if (marks := Marks(sweep).colour(compiler) if compiler in sweep.compilers else INK)
-    ]
-    label = "share of the differences in cost among the trials, %"
-    return labelled_bars(rows, "importance", "What makes the difference", label) if rows else None
+    return plot("history", "The best so far, over what was spent", _HEIGHT_INCHES, draw, trials_in_words(ended))
 
 
 def _is_valued(trial: Trial) -> bool:
     return trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
+
+
+def _bill(seconds: float) -> float:
+    return seconds if 0 < seconds < math.inf else 0.0
 
 
 def _is_before(role: str | None) -> bool:
@@ -246,19 +252,16 @@ def _lines_of_the_best(
             continue  # a fine grid is not tried densely, so its best values jump with the rates
         best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
         points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
-        axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, alpha=0.55)
+        style = marks.dashes(compiler)
+        axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
 
 
-def _model_line(axes: Axes, sweep: Sweep, compiler: str, sizes: Sequence[Size], colour: str) -> None:
+def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Size]) -> None:
     low, high = min(s.batch_size for s in sizes), max(s.batch_size for s in sizes)
     xs = [math.log2(low) + at / 40 * math.log2(high / low) for at in range(41)]
-    rates = [1 / seconds_per_sample(sweep, Setting(compiler, 2**x)) for x in xs]
+    rates = [1 / seconds_per_sample(marks.sweep, Setting(compiler, 2**x)) for x in xs]
     if all(map(math.isfinite, rates)):
-        axes.plot(xs, rates, color=colour, linewidth=1.2)
-
-
-def _cost_label(sweep: Sweep) -> str:
-    return cost_name(sweep)
+        axes.plot(xs, rates, color=marks.colour(compiler), linestyle=marks.dashes(compiler), linewidth=1.2)
 
 
 def _unit(sweep: Sweep) -> str:

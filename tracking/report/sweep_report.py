@@ -43,6 +43,8 @@ class SweepRead:
     """Versions and hardware of the first job that succeeded."""
     tracking_uri: str
     """Where all this was read."""
+    missing: tuple[str, ...] = ()
+    """A sentence for everything that is not there, or could not be read."""
 
 
 def sweep_report(read: SweepRead, group: str, title: str) -> Report:
@@ -53,7 +55,7 @@ def sweep_report(read: SweepRead, group: str, title: str) -> Report:
         comparison=sweep.confirmation or compare(read.table[:0], group),
         probes=None,
         sweep=sweep,
-        html=sweep_page(sweep, title, plots, read.tracking_uri, read.environment),
+        html=sweep_page(sweep, title, plots, read.tracking_uri, read.environment, read.missing),
         pngs={f"{plot.name}.png": plot.png for plot in plots},
         jobs_csv=read.table.to_csv(index=False),
         summary_json=summary_of(sweep),
@@ -104,7 +106,7 @@ def markdown_of(sweep: Sweep) -> str:
 def _table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[str]:
     if not rows:
         return []
-    heads = [f"{column.label}, {column.unit}" if column.unit else column.label for column in columns]
+    heads = [column.title for column in columns]
     rule = table_row(["---"] + ["---:"] * (len(heads) - 1))
     return [table_row(heads), rule, *(table_row([column.value(row) for column in columns]) for row in rows), ""]
 

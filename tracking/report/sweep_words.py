@@ -42,7 +42,7 @@ def headline(sweep: Sweep) -> str:
         return f"Nothing that was tried is better than {sweep.base}, the setting to begin with: {_cost(sweep, best)}."
     if contrast and contrast.verdict.outcome == "not comparable":
         return f"No verdict on {best.setting}, the best of {_trials(sweep)}: {contrast.verdict.reason}."
-    interval = _interval(sweep, best)
+    interval = interval_of(sweep, best)
     return _confirmed(sweep, best, interval) if interval else _unconfirmed(sweep, best)
 
 
@@ -181,7 +181,7 @@ def _within(sweep: Sweep) -> str:
     return f"{sweep.asked.metric} {'at least' if sweep.asked.higher_is_better else 'at most'} {sweep.asked.bound:g}"
 
 
-def _interval(sweep: Sweep, trial: Trial) -> Interval | None:
+def interval_of(sweep: Sweep, trial: Trial) -> Interval | None:
     """Return the trial's repeats over the base setting's: as the verdict has it, or of the rates."""
     contrast = sweep.contrast_of(trial.setting)
     if contrast is None:
@@ -197,7 +197,7 @@ def _doubts(sweep: Sweep) -> list[str]:
 def _how_sure(sweep: Sweep) -> list[str]:
     if sweep.best is None or sweep.asked.is_front:
         return []
-    n, has_interval = len(sweep.trials), _interval(sweep, sweep.best) is not None
+    n, has_interval = len(sweep.trials), interval_of(sweep, sweep.best) is not None
     if sweep.arm_of(sweep.best.setting) is None:
         return [f"It was not repeated. {CAVEAT}" if n > 1 else "It was not repeated."]
     told = f"The interval is of repeats made for it, not of the {n} trials that it was chosen from."

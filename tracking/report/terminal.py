@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tracking.report import overview_words, probe_words, sweep_words, words
-from tracking.report.arms import Arm
 from tracking.report.columns import Column, columns
-from tracking.report.comparison import Comparison, Contrast
+from tracking.report.comparison import Comparison
 from tracking.report.forms import Report
 from tracking.report.overview import Overview, TrackedGroup
 from tracking.report.probes import Probes
@@ -40,6 +39,8 @@ def print_report(report: Report, file: TextIO | None = None) -> None:
         print_probes(report.probes, file)
     else:
         print_comparison(report.comparison, file)
+    for sentence in report.missing:
+        _console(file).print(Text(sentence))
 
 
 def print_sweep(sweep: Sweep, file: TextIO | None = None) -> None:
@@ -77,7 +78,7 @@ def print_comparison(comparison: Comparison, file: TextIO | None = None) -> None
     for contrast in comparison.contrasts:
         outcome = contrast.verdict.outcome
         console.print(Text.assemble(f"{contrast.arm.label}: ", (outcome, _STYLES[outcome])))
-        for sentence in _sentences(contrast, comparison.arms[0]):
+        for sentence in words.contrast_sentences(contrast, comparison.arms[0]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2), expand=False))
     if comparison.jobs:
         console.print(Text(" ".join([words.spend_sentence(comparison), *words.caveat_sentences(comparison)])))
@@ -126,12 +127,3 @@ def _filled(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
     for row in rows:
         table.add_row(*(Text(column.value(row)) for column in columns))
     return table
-
-
-def _sentences(contrast: Contrast, baseline: Arm) -> list[str]:
-    quality = contrast.verdict.quality
-    told = [words.verdict_sentence(contrast, baseline), *words.time_sentences(contrast.arm, baseline)]
-    told += [words.quality_sentence(quality)] if quality else []
-    told += words.cache_sentences(contrast.arm)
-    evens = [words.break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
-    return told + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]

@@ -2,8 +2,8 @@
 
 The rules, in order; the first that applies decides:
 
-1. *not comparable*: the jobs did not do the same work, see `work.unequal`, or a compiler did not run (or ran) against
-   what was asked for.
+1. *not comparable*: the jobs did not do the same work, see `work.unequal`, in a way that was not allowed to differ, or
+   a compiler did not run (or ran) against what was asked for.
 2. *inconclusive*: fewer than two successful repeats on either side.
 3. *inconclusive*: all jobs were to end at a target, and not every one of the baseline's reached it.
 4. *not cheaper*: they were, and not every one of the arm's reached it.
@@ -16,14 +16,14 @@ The rules, in order; the first that applies decides:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
 from tracking.report.arms import Arm, finite
 from tracking.report.numbers import Interval, difference_interval, geometric_mean, ratio_interval
-from tracking.report.work import PAID, SECONDS, Currency, Target, currency, not_reached, target_of, unequal
+from tracking.report.work import PAID, SECONDS, Currency, Kind, Target, currency, not_reached, target_of, unequal
 
 Outcome = Literal["cheaper", "not cheaper", "inconclusive", "not comparable"]
 
@@ -82,12 +82,25 @@ class Verdict:
     """In what it was paid."""
     target: Target | None = None
     """The quality that all jobs were to reach, and to end at."""
+    despite: tuple[str, ...] = ()
+    """In what the work differs, and was allowed to."""
+    allowable: tuple[Kind, ...] = ()
+    """What would have to be allowed to compare arms that are not comparable; empty where nothing helps."""
 
 
-def judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
-    """Return the verdict on `arm` by the rules above."""
-    if differences := [*_against_their_setting(arm, baseline), *unequal(arm, baseline)]:
-        return Verdict("not comparable", "; ".join(differences))
+def judge(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset()) -> Verdict:
+    """Return the verdict on `arm` by the rules above; the work may differ in the kinds that are `allowed`."""
+    differences = unequal(arm, baseline)
+    refused = [difference for difference in differences if difference.kind not in allowed]
+    if doubts := _against_their_setting(arm, baseline):
+        return Verdict("not comparable", "; ".join([*doubts, *(difference.told for difference in refused)]))
+    if refused:
+        kinds = tuple(dict.fromkeys(difference.kind for difference in differences))
+        return Verdict("not comparable", "; ".join(difference.told for difference in refused), allowable=kinds)
+    return replace(_judge(arm, baseline, measure), despite=tuple(difference.told for difference in differences))
+
+
+def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
     unit = currency(arm, baseline)
     paid, paid_baseline = arm.positive(unit.column), baseline.positive(unit.column)
     ratio = ratio_interval(paid, paid_baseline, _resolution(arm, baseline, unit))

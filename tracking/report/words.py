@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-from tracking.report.arms import Arm
+from tracking.report.arms import Arm, Job
+from tracking.report.canvas import short
 from tracking.report.comparison import Comparison, Contrast, extra_seconds
 from tracking.report.numbers import BreakEven, Interval, gain_percent
 from tracking.report.verdict import Quality, Verdict
-from tracking.report.work import PAID, is_other_machine
+from tracking.report.work import PAID, currency, is_other_machine, is_priced_alike
+from training.failures import brief
 
 NONE = "–"
 
@@ -22,6 +24,11 @@ def figure(value: float | None) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+
+
+def times(ratio: float) -> str:
+    """Return how many times as much, to hundredths so that those of one sentence compare: 0.60, 1.20; 12.3, 0.0123."""
+    return figure(ratio) if ratio >= 10 or ratio < 0.095 else f"{ratio:.2f}"
 
 
 def score(value: float | None) -> str:
@@ -46,7 +53,7 @@ def signed(value: float) -> str:
 def signed_percent(ratio: float) -> str:
     """Return a ratio as a signed change: 1.25 -> +25 %."""
     gain = gain_percent(ratio)
-    return f"{gain:+.{_decimals(gain)}f} %".replace("-", "−")
+    return f"{gain:+,.{_decimals(gain)}f} %".replace("-", "−")
 
 
 def change(ratio: float) -> str:
@@ -99,18 +106,73 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     return f"{told}, {verdict.reason}." if verdict.reason else f"{told}."
 
 
+def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
+    """Return all that there is to say of one arm against the baseline, the verdict's sentence first."""
+    quality = contrast.verdict.quality
+    told = [verdict_sentence(contrast, baseline), *despite_sentences(contrast.verdict)]
+    told += time_sentences(contrast.arm, baseline)
+    told += [quality_sentence(quality)] if quality else []
+    told += cache_sentences(contrast.arm)
+    evens = [break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
+    return told + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]
+
+
+def despite_sentences(verdict: Verdict) -> list[str]:
+    """Return in what the work of two arms differs that are compared all the same, or how to have them compared."""
+    if verdict.despite:
+        return [f"Compared as asked, although {' and '.join(verdict.despite)}."]
+    if verdict.allowable:
+        return [f"`report` with allow={','.join(verdict.allowable)} compares them all the same, and says so."]
+    return []
+
+
 def noun(verdict: Verdict) -> str:
     """Return what there are more or fewer of: `billable seconds`, or `billable seconds to eval_loss 0.45`."""
     return f"{verdict.currency.noun} to {verdict.target}" if verdict.target else verdict.currency.noun
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
-    """Return how long an arm on other machines takes: there a shorter time may cost more, and a longer one less."""
+    """Return how long an arm on other machines takes, and what that costs: a shorter time may cost more."""
     mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
     if not is_other_machine(arm, baseline) or not mine or not others or others.median <= 0:
         return []
-    times = figure(mine.median / others.median)
-    return [f"It takes {times} times as long: {figure(mine.median)} s against {figure(others.median)} s."]
+    as_long, spelled = times(mine.median / others.median), " against ".join(durations(mine.median, others.median))
+    told = f"It takes {as_long} times as long: {spelled}"
+    paid = [side.summary(currency(arm, baseline).column) for side in (arm, baseline)]
+    if is_priced_alike(arm, baseline) and paid[0] and paid[1] and paid[1].median > 0:
+        told += f", at {times(paid[0].median / paid[1].median)} times the cost"
+    return [f"{told}."]
+
+
+def durations(*seconds: float) -> list[str]:
+    """Return times in the one unit that people use for the shortest: 41 s, 24 min, 6.5 h."""
+    shortest = min(seconds)
+    unit, name = (1, "s") if shortest < 600 else (60, "min") if shortest < 7200 else (3600, "h")
+    return [f"{figure(each / unit)} {name}" for each in seconds]
+
+
+def failure_sentences(arm: Arm) -> list[str]:
+    """Return why jobs of an arm failed, each class once with the message of its first."""
+    by_class: dict[str, list[Job]] = {}
+    for job in arm.failed:
+        by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
+    told = []
+    for name, jobs in by_class.items():
+        message = short(brief(jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
+        why = ", ".join(filter(None, (name, message)))
+        n = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}"
+        told.append(f"{n} of “{arm.label}” failed{f': {why}' if why else ''}.")
+    return told
+
+
+def spot_sentences(arm: Arm) -> list[str]:
+    """Return what spare capacity saved an arm's jobs, and how often it was taken back."""
+    saved, cuts = arm.summary("cost_spot_savings_percent"), arm.values("cost_spot_interruptions")
+    if saved is None:
+        return []
+    n = int(sum(cuts))
+    taken = f"taken back {n} time{'' if n == 1 else 's'} in {len(arm.headline)} jobs" if n else "never taken back"
+    return [f"On spot “{arm.label}” was billed {figure(saved.median)} % less than it trained, and was {taken}."]
 
 
 def quality_sentence(quality: Quality) -> str:
@@ -125,7 +187,7 @@ def quality_sentence(quality: Quality) -> str:
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return where an arm that starts with a compile cache in `state` has earned its start back."""
-    start = "" if state == "off" else f"With a {state} compile cache: "
+    start = "" if state == "off" else f"With a {state} compile cache "
     told = {
         "at": f"ahead of “{baseline.label}” after {figure(point.samples)} samples, {_minutes(point.minutes)} in",
         "already ahead": f"ahead of “{baseline.label}” from the start: compile and warm-up take no longer",
@@ -149,7 +211,7 @@ def cache_sentences(arm: Arm) -> list[str]:
 def spend_sentence(comparison: Comparison) -> str:
     """Return what all jobs took, failed ones included."""
     failed = [job for arm in comparison.arms for job in arm.failed]
-    untold = sum(not job.number(PAID) > 0 for job in comparison.jobs)
+    untold = sum(not job.number(PAID) > 0 for job in comparison.jobs if not job.unfinished)
     jobs = f"{len(comparison.jobs)} job{'' if len(comparison.jobs) == 1 else 's'}"
     told = f"{jobs} took {figure(comparison.paid_seconds)} billable instance seconds in all"
     wasted = sum(seconds for job in failed if (seconds := job.number(PAID)) > 0)
@@ -158,9 +220,10 @@ def spend_sentence(comparison: Comparison) -> str:
 
 
 def caveat_sentences(comparison: Comparison) -> list[str]:
-    """Return what is taken on trust, and what a single arm has no verdict to say in."""
+    """Return what failed and why, what spare capacity saved, and what is taken on trust or has no verdict to say it."""
     alone = comparison.arms[:1] if not comparison.contrasts else ()
     told = [f"“{arm.label}” is not what it says: {doubt}." for arm in alone for doubt in arm.compiler_doubts]
+    told += [sentence for arm in comparison.arms for sentence in (*failure_sentences(arm), *spot_sentences(arm))]
     if comparison.is_of_scripts and comparison.trusts_the_work:
         told.append("No job tells how many samples it saw: that all did equal work is taken on trust.")
     return told

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from tracking.report.arms import Arm, Job, finite
 
 PAID = "cost_billable_instance_seconds"
 SAMPLES_TOLERANCE = 0.01
 """Relative difference in samples seen that still counts as equal work: a last batch that was not full."""
+
+
+Kind = Literal["data", "samples", "target", "image", "machine"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""In what jobs may differ that are compared all the same, where that is asked for."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """In what the work of two arms differs."""
+
+    kind: Kind
+    told: str
+    """The difference with its values, such as `the samples seen differ (1,000 to 2,000)`."""
+
+    def __str__(self) -> str:
+        return self.told
 
 
 @dataclass(frozen=True)
@@ -37,8 +57,16 @@ DOLLARS = Currency("cost_usd", "dollars")
 
 
 def currency(arm: Arm, baseline: Arm) -> Currency:
-    """Return dollars for arms on machines of different types, whose seconds cost differently; else seconds."""
-    return DOLLARS if _types(arm) != _types(baseline) else SECONDS
+    """Return dollars for arms on machines of different types, whose seconds cost differently; else seconds.
+
+    Seconds too where a price is missing, which `unequal` tells.
+    """
+    return DOLLARS if _types(arm) != _types(baseline) and _priced(arm, baseline) else SECONDS
+
+
+def is_priced_alike(arm: Arm, baseline: Arm) -> bool:
+    """Tell whether what two arms paid is one currency: seconds of one type of machine, or dollars."""
+    return _types(arm) == _types(baseline) or _priced(arm, baseline)
 
 
 def is_other_machine(arm: Arm, baseline: Arm) -> bool:
@@ -57,7 +85,7 @@ def not_reached(arm: Arm) -> list[Job]:
     return [job for job in arm.headline if not job.number("target_reached") > 0]
 
 
-def unequal(arm: Arm, baseline: Arm) -> list[str]:
+def unequal(arm: Arm, baseline: Arm) -> list[Difference]:
     """Return in what the work of two arms differs; empty for equal work or where either has no successful job.
 
     Machines may differ where the arms ask for different ones, as long as each arm's own jobs ran on the same, and a
@@ -66,20 +94,37 @@ def unequal(arm: Arm, baseline: Arm) -> list[str]:
     if not arm.headline or not baseline.headline:
         return []
     jobs = [*arm.headline, *baseline.headline]
-    found = [*_differing(jobs, "data", "data_key"), *_machines(arm, baseline)]
+    found = [
+        *_differing(jobs, "data", "data", _text_of("data_key")),
+        *_images(jobs),
+        *_machines(arm, baseline),
+    ]
     if target_of(arm, baseline):
         return found
     if any(map(_target, jobs)):
         told = sorted({str(_target(job) or "none") for job in jobs})
-        return [*found, f"the target at which the training ends differs ({', '.join(told)})"]
+        return [*found, Difference("target", f"the target at which the training ends differs ({', '.join(told)})")]
+    return [*found, *_samples(jobs)]
+
+
+def image_version(job: Job) -> str | None:
+    """Return what tells a job's image from others: the versions in its tag, so that an image with a compiler and one
+    without compare where both hold the same libraries; of an image that names none, the whole of it."""
+    image = job.text.get("image")
+    # As SageMaker's images are called: 1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04
+    found = re.search(r":([\d.]+-transformers[\d.]+)", image or "")
+    return found[1] if found else image
+
+
+def _samples(jobs: Sequence[Job]) -> list[Difference]:
     samples = finite(jobs, "samples")
     if not samples and all(job.is_script for job in jobs):
-        return found  # taken on trust, and the report says so
+        return []  # taken on trust, and the report says so
     if len(samples) < len(jobs):
-        return [*found, "some jobs do not tell how many samples they saw"]
+        return [Difference("samples", "some jobs do not tell how many samples they saw")]
     if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
-        found.append(f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")
-    return found
+        return [Difference("samples", f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")]
+    return []
 
 
 def _target(job: Job) -> Target | None:
@@ -88,16 +133,27 @@ def _target(job: Job) -> Target | None:
     return Target(job.text.get("hp_target_metric") or "the target", job.text.get("hp_target_value") or "")
 
 
-def _machines(arm: Arm, baseline: Arm) -> list[str]:
+def _images(jobs: Sequence[Job]) -> list[Difference]:
+    """Return whether the jobs ran other versions of the libraries: as they tell themselves, else by their image."""
+    tell = all(job.text.get("versions") for job in jobs)
+    return _differing(jobs, "image", "image version", _text_of("versions") if tell else image_version)
+
+
+def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
     sides = [arm.headline, baseline.headline]
     for jobs in sides if is_other_machine(arm, baseline) else [[*arm.headline, *baseline.headline]]:
-        if found := [*_differing(jobs, "device", "device"), *_differing(jobs, "machine type", "instance_type")]:
+        names = {"device": "device", "machine type": "instance_type"}
+        found = [each for name, column in names.items() for each in _differing(jobs, "machine", name, _text_of(column))]
+        if found:
             return found
-    priced = all(len(side.positive(DOLLARS.column)) == len(side.headline) for side in (arm, baseline))
-    if currency(arm, baseline) is DOLLARS and not priced:
-        types = _listed([*arm.headline, *baseline.headline], "instance_type")
-        return [f"the machine type differs ({types}) and not every job has a price"]
+    if not is_priced_alike(arm, baseline):
+        types = _listed([*arm.headline, *baseline.headline], _text_of("instance_type"))
+        return [Difference("machine", f"the machine type differs ({types}) and not every job has a price")]
     return []
+
+
+def _priced(*arms: Arm) -> bool:
+    return all(len(arm.positive(DOLLARS.column)) == len(arm.headline) for arm in arms)
 
 
 def _asked(arm: Arm) -> set[tuple[str | None, ...]]:
@@ -109,10 +165,14 @@ def _types(arm: Arm) -> set[str | None]:
     return {job.text.get("instance_type") for job in arm.headline}
 
 
-def _differing(jobs: list[Job], name: str, column: str) -> list[str]:
-    differs = len({job.text.get(column) for job in jobs}) > 1
-    return [f"the {name} differs ({_listed(jobs, column)})"] if differs else []
+def _text_of(column: str) -> Callable[[Job], str | None]:
+    return lambda job: job.text.get(column)
 
 
-def _listed(jobs: list[Job], column: str) -> str:
-    return ", ".join(sorted({job.text.get(column) or "unknown" for job in jobs}))
+def _differing(jobs: Sequence[Job], kind: Kind, name: str, value: Callable[[Job], str | None]) -> list[Difference]:
+    differs = len({value(job) for job in jobs}) > 1
+    return [Difference(kind, f"the {name} differs ({_listed(jobs, value)})")] if differs else []
+
+
+def _listed(jobs: Sequence[Job], value: Callable[[Job], str | None]) -> str:
+    return ", ".join(sorted({value(job) or "unknown" for job in jobs}))

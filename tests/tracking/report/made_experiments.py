@@ -19,7 +19,7 @@ class Experiment:
     """Runs of an MLflow experiment, begun when a test says."""
 
     def __init__(self, client: MlflowClient, name: str = "demo") -> None:
-        self.client, self.id = client, str(client.create_experiment(name))
+        self.client, self.name, self.id = client, name, str(client.create_experiment(name))
 
     def run(
         self, kind: str, group: str | None, at: str, status: str, tags: Mapping[str, str], paid: Mapping[str, float]

@@ -80,7 +80,8 @@ class MadeSweep:
                 told |= {"samples_per_second": size / step, "peak_memory_gib": 1.2 + 0.021 * size}
             points += [Metric(f"calibration/{key}", value, at_ms, size) for key, value in told.items()]
         finals = {"calibration/eval_seconds": 2.0, "calibration/largest_batch_size": float(min(largest, max(sizes)))}
-        self.run("calibration", compiler, seconds=40.0, points=points, metrics=finals)
+        tags = {"platform.arm": f"{compiler}, calibration", "platform.repeat": "0"}
+        self.run("calibration", compiler, seconds=40.0, tags=tags, points=points, metrics=finals)
 
     def training(
         self,

@@ -53,9 +53,21 @@ def page_table(report: Report) -> Table:
     return {row["arm"]: row for row in _Cells(report.html).rows if "arm" in row and "billable" in row}
 
 
-def page_text(report: Report) -> str:
-    """Return what the page says, without its markup, on one line."""
-    return " ".join(html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", report.html, flags=re.S)).split())
+def page_cells(report: Report) -> list[dict[str, str]]:
+    """Return the rows of all tables of the page: each cell with its small print, by the name of its column."""
+    found = []
+    for row in re.findall(r"<tr[^>]*>(.*?)</tr>", report.html, flags=re.S):
+        cells = re.findall(r"<td([^>]*)>(.*?)</td>", row, flags=re.S)
+        labels = [re.search(r'data-label="([^"]*)"', attributes) for attributes, _ in cells]
+        texts = [page_text(report, text) for _, text in cells]
+        found.append({label[1] if label else "": text for label, text in zip(labels, texts, strict=True)})
+    return [row for row in found if row]
+
+
+def page_text(report: Report, part: str | None = None) -> str:
+    """Return what the page, or a part of its markup, says, without this, on one line."""
+    shown = report.html if part is None else part
+    return " ".join(html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", shown, flags=re.S)).split())
 
 
 def markdown_text(report: Report) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.tracking.report.test_verdict import told
 from tracking.report import words
 from tracking.report.arms import Arm, Job
 from tracking.report.columns import columns
 from tracking.report.comparison import Comparison, Contrast
+from tracking.report.page import facts
+from tracking.report.plots import plots_of
 from tracking.report.verdict import MEASURES, judge
 from tracking.report.work import unequal
 
@@ -57,16 +62,50 @@ def test_a_dearer_machine_may_be_cheaper() -> None:
     comparison = Comparison("g", (SMALL, large), (contrast,), ACCURACY)
     assert words.headline(comparison) == "“ml.g5.xlarge” is cheaper: 23 % fewer dollars than “ml.g4dn.xlarge”."
     assert "cost" in [column.label for column in columns(comparison)]
-    assert words.time_sentences(large, SMALL) == ["It takes 0.4 times as long: 400 s against 1,000 s."]
+    assert words.time_sentences(large, SMALL) == [
+        "It takes 0.40 times as long: 400 s against 1,000 s, at 0.77 times the cost."
+    ]
 
 
 def test_a_faster_machine_may_be_dearer() -> None:
-    """A tenth of the time at twice the cost."""
+    """A tenth of the time at twice the cost, as published of BERT large on sixteen devices."""
     large = arm("ml.p4d.24xlarge", [100, 101, 99], 14.72)
     verdict = judge(large, SMALL, ACCURACY)
     assert verdict.outcome == "not cheaper"
     assert verdict.ratio is not None
     assert verdict.ratio.estimate == pytest.approx(2.0, rel=1e-3)
+    assert words.time_sentences(large, SMALL) == [
+        "It takes 0.10 times as long: 100 s against 1,000 s, at 2.00 times the cost."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.6, "0.60"), (1.2, "1.20"), (0.0951, "0.10"), (0.0949, "0.0949"), (9.994, "9.99"), (12.34, "12.3")],
+)
+def test_how_many_times_is_told_to_hundredths(ratio: float, text: str) -> None:
+    assert words.times(ratio) == text
+
+
+def test_charts_count_seconds_as_seconds_and_dollars_as_dollars() -> None:
+    """400 s are 60 % fewer than 1,000; 0.156 USD (400 s at 1.408 an hour) are 23 % fewer than 0.204."""
+    large = arm("ml.g5.xlarge", [400, 404, 396], 1.408)
+    contrast = Contrast(large, judge(large, SMALL, ACCURACY), None, {})
+    charts = {chart.name: chart for chart in plots_of(Comparison("g", (SMALL, large), (contrast,), ACCURACY), {})}
+    texts = {name: " ".join(re.sub("<[^>]+>", " ", chart.svg).split()) for name, chart in charts.items()}
+    assert "400 −60 %" in texts["billable"]
+    assert "0.156 −23 %" in texts["cost"]
+    assert ["%: of the means" in texts[name] for name in ("billable", "cost")] == [False, True]
+    assert charts["cost"].title == "Billable cost: USD per job"
+    assert charts["interval"].title == "Cost against the baseline: 95 % interval"
+    assert "change in dollars, %" in texts["interval"]
+
+
+def test_the_price_stands_with_its_source_and_date() -> None:
+    price = {"price_usd_per_hour": "1.408", "price_source": "AWS", "price_date": "2026-02-01"}
+    jobs = [*arm("ml.g5.xlarge", [400, 404], 1.408, **price).jobs, *arm("local", [10], None).jobs]
+    assert facts(jobs, {})["Price"] == "1.408 USD an hour of ml.g5.xlarge (AWS, 2026-02-01)"
+    assert "Price" not in facts(jobs[2:], {})
 
 
 def test_more_machines_of_one_type_compare_in_instance_seconds() -> None:
@@ -77,7 +116,9 @@ def test_more_machines_of_one_type_compare_in_instance_seconds() -> None:
     assert verdict.outcome == "not cheaper"
     assert verdict.ratio is not None
     assert verdict.ratio.estimate == pytest.approx(1.2, abs=0.002)
-    assert words.time_sentences(two, one) == ["It takes 0.6 times as long: 600 s against 1,001 s."]
+    assert words.time_sentences(two, one) == [
+        "It takes 0.60 times as long: 10.0 min against 16.7 min, at 1.20 times the cost."
+    ]
 
 
 def test_whole_seconds_are_rounded_in_dollars_too() -> None:
@@ -94,7 +135,7 @@ def test_a_job_that_failed_where_nothing_has_a_price_has_no_column_of_costs() ->
 
 def test_without_a_price_machines_do_not_compare() -> None:
     large = arm("ml.g5.xlarge", [400, 404], None)
-    assert unequal(large, SMALL) == [
+    assert told(unequal(large, SMALL)) == [
         "the machine type differs (ml.g4dn.xlarge, ml.g5.xlarge) and not every job has a price"
     ]
 
@@ -103,4 +144,4 @@ def test_an_arm_whose_own_jobs_ran_on_other_machines_does_not_compare() -> None:
     """One of them fell back to another type."""
     mixed = Arm("a", (*arm("ml.g5.xlarge", [400], 1.408).jobs, *arm("ml.g4dn.xlarge", [990], 0.736).jobs))
     types = "ml.g4dn.xlarge, ml.g5.xlarge"
-    assert f"the machine type differs ({types})" in unequal(mixed, SMALL)
+    assert f"the machine type differs ({types})" in told(unequal(mixed, SMALL))

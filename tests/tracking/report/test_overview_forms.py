@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 
 from experiments.__main__ import main
 from experiments.reporting import report_group
-from tests.tracking.report.made_experiments import Experiment, made_experiment
+from tests.tracking.forwarding import Forwarding
+from tests.tracking.report.made_experiments import Experiment
 from tests.tracking.report.test_render import HOSTILE, Page
 from tracking.group import find_group
 from tracking.report.overview_report import groups_csv, render_overview
@@ -21,21 +21,11 @@ from tracking.report.terminal import MOST_GROUPS, print_overview
 from tracking.store import Store
 
 
-@pytest.fixture
-def empty(tracking_uri: str) -> Experiment:
-    return Experiment(MlflowClient(tracking_uri))
-
-
-@pytest.fixture
-def made(empty: Experiment) -> Experiment:
-    return made_experiment(empty)
-
-
 def test_in_words(made: Experiment) -> None:
     out = io.StringIO()
     print_overview(made.overview(), out)
     text = " ".join(out.getvalue().split())
-    assert "9 jobs took 290 billable instance seconds (0.0806 hours) and 2.00 USD in all." in text
+    assert "9 jobs took 290 billable instance seconds and 2.00 USD in all." in text
     assert "1 comparison, 1 probe, 1 sweep, 1 other group, 1 job of no group." in text
     assert "3 jobs failed: 20.0 billable instance seconds (7 %) and 0.25 USD were wasted." in text
     assert "2 jobs ended without a billing record." in text
@@ -48,7 +38,7 @@ def test_in_words(made: Experiment) -> None:
 def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
     report = render_overview(made.client, "demo")
     page = Page(report.html)
-    assert not page.tags & {"script", "link", "img", "iframe", "object"}
+    assert not page.tags & {"link", "img", "iframe", "object"}
     assert page.addresses == []
     for told in ("“inductor” is cheaper.", "no report yet", "2026-01-31 23:50", "none, inductor", "200", "2026-03"):
         assert told in page.text
@@ -65,9 +55,9 @@ def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
 
 def test_an_experiment_without_prices_tells_no_dollars(empty: Experiment) -> None:
     empty.parent("t-1", "2026-01-01 00:00", "train")
-    empty.job("t-1", "2026-01-01 00:00", seconds=10.0)
+    empty.job("t-1", "2026-01-01 00:00", seconds=9000.0)
     report = render_overview(empty.client, "demo")
-    assert "1 job took 10.0 billable instance seconds (0.00278 hours) in all." in Page(report.html).text
+    assert "1 job took 9,000 billable instance seconds (2.50 h) in all." in Page(report.html).text
     assert "USD" not in report.html
 
 
@@ -87,7 +77,8 @@ def test_hostile_names(empty: Experiment) -> None:
     html = overview_page(overview, "http://somebody:secret@host:5000/base/")
     page = Page(html)
     assert page.text.count(HOSTILE) >= 3
-    assert page.addresses == [f"http://host:5000/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}"]
+    place = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}?workflowType=machine_learning"
+    assert page.addresses == [f"http://host:5000{place}"]
     assert next(csv.DictReader(io.StringIO(groups_csv(overview))))["headline"] == HOSTILE
 
 
@@ -156,3 +147,56 @@ def test_what_is_wrong_with_it(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(empty.client.tracking_uri))
     assert main(["report", *given]) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "status", "body", "sentence"),
+    [
+        ("runs/search", 503, b"", "did not list the runs of experiment"),
+        ("get-by-name", 403, b'{"error_code": "PERMISSION_DENIED", "message": "not yours"}', "not yours"),
+        ("experiments/search", 401, b"who are you?", "asks who calls (401)"),
+    ],
+)
+def test_a_server_that_does_not_give_the_runs_is_one_sentence(
+    tracked_by_server: Any,
+    kept: str,
+    status: int,
+    body: bytes,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tracked_by_server.trained("none", 0, 41.0)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    for name in ("USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    with Forwarding(tracked_by_server.client.tracking_uri, kept, status, body) as proxy:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
+        assert main(["report", "--experiment", "reports", "--overview", "true"]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"error: The tracking server {proxy.url} ")
+    assert sentence in said.err
+    assert (said.err.count("\n"), said.out) == (1, "")
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_overview_of_a_server_needs_no_file_of_it(
+    tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its artifacts are down, and a run that `mlflow run` would have opened cannot hold the page."""
+    tracked_by_server.trained("none", 0, 41.0)
+    run_id = tracked_by_server.client.create_run(tracked_by_server.experiment_id).info.run_id
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to write"}'
+    with Forwarding(tracked_by_server.client.tracking_uri, "mlflow-artifacts", 403, refusal) as proxy:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
+        monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
+        assert main(["report", "--experiment", "reports", "--overview", "true"]) == 0
+    said = capsys.readouterr()
+    assert "1 job took 41.0 billable instance seconds" in said.out
+    assert f"The report is on this machine alone: The tracking server {proxy.url} " in said.out
+    assert said.err == ""
+    [page] = (tmp_path / "home").glob("reports/*/overview.html")
+    assert "1 job took 41.0" in page.read_text()
+    assert tracked_by_server.client.get_run(run_id).info.status == "FAILED"

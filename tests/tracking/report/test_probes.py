@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from tests.tracking.report.reading import page_cells
 from tests.tracking.report.test_render import Page
 from tracking.report.forms import Report
 from tracking.report.probe_words import headline, sentences
@@ -82,6 +84,26 @@ def test_an_arm_that_failed_is_told() -> None:
     assert headline(probes({**failed, **nothing})) == "No projection: no arm got far enough to tell."
 
 
+def test_an_end_of_an_interval_that_no_run_tells_is_not_made_up() -> None:
+    """Seconds without an end project nothing; dollars, or instance seconds, without one leave the seconds."""
+    nan = float("nan")
+    half = probes(row("a", 1000, 10), row("b", 900, 10, projected_billable_seconds_high=nan))
+    assert [each.arm.label for each in half.projected] == ["a"]
+    assert [arm.label for arm in half.without] == ["b"]
+    dollars = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, projected_usd_low=nan))
+    assert (dollars.unit, dollars.projected[0].paid.estimate) == ("billable seconds", 900)
+    seconds = probes(row("a", 1000, 10, projected_billable_instance_seconds_high=float("inf")))
+    assert seconds.unit == "billable seconds"
+
+
+def test_samples_that_one_arm_does_not_tell_leave_those_of_the_others() -> None:
+    for rows in (
+        (row("a", 1000, 10, samples=float("nan")), row("b", 900, 10)),
+        (row("b", 900, 10), row("a", 1000, 10)),
+    ):
+        assert probes(*rows).common_samples == 1000
+
+
 @pytest.fixture
 def report(tracked: Any) -> Report:
     for label, seconds in (("g5 & <b>", 400.0), ("g4dn", 1000.0)):
@@ -97,11 +119,20 @@ ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 def test_every_form_of_the_report(report: Report) -> None:
     page = Page(report.html)
     assert "“g5 & <b>” would take 0.40 USD (0.39 to 0.41)" in page.text
-    assert not page.tags & {"script", "link", "img", "b"}
+    assert not page.tags & {"link", "img", "b"}
     assert len(page.ids) == len(set(page.ids))
     assert report.summary_json["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
     json.dumps(report.summary_json, allow_nan=False)
     assert "projection.png" in report.pngs
+    # The loss after 1,100 to 2,000 samples: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
+    cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
+    assert cells == {
+        "g5 & <b>": "g5 & <b> | 0.40 0.39–0.41 | 400 388–412 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+        "g4dn": "g4dn | 1.00 0.97–1.03 | 1,000 970–1,030 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+    }
+    [told] = re.findall(r'<desc id="projection-description">(.*?)</desc>', report.html)
+    assert told == "g5 &amp; &lt;b&gt;: 0.4, 0.388 to 0.412; g4dn: 1.00, 0.97 to 1.03."
+    assert "2 probes took 120 billable instance seconds in all." in page.text
     out = io.StringIO()
     print_report(report, out)
     assert "“g5 & <b>” would take 0.40 USD" in out.getvalue()

@@ -22,7 +22,7 @@ from tracking.report.terminal import print_report
 
 CHARTS = {
     *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "quality_by_batch"),
-    *("history", "importance"),
+    *("history", "importance", "phases"),
 }
 
 
@@ -36,7 +36,7 @@ def assert_sound(report: Report) -> Page:
     """Whatever the runs hold, every form of the report is well formed."""
     page = Page(report.html)
     assert len(page.ids) == len(set(page.ids))
-    assert not page.tags & {"script", "link", "img", "iframe", "object"}
+    assert not page.tags & {"link", "img", "iframe", "object"}
     for svg in re.findall(r"<svg.*?</svg>", report.html, flags=re.S):
         ElementTree.fromstring(svg.replace("xlink:href", "href"))
     json.dumps(report.summary_json, allow_nan=False)
@@ -189,6 +189,26 @@ def test_what_is_missing_is_no_error(new: Callable[[], MadeSweep], build: Callab
     assert report.summary_json["headline"].startswith(expected)
 
 
+def test_the_page_says_why_no_importance_is_told(new: Callable[[], MadeSweep]) -> None:
+    sweep = new()
+    sweep.tell(asked(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
+    for size in (16, 32):
+        sweep.training("trial", "none", size)
+        sweep.training("trial", "inductor", size)
+    stopped = {"platform.end": "pruned: behind the best"}
+    sweep.training("trial", "none", 64, until=0.1, status="KILLED", tags=stopped)
+    report = rendered(sweep)
+    assert (
+        "What makes the difference, batch size or learning rate, can be told once 4 trials of a compiler have come to "
+        "their end at different cost; here 2 have under none."
+    ) in assert_sound(report).text
+    assert "importance.png" in report.pngs
+
+
+def test_a_page_with_all_importances_says_no_more_of_them(report: Report) -> None:
+    assert "can be told once" not in report.html
+
+
 def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> None:
     sweep = new()
     objective = {"cost": "usd", "metric": "eval_loss", "target": None, "bound": 0.42}
@@ -212,4 +232,5 @@ def test_runs_link_to_their_server() -> None:
         environment={},
         tracking_uri="http://u:p@host:5000",
     )
-    assert "http://host:5000/#/experiments/7/runs/r1" in Page(sweep_report(read, "g", "t").html).addresses
+    link = "http://host:5000/#/experiments/7/runs/r1?workflowType=machine_learning"
+    assert link in Page(sweep_report(read, "g", "t").html).addresses

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracking.report.test_verdict import ACCURACY
+from tests.tracking.report.test_verdict import ACCURACY, told
 from tests.tracking.report.test_verdict import arm as whole_arm
 from tracking.report import words
 from tracking.report.arms import Arm
@@ -21,7 +21,7 @@ AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_
 
 def arm(label: str, *paid: float, samples: float = 2000.0, reached: int | None = None, **text: str) -> Arm:
     """Jobs that end at eval_loss 0.45, or at what `text` says; `reached` of them, or all, come to it."""
-    told = whole_arm(*paid, label=label, samples=samples)
+    made = whole_arm(*paid, label=label, samples=samples)
     came = len(paid) if reached is None else reached
     return Arm(
         label,
@@ -29,7 +29,7 @@ def arm(label: str, *paid: float, samples: float = 2000.0, reached: int | None =
             replace(
                 job, text={**job.text, **AT_045, **text}, numbers={**job.numbers, "target_reached": float(i < came)}
             )
-            for i, job in enumerate(told.jobs)
+            for i, job in enumerate(made.jobs)
         ),
     )
 
@@ -90,17 +90,17 @@ def test_one_repeat_is_not_enough_here_either() -> None:
     ],
 )
 def test_other_targets_are_other_work(text: dict[str, str], reason: str) -> None:
-    assert unequal(arm("inductor", 1.0, **text), BASELINE) == [f"the target at which the training ends {reason}"]
+    assert told(unequal(arm("inductor", 1.0, **text), BASELINE)) == [f"the target at which the training ends {reason}"]
 
 
 def test_a_target_that_is_only_timed_is_no_end() -> None:
     timed = [arm(label, 80.5, samples=n, hp_target_stop="False") for label, n in (("a", 1000.0), ("b", 2000.0))]
     assert target_of(*timed) is None
-    assert unequal(*timed) == ["the samples seen differ (1,000 to 2,000)"]
+    assert told(unequal(*timed)) == ["the samples seen differ (1,000 to 2,000)"]
 
 
 def test_data_and_device_count_as_ever() -> None:
-    assert unequal(arm("inductor", 1.0, device="gpu"), BASELINE) == ["the device differs (cpu, gpu)"]
+    assert told(unequal(arm("inductor", 1.0, device="gpu"), BASELINE)) == ["the device differs (cpu, gpu)"]
 
 
 def test_the_page_says_what_a_target_means(tracked: Any) -> None:

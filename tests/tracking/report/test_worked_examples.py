@@ -49,9 +49,9 @@ def test_all_forms_say_what_was_worked_out(tracked: Any, case: Case) -> None:
     if case.ratio:
         assert [contrast["ratio"][name] for name in ("estimate", "low", "high")] == pytest.approx(case.ratio, rel=2e-6)
     for sentence in case.more:
-        assert (sentence in page, sentence in terminal) == (True, True)
+        assert [sentence in form for form in (page, terminal, markdown)] == [True] * 3
     if case.break_even:
-        assert f"Break-even: {case.break_even}" in terminal
+        assert [f"Break-even: {case.break_even}" in form for form in (terminal, markdown)] == [True] * 2
         assert case.break_even[:1].upper() + case.break_even[1:] in page
     assert [figures for figures in case.charts if figures not in page] == []
     assert case.cells.items() <= page_table(report)["inductor"].items()
@@ -61,6 +61,8 @@ def test_all_forms_say_what_was_worked_out(tracked: Any, case: Case) -> None:
 def assert_tables_agree(report: Report) -> None:
     """Page, terminal and Markdown show the same cells; those that are medians follow from the file of jobs."""
     page, markdown, medians = page_table(report), markdown_table(report), csv_medians(report)
+    verdicts = {label: row.pop("verdict") for label, row in markdown.items()}
+    assert verdicts == {"none": "baseline", "inductor": report.summary_json["contrasts"][0]["outcome"]}
     assert page == markdown
     assert list(page) == ["none", "inductor"]
     for label, row in page.items():

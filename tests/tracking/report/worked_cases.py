@@ -168,7 +168,10 @@ CASES = {
         outcome="inconclusive",
         sentence="“inductor” has no successful repeats; a verdict needs two or more of each.",
         break_even="",
-        more=("6 jobs took 321 billable instance seconds in all, 21.0 of them in 3 that failed.",),
+        more=(
+            "6 jobs took 321 billable instance seconds in all, 21.0 of them in 3 that failed.",
+            "3 jobs of “inductor” failed.",
+        ),
         cells={"billable": NONE, "steady": NONE, "repeats": "0", "failed": "3"},
     ),
     "a baseline that failed but once": Case(
@@ -237,7 +240,7 @@ CASES = {
         outcome="cheaper",
         sentence="20 % fewer dollars than “none” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3).",
         ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
-        more=("It takes 0.5 times as long: 50.0 s against 100 s.",),
+        more=("It takes 0.50 times as long: 50.0 s against 100 s, at 0.80 times the cost.",),
         cells={"cost": "0.2", "billable": "50.0"},
     ),
 }  # fmt: skip

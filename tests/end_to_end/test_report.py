@@ -1,0 +1,144 @@
+"""The verb `report` as a person runs it, on tracked jobs of several groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.end_to_end.conftest import CommandLine
+from tests.tracking.conftest import Tracked
+
+
+@pytest.fixture
+def two_groups(command_line: CommandLine, tmp_path: Path) -> Tracked:
+    """Batch 16 in the group demo-1, and batch 32 on other data in demo-2."""
+    client = MlflowClient(command_line.uri)
+    place = (tmp_path / "artifacts").as_uri()
+    tracked = Tracked(client, str(client.create_experiment("demo", artifact_location=place)))
+    for group, seconds, size, data in (("demo-1", 100.0, 16, "abc123"), ("demo-2", 80.0, 32, "fff999")):
+        tracked.group = group
+        tags = {"platform.kind": "group", "platform.group": group, "platform.experiment": "demo"}
+        tags |= {"platform.group_state": "closed", "platform.verb": "compare"}
+        client.create_run(tracked.experiment_id, tags=tags)
+        for repeat in range(3):
+            told = {"platform.compiler": "none", "platform.data_key": data}
+            params = {"hp.per_device_batch_size": size}
+            tracked.trained("none", repeat, seconds + repeat, params=params, tags=told, baseline=True)
+    return tracked
+
+
+@pytest.mark.slow
+def test_jobs_of_two_days_are_compared_once_their_difference_is_allowed(
+    command_line: CommandLine, two_groups: Tracked
+) -> None:
+    refused = command_line("report", {"runs": "demo-1,demo-2"})
+    assert refused.returncode == 0, refused.stderr
+    assert "not comparable" in refused.stdout
+    assert "The data differs (abc123, fff999)." in refused.stdout
+    assert "allow=data" in refused.stdout
+    done = command_line("report", {"runs": "demo-1,demo-2", "allow": "data"})
+    assert "“batch 32, data fff999” is cheaper: 20 % fewer billable seconds" in done.stdout.replace("\n", " ")
+    assert "Compared as asked, although the data differs (abc123, fff999)." in done.stdout
+
+
+def test_a_report_is_logged_to_a_run_of_its_own(command_line: CommandLine, two_groups: Tracked) -> None:
+    assert command_line("report", {"runs": "demo-1,demo-2", "allow": "data"}).returncode == 0
+    (run,) = command_line.runs("report")
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["platform.report_of"] == "demo-1, demo-2"
+    assert "cheaper" in run.data.tags["mlflow.note.content"]
+    client = two_groups.client
+    logged = {artifact.path for artifact in client.list_artifacts(run.info.run_id, "report")}
+    assert {f"report/{name}" for name in ("report.html", "report.md", "jobs.csv", "summary.json", "plots")} == logged
+    table = json.loads(Path(client.download_artifacts(run.info.run_id, "tables/comparison.json")).read_text())
+    assert [row[table["columns"].index("verdict")] for row in table["data"]] == ["baseline", "cheaper"]
+    for group in command_line.runs("group"):
+        assert "mlflow.note.content" not in group.data.tags
+
+
+def test_the_latest_group_of_an_experiment_has_its_own_page_renewed(
+    command_line: CommandLine, two_groups: Tracked
+) -> None:
+    done = command_line("report", {"experiment": "demo"})
+    assert done.returncode == 0, done.stderr
+    assert (command_line.folder / "home" / "reports" / "demo-2" / "report.html").exists()
+    *_, latest = command_line.runs("group")
+    assert "took 81.0 billable seconds" in latest.data.tags["mlflow.note.content"]
+
+
+@pytest.mark.slow
+def test_markdown_and_json_stand_alone_on_the_standard_output(command_line: CommandLine, two_groups: Tracked) -> None:
+    markdown = command_line("report", {"group": "demo-1", "format": "markdown"})
+    assert markdown.stdout.startswith("**“none” took 101 billable seconds.**\n")
+    assert "| arm | batch |" in markdown.stdout
+    assert "Report: " not in markdown.stdout
+    assert "Report: " in markdown.stderr
+    told = json.loads(command_line("report", {"group": "demo-1", "format": "json"}).stdout)
+    assert told["headline"] == "“none” took 101 billable seconds."
+
+
+@pytest.mark.slow
+def test_by_mlflows_runner_the_report_is_in_the_run_that_it_opens(
+    command_line: CommandLine, two_groups: Tracked
+) -> None:
+    done = command_line.by_mlflow("report", {"experiment": "demo", "runs": "demo-1,demo-2", "allow": "data"})
+    assert done.returncode == 0, done.stderr
+    (run,) = command_line.runs("report")
+    assert run.data.tags["mlflow.project.entryPoint"] == "report"
+    assert any(each.path == "report" for each in two_groups.client.list_artifacts(run.info.run_id))
+
+
+@pytest.mark.slow
+def test_by_mlflows_runner_every_field_arrives(command_line: CommandLine, two_groups: Tracked) -> None:
+    chosen = "batch 32, data fff999"
+    done = command_line.by_mlflow(
+        "report", {"runs": "demo-1,demo-2", "allow": "data", "baseline": chosen, "format": "markdown"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "**No setting is cheaper than “batch 32, data fff999”.**" in done.stdout
+    done = command_line.by_mlflow("report", {"group": "demo-1", "format": "json"})
+    assert '"headline": "“none” took 101 billable seconds."' in done.stdout
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_by_mlflows_runner_an_overview_is_in_the_run_that_it_opens(
+    command_line: CommandLine, two_groups: Tracked
+) -> None:
+    done = command_line.by_mlflow("report", {"experiment": "demo", "overview": "true"})
+    assert done.returncode == 0, done.stderr
+    assert "6 jobs took 546 billable instance seconds" in " ".join(done.stdout.split())
+    (run,) = command_line.runs("report")
+    assert (run.info.status, run.data.tags["platform.report_of"]) == ("FINISHED", "demo")
+    logged = {each.path for each in two_groups.client.list_artifacts(run.info.run_id, "report")}
+    assert logged == {"report/overview.html", "report/groups.csv"}
+
+
+@pytest.mark.slow
+def test_by_mlflows_runner_wrong_input_is_one_sentence_and_a_run_that_failed(
+    command_line: CommandLine, two_groups: Tracked
+) -> None:
+    done = command_line.by_mlflow("report", {"group": "demo-1", "format": "markdwn"})
+    assert done.returncode == 1
+    assert "error: format is 'markdwn': it must be one of text, markdown, json." in done.stderr
+    [run] = two_groups.client.search_runs(
+        [two_groups.client.get_experiment_by_name("q").experiment_id]  # type: ignore[union-attr]
+    )
+    assert run.info.status == "FAILED"
+
+
+@pytest.mark.slow
+def test_what_is_not_there_is_one_sentence(command_line: CommandLine, two_groups: Tracked) -> None:
+    for fields, sentence in (
+        ({"runs": "demo-1,demo-3"}, "error: runs: 'demo-3' is no run, job or group of the tracking server.\n"),
+        ({"group": "demo-1", "baseline": "nine"}, "error: baseline 'nine' is none of the arms 'none'."),
+        ({"group": "demo-3"}, f"error: the tracking server {command_line.uri} holds no group 'demo-3'."),
+        ({"experiment": "dem"}, f"error: the tracking server {command_line.uri} holds no jobs of experiment 'dem'."),
+    ):
+        done = command_line("report", fields)
+        assert done.returncode == 2
+        assert done.stderr.startswith(sentence)
+        assert "Traceback" not in done.stderr

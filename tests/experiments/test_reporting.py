@@ -1,0 +1,43 @@
+"""What the fields of the verb `report` mean, and what is wrong with them in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.reporting import asked_of
+from training.errors import InputError
+
+
+def test_the_latest_group_of_an_experiment_unless_told() -> None:
+    asked = asked_of({"experiment": "mine.yaml"})
+    assert (asked.experiment, asked.group, asked.runs, asked.format) == ("mine.yaml", None, (), "text")
+    assert asked.wanted.baseline is None
+    assert asked.wanted.allowed == frozenset()
+
+
+def test_lists_are_separated_by_commas() -> None:
+    asked = asked_of({"runs": "a, b,,c", "allow": "samples, data", "baseline": "none", "format": "markdown"})
+    assert asked.runs == ("a", "b", "c")
+    assert asked.wanted.allowed == {"data", "samples"}
+    assert (asked.wanted.baseline, asked.format) == ("none", "markdown")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"grup": "x"}, r"unknown field 'grup' of report: .*Did you mean 'group'\?"),
+        ({"runs": " , "}, r"runs is empty: name runs, jobs or groups, separated by commas\."),
+        ({"runs": "a", "group": "b"}, r"runs and group exclude each other"),
+        ({"experiment": ""}, r"experiment is empty: it must be an experiment's name\."),
+        ({"group": " "}, r"group is empty: it must be a group's id\."),
+        ({"baseline": ""}, r"baseline is empty: it must be an arm, a job or a run\."),
+        ({"overview": "ja"}, r"overview is 'ja': it must be true or false\."),
+        ({"overview": "true", "baseline": "none"}, r"overview and baseline exclude each other"),
+        ({"format": "markdwn"}, r"format is 'markdwn': it must be one of text, markdown, json.*'markdown'"),
+        ({"allow": "sample"}, r"allow names 'sample': it may name data, samples, target, image, machine.*'samples'"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as told:
+        asked_of(given)
+    assert "\n" not in str(told.value)

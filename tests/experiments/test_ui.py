@@ -1,0 +1,180 @@
+"""The verb `ui`: the right experiment, a server of its own on a free port, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from mlflow import MlflowClient
+
+from experiments.ui import ui
+from tests.conftest import ROOT
+from tracking.store import open_store
+from tracking.ui import experiment_to_show, run_table
+from training.errors import InputError
+
+
+def group(client: MlflowClient, experiment_id: str, name: str, start_time: int) -> None:
+    tags = {"platform.kind": "group", "platform.experiment": name, "platform.verb": "compare"}
+    client.create_run(experiment_id, tags=tags, start_time=start_time)
+
+
+@pytest.fixture
+def held(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A store with a comparison of `demo` in two experiments and a later one of `emotion`; experiment ids by name."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    client = MlflowClient(tracking_uri)
+    ids = {name: str(client.create_experiment(name)) for name in ("first", "second", "team.emotion", "empty")}
+    group(client, ids["first"], "demo", 1000)
+    group(client, ids["second"], "demo", 2000)
+    group(client, ids["team.emotion"], "emotion", 3000)
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (None, "team.emotion"),
+        ("demo", "second"),
+        ("experiments/demo.yaml", "second"),
+        ("team.emotion", "team.emotion"),
+        ("empty", "empty"),
+    ],
+)
+def test_which_experiment_is_shown(name: str | None, expected: str, held: dict[str, str]) -> None:
+    assert experiment_to_show(open_store(), name) == held[expected]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"experiment": "dmeo"}, "holds no experiment 'dmeo'. Did you mean 'demo'?"),
+        ({"experiment": "emty"}, "holds no experiment 'emty'. Did you mean 'empty'?"),
+        ({"experiment": "quite another"}, "holds no experiment 'quite another'."),
+        ({"experment": "demo"}, "unknown field 'experment' of ui: experiment. Did you mean 'experiment'?"),
+    ],
+)
+def test_what_is_not_there_is_said(given: dict[str, str], said: str, held: dict[str, str]) -> None:
+    with pytest.raises(InputError) as error:
+        ui(given)
+    assert str(error.value).endswith(said)
+
+
+def test_a_store_without_jobs(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    with pytest.raises(InputError, match="holds no jobs yet"):
+        ui({})
+
+
+def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"there is no tracking database .*mlflow\.db"):
+        ui({})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_has_its_ui_already(
+    tracking_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its address is printed, without the name and password that it was given with."""
+    client = MlflowClient(tracking_server.uri)
+    group(client, "0", "demo", 1000)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_server.uri.replace("//", "//user:secret@"))
+    for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert ui({"experiment": "demo"}) == 0
+    assert capsys.readouterr().out == f"MLflow: {run_table(tracking_server.uri, '0')}\n"
+
+
+@pytest.fixture
+def taken() -> Iterator[None]:
+    """Port 5000 is taken, by this test where it was free."""
+    with ExitStack() as stack:
+        holder = stack.enter_context(socket.socket())
+        try:
+            holder.bind(("127.0.0.1", 5000))
+            holder.listen()
+        except OSError:
+            pass
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_ui_of_a_database(
+    number: signal.Signals, held: dict[str, str], taken: None, tracking_uri: str, tmp_path: Path
+) -> None:
+    """It answers where it says, opens a browser where there is a display, and a signal ends all of it."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path / "opened"}\n')
+    browser.chmod(0o755)
+    settings = {"MLFLOW_TRACKING_URI": tracking_uri, "TRAINFARE_HOME": str(tmp_path), "DISPLAY": ":77"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments", "ui", "--experiment", "demo"],
+        cwd=ROOT,
+        env={**os.environ, **settings, "BROWSER": f"{browser} %s"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("Ctrl-C"):
+                break
+        found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(said))
+        assert found, said
+        assert found[2] != "5000"
+        assert found[4] == held["second"]
+        with urllib.request.urlopen(f"{found[1]}/api/2.0/mlflow/experiments/get?experiment_id={found[4]}") as answer:
+            assert json.load(answer)["experiment"]["name"] == "second"
+        while not (tmp_path / "opened").exists() or not (tmp_path / "opened").read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert (tmp_path / "opened").read_text() == f"{found[1]}{found[3]}"
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert started
+    finally:
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, rest
+    assert rest.strip() == "MLflow's UI has ended."
+    assert [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_is_told_of(held: dict[str, str], tracking_uri: str, tmp_path: Path) -> None:
+    """Its last word, and where the rest stands."""
+    settings = {
+        "MLFLOW_TRACKING_URI": tracking_uri,
+        "TRAINFARE_HOME": str(tmp_path),
+        "MLFLOW_UVICORN_OPTS": "--no-such",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "ui"],
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert re.search(r"error: `mlflow ui` ended by itself with \d+: .+ \(log: .*mlflow-ui\.log\)", done.stderr), (
+        done.stderr
+    )
+    assert "Traceback" not in done.stderr
