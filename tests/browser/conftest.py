@@ -1,0 +1,81 @@
+"""The system's Chromium, and reports to look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.made_reports import made_comparison, made_overview, made_probes, made_sweep
+from tests.browser.window import PICTURES, Window
+from tests.end_to_end.conftest import CommandLine
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if PICTURES.is_dir():
+        terminalreporter.write_line(f"Screenshots: {PICTURES}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; tests that need it skip where none is installed, and .ci/run makes that an error."""
+    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    if found is None:
+        if os.environ.get("TRAINFARE_CI"):
+            pytest.fail("no Chromium is installed")
+        pytest.skip("no Chromium is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def window(browser: Browser) -> Iterator[Callable[..., Window]]:
+    """Opens windows, and closes them at the test's end."""
+    opened: list[Window] = []
+
+    def new(*args: Any, **context: Any) -> Window:
+        opened.append(Window(browser, *args, **context))
+        return opened[-1]
+
+    yield new
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def real_comparison(_template_database: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A store with a comparison that was really run: a plain loop at two batch sizes, twice each."""
+    folder = tmp_path_factory.mktemp("real")
+    shutil.copy(_template_database, folder / "mlflow.db")
+    command_line = CommandLine(folder, f"sqlite:///{folder / 'mlflow.db'}")
+    fields = {"experiment": "torch_loop", "script.hyperparameters.epochs": 1, "compare.repeats": 2}
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return command_line
+
+
+@pytest.fixture(scope="session")
+def reports(
+    _template_database: Path, tmp_path_factory: pytest.TempPathFactory, real_comparison: CommandLine
+) -> dict[str, Path]:
+    """Pages by name: of runs made by hand, one of each kind, and of the comparison that was really run."""
+    folder = tmp_path_factory.mktemp("reports")
+    shutil.copy(_template_database, folder / "mlflow.db")
+    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    artifacts = (folder / "artifacts").as_uri()
+    made = {"comparison": made_comparison, "sweep": made_sweep, "probes": made_probes, "overview": made_overview}
+    pages = {name: folder / f"{name}.html" for name in made}
+    for name, page in pages.items():
+        page.write_text(made[name](client, artifacts), encoding="utf-8")
+    [pages["real"]] = (real_comparison.folder / "home" / "reports").glob("*/report.html")
+    return pages

@@ -1,0 +1,184 @@
+"""The report in a browser: nothing fails, the answer is in view, and everybody can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.window import DESKTOP, NARROW, PHONE, Window
+
+pytestmark = pytest.mark.browser
+PAGES = ("comparison", "sweep", "probes", "real")
+SIZES = {"desktop": DESKTOP, "phone": PHONE, "narrow": NARROW}
+CHART_OVERHANG = """
+charts => charts.flatMap(chart => {
+  const frame = chart.getBoundingClientRect();
+  return [...chart.querySelectorAll("text")].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.left < frame.left - 2 || box.right > frame.right + 2
+      || box.top < frame.top - 2 || box.bottom > frame.bottom + 2;
+  }).map(text => text.textContent);
+})
+"""
+"""Texts of charts that reach beyond them."""
+SMALLEST_TEXT = """
+charts => Math.min(...charts.flatMap(chart => {
+  const scale = chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+  return [...chart.querySelectorAll("text")].map(text => scale * parseFloat(getComputedStyle(text).fontSize));
+}))
+"""
+"""Size of the smallest text of charts as it is seen, pixels."""
+
+
+@pytest.fixture(params=PAGES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_fails_and_the_answer_is_in_view(
+    name: str, size: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    shown = window(SIZES[size]).open(reports[name])
+    shown.picture(f"{name}-{size}")
+    shown.picture(f"{name}-{size}-first", whole=False)
+    assert shown.complaints == []
+    assert shown.requests == [reports[name].as_uri()]
+    assert shown.in_view(".answer > strong")
+    assert shown.overhang() <= 0
+    if size != "desktop":
+        assert shown.cut_tables() == 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_chart_has_a_size_a_name_and_its_numbers_in_words(
+    name: str, size: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    shown = window(SIZES[size]).open(reports[name])
+    charts = shown.page.locator("svg")
+    assert charts.count() >= 3
+    for chart in charts.all():
+        box = chart.bounding_box()
+        assert box
+        assert box["width"] > 200
+        assert box["height"] > 50
+        assert chart.get_attribute("role") == "img"
+        for part in ("labelledby", "describedby"):
+            told = shown.page.locator(f"#{chart.get_attribute(f'aria-{part}')}").text_content()
+            assert told
+        assert any(letter.isdigit() for letter in told or "")
+    assert charts.evaluate_all(CHART_OVERHANG) == []
+    shown.without_colour()
+    shown.picture(f"{name}-{size}-without-colour")
+    assert shown.page.evaluate("[...document.images].filter(image => !image.naturalWidth).length") == 0
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_the_texts_of_charts_are_large_enough_to_read(
+    name: str, size: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    shown = window(SIZES[size]).open(reports[name])
+    assert shown.page.locator("svg.chart").evaluate_all(SMALLEST_TEXT) >= (10 if size == "phone" else 12)
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_interval_and_repeats_of_the_first_setting_are_in_view(
+    size: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    shown = window(SIZES[size]).open(reports["comparison"])
+    assert "95\N{NO-BREAK SPACE}% interval" in (shown.page.locator(".arms p").first.text_content() or "")
+    assert shown.in_view(".arms p")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_overview(size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
+    shown = window(SIZES[size], color_scheme=scheme).open(reports["overview"])
+    shown.picture(f"overview-{size}-{scheme}")
+    assert shown.complaints == []
+    assert shown.in_view(".answer > strong")
+    assert shown.overhang() <= 0
+    assert shown.cut_tables() == 0
+    assert shown.grave_violations(f"overview-{size}-{scheme}") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_contrast_and_labels(
+    name: str, size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    shown = window(SIZES[size], color_scheme=scheme).open(reports[name])
+    assert shown.grave_violations(f"{name}-{size}-{scheme}") == []
+
+
+def test_dark_mode_is_dark(name: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
+    shown = window(color_scheme="dark").open(reports[name])
+    shown.picture(f"{name}-dark")
+    assert lightness(shown, "body", "backgroundColor") < 0.2
+    assert lightness(shown, "body", "color") > 0.7
+    assert lightness(shown, "svg text", "fill") > 0.5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_print_is_black_on_white_and_whole(
+    name: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window], tmp_path: Path
+) -> None:
+    # A4 landscape without its margins.
+    shown = window((1047, 718), color_scheme=scheme).open(reports[name])
+    shown.page.emulate_media(media="print")
+    shown.picture(f"{name}-print-{scheme}")
+    assert lightness(shown, "body", "backgroundColor") == 1
+    assert lightness(shown, ".answer", "color") < 0.2
+    assert shown.overhang() <= 0
+    assert shown.cut_tables() == 0
+    paper = tmp_path / "report.pdf"
+    shown.page.pdf(path=paper, prefer_css_page_size=True)
+    assert paper.read_bytes().startswith(b"%PDF-")
+    assert paper.stat().st_size > 20_000
+
+
+def test_forced_colours_keep_texts_and_borders(
+    name: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    shown = window(forced_colors="active").open(reports[name])
+    shown.picture(f"{name}-forced-colours")
+    assert shown.page.evaluate("matchMedia('(forced-colors: active)').matches")
+    ink = style(shown, "body", "color")
+    assert style(shown, ".answer > strong", "color") == ink
+    assert style(shown, "svg text", "fill") == ink
+    assert style(shown, ".card", "borderTopStyle") == "solid"
+    assert shown.overhang() <= 0
+
+
+def test_nothing_moves_where_motion_is_unwanted(reports: dict[str, Path], window: Callable[..., Window]) -> None:
+    shown = window(reduced_motion="reduce").open(reports["sweep"])
+    shown.page.locator(".trials th button").first.click()
+    assert shown.page.evaluate("document.getAnimations().length") == 0
+    moving = "parts => parts.filter(part => getComputedStyle(part).transitionDuration !== '0s').length"
+    assert shown.page.locator("body *").evaluate_all(moving) == 0
+
+
+def test_without_scripts_the_page_is_complete(
+    name: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
+    with_scripts, without = window().open(reports[name]), window(java_script_enabled=False).open(reports[name])
+    assert with_scripts.page.locator("th button").count() > 0
+    assert without.page.locator("th button").count() == 0
+    for part in (".answer", "table", "dl", "figcaption"):
+        told = [shown.page.locator(part).all_text_contents() for shown in (with_scripts, without)]
+        assert told[0] == told[1] != []
+
+
+def style(shown: Window, selector: str, prop: str) -> str:
+    """Return a computed style of the first such element."""
+    return str(shown.page.locator(selector).first.evaluate(f"part => getComputedStyle(part).{prop}"))
+
+
+def lightness(shown: Window, selector: str, prop: str) -> float:
+    """Return the mean of a colour's channels, 0 to 1."""
+    found: Any = style(shown, selector, prop)
+    channels = [float(each) for each in found[found.index("(") + 1 : -1].split(",")][:3]
+    return sum(channels) / 3 / 255

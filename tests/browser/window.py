@@ -1,0 +1,98 @@
+"""A window of the system's Chromium that notes what its page complains about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Request, Response
+
+from tests.conftest import ROOT
+
+PICTURES = ROOT / "test-artifacts" / "browser"
+"""Where screenshots stay."""
+DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 640)
+GRAVE = ("serious", "critical")
+"""Violations that axe-core gives this impact are errors here; contrast is among them."""
+
+
+class Window:
+    """One page in a window of its own."""
+
+    def __init__(self, browser: Browser, size: tuple[int, int] = DESKTOP, **context: Any) -> None:
+        viewport: Any = {"width": size[0], "height": size[1]}
+        self.context = browser.new_context(viewport=viewport, **context)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        """Errors of the console, exceptions, requests that failed."""
+        self.requests: list[str] = []
+        """Addresses of all requests."""
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("requestfailed", self._on_failed)
+        self.page.on("response", self._on_response)
+
+    def open(self, address: str | Path) -> Window:
+        """Go to an address or a file."""
+        self.page.goto(address.as_uri() if isinstance(address, Path) else address)
+        return self
+
+    def picture(self, name: str, *, whole: bool = True) -> None:
+        """Keep a screenshot, of the whole page or of what is in view."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=PICTURES / f"{name}.png", full_page=whole, animations="disabled")
+
+    def without_colour(self) -> None:
+        """Show the page as people without colour vision see it."""
+        session = self.context.new_cdp_session(self.page)
+        session.send("Emulation.setEmulatedVisionDeficiency", {"type": "achromatopsia"})
+
+    def overhang(self) -> float:
+        """Return by how many pixels the page is wider than its window."""
+        return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+    def cut_tables(self) -> int:
+        """Return how many tables are wider than their place."""
+        script = "parts => parts.filter(part => part.scrollWidth > part.clientWidth + 1).length"
+        return int(self.page.locator(".scroll").evaluate_all(script))
+
+    def in_view(self, selector: str) -> bool:
+        """Return whether the first such element stands wholly in the window as it is."""
+        box = self.page.locator(selector).first.bounding_box()
+        size = self.page.viewport_size
+        assert box is not None
+        assert size is not None
+        return box["y"] >= 0 and box["y"] + box["height"] <= size["height"] and box["x"] + box["width"] <= size["width"]
+
+    def grave_violations(self, name: str) -> list[str]:
+        """Return what axe-core finds that is serious or critical; all that it found is kept beside the pictures."""
+        found = Axe().run(self.page, options={"resultTypes": ["violations", "passes"]}).response
+        told = {kind: {each["id"]: len(each["nodes"]) for each in found[kind]} for kind in ("violations", "passes")}
+        assert told["passes"].get("color-contrast", 0) > 0, "contrast was not looked at"
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        (PICTURES / f"{name}.axe.json").write_text(json.dumps({**told, "found": found["violations"]}, indent=1))
+        return [
+            f"{each['id']}: {node['html'][:120]} {node['failureSummary']}"
+            for each in found["violations"]
+            if each["impact"] in GRAVE
+            for node in each["nodes"]
+        ]
+
+    def close(self) -> None:
+        self.context.close()
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(f"console: {message.text} {message.location['url']}")
+
+    def _on_failed(self, request: Request) -> None:
+        # What the page itself calls off, when it is left, has not failed.
+        if request.failure != "net::ERR_ABORTED":
+            self.complaints.append(f"{request.failure}: {request.url}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"{response.status}: {response.url}")
