@@ -22,7 +22,7 @@ from experiments.fields import Compare
 from experiments.sweep.fields import Sweep
 from tracking.report.comparison import compare
 
-COMPARISONS = 1_000
+COMPARISONS = 4_000
 SEED = 20261122
 MOST_FALSE = 5.0
 LEAST_FOUND = 80.0
@@ -233,6 +233,8 @@ def main() -> None:
         [
             "A false verdict calls a setting cheaper or dearer than itself. Each figure is of simulated comparisons "
             f"that the report judges as it does real ones; {DEFAULT} repeats a side where no number is told.",
+            "The bounds are those of a 95 % interval, so 5 % is what is expected at the most; of so many comparisons "
+            "such a share is known to 0.7 points (95 %).",
             f"Recorded noise: what {len(noise.seconds)} jobs of {len(noise.settings)} settings deviate from their "
             "setting's mean by (benchmarks/grids: jobs of one batch size at equal samples; benchmarks/repeats: one "
             "setting with other seeds), and what the accuracy of the repeats does.",
