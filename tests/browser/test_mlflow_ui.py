@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +41,7 @@ def address(real_comparison: CommandLine) -> Iterator[str]:
         if found := re.match(r"MLflow: (http\S+)", line):
             yield found[1]
             break
-    process.send_signal(signal.SIGINT)
+    process.terminate()  # SIGINT does not reach what a shell has put in the background
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 0, "".join([*said, rest])
 
