@@ -16,7 +16,7 @@ from mlflow.entities import Experiment, Run, ViewType
 from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
-from tracking.query import quoted
+from tracking.query import all_experiment_ids, quoted
 from tracking.store import Store
 from training.errors import InputError
 
@@ -93,7 +93,7 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
     """Return the group of that id, or the latest one of an experiment. Raises `InputError` where there is none."""
     wanted = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
     wanted = wanted or f'tags."platform.experiment" = {quoted(experiment_name)}'
-    experiments = [e.experiment_id for e in store.call(store.client.search_experiments)]
+    experiments = store.call(lambda: list(all_experiment_ids(store.client)))
     query = f"{wanted} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
     order = ["attributes.start_time DESC"]
     found = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)

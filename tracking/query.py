@@ -97,7 +97,7 @@ def runs_where(
     Raises `TrackingError` when the server does not answer.
     """
     try:
-        ids = list(experiment_ids) if experiment_ids is not None else list(_experiment_ids(client))
+        ids = list(experiment_ids) if experiment_ids is not None else list(all_experiment_ids(client))
         return list(_runs(client, ids, where, page_runs)) if ids else []
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"list the runs where {where}") from error
@@ -199,16 +199,8 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
     return told if isinstance(told, dict) else {}
 
 
-def quoted(value: str) -> str:
-    """Return `value` as a string of MLflow's filter language, which has no escapes."""
-    if "'" not in value:
-        return f"'{value}'"
-    if '"' not in value:
-        return f'"{value}"'
-    raise InputError(f"the name {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
-
-
-def _experiment_ids(client: MlflowClient) -> Iterator[str]:
+def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
+    """Yield the ids of all active experiments, however many pages they fill."""
     token = None
     while True:
         page = client.search_experiments(max_results=1000, page_token=token)
@@ -216,6 +208,15 @@ def _experiment_ids(client: MlflowClient) -> Iterator[str]:
         token = page.token
         if not token:
             return
+
+
+def quoted(value: str) -> str:
+    """Return `value` as a string of MLflow's filter language, which has no escapes."""
+    if "'" not in value:
+        return f"'{value}'"
+    if '"' not in value:
+        return f'"{value}"'
+    raise InputError(f"the name {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
 
 
 def _runs(client: MlflowClient, experiment_ids: list[str], where: str, page_runs: int) -> Iterator[Run]:

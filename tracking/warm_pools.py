@@ -13,6 +13,7 @@ from contextlib import suppress
 from mlflow.entities import Run
 
 from tracking import points
+from tracking.query import all_experiment_ids
 from tracking.store import Store
 from training.errors import JobNotFound, NotAllowed
 from training.price import Price
@@ -49,7 +50,7 @@ def settle(store: Store, service: Service) -> None:
 
 def _open(store: Store) -> list[Run]:
     since_ms = int(1000 * (time.time() - ASKED_DAYS * 86_400))
-    ids = [each.experiment_id for each in store.call(store.client.search_experiments)]
+    ids = store.call(lambda: list(all_experiment_ids(store.client)))
     return [
         run
         for status in OPEN

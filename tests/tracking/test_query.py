@@ -1,6 +1,7 @@
 """The tables that are read back hold what the runs hold: no more, no less."""
 
 import math
+import sqlite3
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric
 
 from tracking import query
+from tracking.group import find_group
+from tracking.store import Store
 from training.errors import InputError, TrackingError
 
 START_MS = 1_700_000_000_000
@@ -121,3 +124,16 @@ def test_environment_is_the_artifact_or_nothing(tracked: Any) -> None:
     assert query.environment(tracked.client, run_id) == {"python": "3.11"}
     tracked.client.log_text(run_id, "[broken", "environment.json")
     assert query.environment(tracked.client, run_id) == {}
+
+
+def test_a_group_is_found_behind_more_experiments_than_a_page_holds(tracked: Any) -> None:
+    """MLflow gives 1,000 at a time, the newest first."""
+    tags = {"platform.kind": "group", "platform.group": "g-1", "platform.group_state": "closed"}
+    run_id = tracked.client.create_run(tracked.experiment_id, tags=tags).info.run_id
+    with sqlite3.connect(tracked.client.tracking_uri.removeprefix("sqlite:///")) as database:
+        newest = 1 + database.execute("SELECT max(creation_time) FROM experiments").fetchone()[0]
+        rows = [(1000 + i, f"e{i}", "active", newest + i, newest + i) for i in range(1001)]
+        columns = "experiment_id, name, lifecycle_stage, creation_time, last_update_time"
+        database.executemany(f"INSERT INTO experiments ({columns}) VALUES (?, ?, ?, ?, ?)", rows)
+    database.close()
+    assert find_group(Store(tracked.client), group_id="g-1", experiment_name="").run_id == run_id
