@@ -25,7 +25,8 @@ Fields = Mapping[str, object]
 
 TIMED = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
 """Names of metrics that no two runs have in common."""
-SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent"}
+SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
+"""Metrics of jobs that are billed for less than they train."""
 TOLD_APART = {"job.instance_type", "job.instance_count", "job.devices"}
 """Parameters that tell the machines."""
 
