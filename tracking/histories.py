@@ -4,7 +4,8 @@ A database is asked for its columns: MLflow's client makes an object of every ro
 server is asked as MLflow's UI does it, by `metrics/get-history-bulk-interval`: one metric of up to 100 runs in a call,
 at most 2,500 points of each; of a longer one every so many-th, the first and the last among them (MLflow 3.17,
 `server/handlers.py`). Its client has no method for that, so the call is made here. A store that does not know the call,
-or does not let it through, is asked for one run after the other.
+or does not let it through, is asked for one run after the other; so is SageMaker's, which has no right of that name
+(Service Authorization Reference, `sagemaker-mlflow`: GetMetricHistory alone).
 """
 
 from __future__ import annotations
@@ -103,16 +104,19 @@ def _points(client: MlflowClient, run_ids: Sequence[str], key: str, most: int) -
     """Return one metric's points by run id."""
     try:
         found: dict[str, list[Point]] = {run_id: [] for run_id in run_ids}
-        for run_id, step, at_ms, value in _together(_store(client), run_ids, key, most):
+        for run_id, step, at_ms, value in _together(client, run_ids, key, most):
             found[run_id].append((step, at_ms, value))
     except MlflowException:
         found = {run_id: points_of(client.get_metric_history(run_id, key)) for run_id in run_ids}
     return {run_id: _thinned(points, most) for run_id, points in found.items()}
 
 
-def _together(store: Any, run_ids: Sequence[str], key: str, most: int) -> Iterable[tuple[str, int, int, float]]:
+def _together(
+    client: MlflowClient, run_ids: Sequence[str], key: str, most: int
+) -> Iterable[tuple[str, int, int, float]]:
     """Return run id, step, milliseconds and value of one metric of several runs. Raises `MlflowException`."""
-    if isinstance(store, RestStore):
+    store = _store(client)
+    if isinstance(store, RestStore) and not str(client.tracking_uri).startswith("arn:"):
         asked = GetMetricHistoryBulkInterval(run_ids=run_ids, metric_key=key, max_results=most)
         told = store._call_endpoint(GetMetricHistoryBulkInterval, message_to_json(asked)).metrics
         return [(each.run_id, each.step, each.timestamp, each.value) for each in told]
