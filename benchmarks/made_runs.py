@@ -37,11 +37,15 @@ def made_store(folder: Path) -> MlflowClient:
     One group holds 200 jobs, ten arms of twenty repeats, with curves of `loss` and `samples`, 200 points each.
     """
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    experiment_id = int(client.create_experiment(EXPERIMENT, artifact_location=(folder / "artifacts").as_uri()))
+    place = (folder / "artifacts").as_uri()
+    experiment_id = int(client.create_experiment(EXPERIMENT, artifact_location=place))
     chance = random.Random(1)
     with client._tracking_client.store.engine.begin() as connection:
         for group in range(GROUPS):
-            for table, rows in _group_rows(experiment_id, group, chance).items():
+            made = _group_rows(experiment_id, group, chance)
+            for run in made[SqlRun]:
+                run["artifact_uri"] = f"{place}/{run['run_uuid']}/artifacts"
+            for table, rows in made.items():
                 connection.execute(table.__table__.insert(), rows)
     return client
 
@@ -80,7 +84,6 @@ def _run(rows: Rows, experiment_id: int, at_ms: int, status: str, chance: random
             "start_time": at_ms,
             "end_time": at_ms + MINUTE_MS,
             "lifecycle_stage": "active",
-            "artifact_uri": f"file:///nowhere/{run}/artifacts",
             "experiment_id": experiment_id,
         }
     )
