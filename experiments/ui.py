@@ -29,7 +29,8 @@ def ui(given: Mapping[str, str]) -> int:
     if store.uri.startswith(("http:", "https:", "arn:")):
         _show(run_table(store.uri, experiment_id))
         return 0
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # SIGINT too: a process that a script put in the background is born ignoring it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     print(f"Starting MLflow on {store.uri}", flush=True)
     try:
