@@ -63,8 +63,7 @@ def report(given: Mapping[str, str]) -> int:
     store.subject = f"the experiment of group '{group.id}'"
     made = render(store.client, group.id, name, asked.wanted)
     folder = home() / "reports" / group.id
-    page = write(made, folder)
-    _print(store, made, page, group.experiment_id, asked.format)
+    _tell(store, made, folder, group.experiment_id, asked.format)
     with here_alone(partial(print, file=_places(asked.format))):
         log_alone(store, group.experiment_id, name, [group.id], made, folder)
         if asked.wanted == AS_THE_JOBS_SAY:
@@ -77,8 +76,7 @@ def report_group(store: Store, group: Group, title: str) -> None:
     store.subject = f"the experiment of group '{group.id}'"
     made = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
-    page = write(made, folder)
-    _print(store, made, page, group.experiment_id, "text")
+    _tell(store, made, folder, group.experiment_id, "text")
     with here_alone(print):
         publish(store, group.run_id, made, folder, group.name)
 
@@ -121,14 +119,14 @@ def _report_chosen(store: Store, asked: Asked) -> None:
     made = render_chosen(store.client, table, title, asked.wanted, asked.runs)
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
-    page = write(made, folder)
-    _print(store, made, page, experiment_id, asked.format)
+    _tell(store, made, folder, experiment_id, asked.format)
     with here_alone(partial(print, file=_places(asked.format))):
         log_alone(store, experiment_id, title, asked.runs, made, folder)
 
 
-def _print(store: Store, made: Report, page: Path, experiment_id: str, chosen: str) -> None:
-    """Print the report; where others read what is printed, the places of its files stand on the other stream."""
+def _tell(store: Store, made: Report, folder: Path, experiment_id: str, chosen: str) -> None:
+    """Write the report to `folder` and print it; where others read that, its places stand on the other stream."""
+    page = write(made, folder)
     places = _places(chosen)
     if chosen == "markdown":
         print(made.markdown)
