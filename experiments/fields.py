@@ -209,6 +209,9 @@ class Experiment(Frozen):
     last."""
     save_model: bool = True
     """Keep the trained model as the job's artifact."""
+    log_model: bool = True
+    """Log the model of each job that completes to its MLflow run, from that artifact; it then answers there:
+    `mlflow models serve -m runs:/RUN/model`."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`; a comparison pushes none."""
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3

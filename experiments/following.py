@@ -11,6 +11,7 @@ from tracking.plan import PlannedJob
 from tracking.session import run_jobs
 from tracking.store import Store
 from tracking.warm_pools import settle
+from training.home import home
 from training.services.protocol import Service
 
 Say = Callable[[str], None]
@@ -33,7 +34,16 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
     from experiments.reporting import report_group
 
     report_group(store, group, group.experiment_name)
+    log_trained(store, service, group, outcomes, say)
     return _closed(store, group, outcomes, len(jobs), say)
+
+
+def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], say: Say) -> None:
+    """Log what was trained, last: it delays no job and no report, and a group stays open until it is through."""
+    if any(outcome.planned.model for outcome in outcomes):
+        from tracking.models.following import log_models
+
+        log_models(store, service, group, outcomes, home(), say)
 
 
 def _closed(store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, say: Say) -> int:

@@ -15,7 +15,7 @@ from experiments.arms import Arm
 from experiments.fields import Experiment
 from experiments.hyperparameters import hyperparameters
 from experiments.script import ScriptInputs
-from tracking.plan import DataSource, Heard, PlannedJob
+from tracking.plan import DataSource, Heard, ModelPlan, PlannedJob
 from training.home import compile_cache
 from training.jobspec import JobSpec, MetricDefinition
 from training.services.container import SECRET_VARIABLES
@@ -32,6 +32,12 @@ MACHINE_FIELDS = (
     *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
 )
 """Fields of an experiment's machine that a job takes as they are."""
+
+ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
+"""Fields by which an answer is looked for in a context, at the evaluation as afterwards."""
+
+NOT_ASKED_FOR = {"sweep", "published", "log_model"}
+"""Fields of an experiment that change nothing of its jobs."""
 
 SOURCE = Path(__file__).resolve().parent.parent / "training" / "job"
 
@@ -70,8 +76,7 @@ def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: S
         "name": name,
         "repeats": repeats,
         "arms": [
-            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude={"sweep", "published"}))
-            for arm in arms
+            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=NOT_ASKED_FOR)) for arm in arms
         ],
         "data": [each.key for each in staged],
         "source": source_digest(),
@@ -127,6 +132,21 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_heard(experiment),
         tags=_published(experiment),
+        model=_model(experiment),
+    )
+
+
+def _model(experiment: Experiment) -> ModelPlan | None:
+    """Return how the job's model is logged; None where it keeps none, or none is to be logged."""
+    trains = experiment.calibration is None and experiment.probe is None
+    keeps = experiment.script is not None or experiment.save_model
+    if not (experiment.log_model and trains and keeps):
+        return None
+    is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
+    answering = {name: getattr(experiment, name) for name in ANSWERING_FIELDS}
+    return ModelPlan(
+        is_of_pairs=is_of_pairs and experiment.script is None,
+        answering=answering if experiment.task == "question-answering" and experiment.script is None else {},
     )
 
 

@@ -48,6 +48,16 @@ class Heard:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """How the model of a job that completes is logged to its run; what the model's own files do not tell."""
+
+    is_of_pairs: bool = False
+    """Whether a classification is of pairs of texts."""
+    answering: Mapping[str, int] = field(default_factory=dict)
+    """Question answering: max_length, doc_stride, n_best_answers, max_answer_length of the training."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedJob:
     """One job of a group, and what its run says about it."""
 
@@ -72,6 +82,8 @@ class PlannedJob:
     """How to listen to a script; None for our own job, which tells events."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Further tags of its run."""
+    model: ModelPlan | None = None
+    """How its model is logged; None logs none."""
 
     @property
     def run_name(self) -> str:

@@ -147,3 +147,15 @@ def _missing(error: Exception) -> tuple[str, str]:
     if is_reading:
         return "read", "the permission READ on it (EDIT to train in it)"
     return "write to", "the permission EDIT on it"
+
+
+def is_unknown_call(error: BaseException | None) -> bool:
+    """Tell whether a server's answer means that it does not know the call at all: it is older than the call."""
+    if not isinstance(error, MlflowException) or error.error_code == "RESOURCE_DOES_NOT_EXIST":
+        return False
+    return error.error_code == "ENDPOINT_NOT_FOUND" or _status(error) == 404
+
+
+def is_refusal(error: TrackingError) -> bool:
+    """Tell whether the server has answered, and another try would bring the same answer."""
+    return isinstance(error.__cause__, Exception) and is_final(error.__cause__)

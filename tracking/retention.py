@@ -11,8 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mlflow.artifacts import download_artifacts, list_artifacts
-from mlflow.entities import LifecycleStage, Run, RunStatus, ViewType
+from mlflow.entities import LifecycleStage, LoggedModelStatus, Run, RunStatus, ViewType
+from mlflow.exceptions import MlflowException
 
+from tracking.models.logged import MODEL_ID
 from tracking.plan_file import FILE as PLAN
 from tracking.query import quoted
 from tracking.refusals import without_credentials
@@ -44,6 +46,8 @@ class ToldJob:
     """Whether the runs hold its log; told only of jobs for which that was asked."""
     model_uris: Mapping[str, str] = field(default_factory=dict)
     """Address of the model artifact by the id of the run that names it."""
+    has_model: bool = False
+    """Whether MLflow holds its model, so that no artifact and no checkpoint is the only copy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +152,7 @@ def _told(server: _Server, runs: Sequence[Run], experiment: str, with_log: bool)
         is_completed=all(run.info.status == "FINISHED" for run in active),
         has_log=has_ended and with_log and all(LOG in server.artifacts(run) for run in active),
         model_uris={run.info.run_id: run.data.tags[MODEL_TAG] for run in active if MODEL_TAG in run.data.tags},
+        has_model=all(server.holds_model(run) for run in active),
     )
 
 
@@ -203,6 +208,18 @@ class _Server:
         """Return the names of a run's artifacts."""
         found = self._read(run, lambda uri: list_artifacts(artifact_uri=run.info.artifact_uri, tracking_uri=uri))
         return {PurePosixPath(each.path).name for each in found}
+
+    def holds_model(self, run: Run) -> bool:
+        """Tell whether a run's logged model is there and whole."""
+        if (model_id := run.data.tags.get(MODEL_ID)) is None:
+            return False
+        try:
+            model = self.store.call(self.store.client.get_logged_model, model_id)
+        except TrackingError as error:
+            if isinstance(error.__cause__, MlflowException) and error.__cause__.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return False  # somebody has deleted it
+            raise
+        return bool(model.status == LoggedModelStatus.READY)
 
     def text(self, run: Run, name: str) -> str:
         place = f"{run.info.artifact_uri}/{name}"

@@ -7,6 +7,7 @@ TrainfareError
 │   ├── JobNotFound       no job of this name
 │   ├── AccessError       no credentials, credentials that have expired, or a right that is missing
 │   ├── QuotaError        the account may not use what the job asks for
+│   ├── ArtifactError     a model artifact is missing, broken or not to be unpacked
 │   └── Unreachable       the service does not answer, or answers too slowly to be asked again
 ├── JobFailed             a job ended otherwise than Completed
 ├── TrackingError         the tracking server does not answer
@@ -61,6 +62,10 @@ class QuotaError(ServiceError):
         super().__init__(message)
         self.quota = quota
         self.is_final = is_final
+
+
+class ArtifactError(ServiceError):
+    """A model artifact is missing, broken, or holds what may not be unpacked."""
 
 
 class Unreachable(ServiceError):

@@ -67,7 +67,7 @@ def _discard(each: Judged, root: Path, store: Store, told: Told, errors: list[st
     try:
         with _supervised(folder):
             # First: a run that names a model which is gone would be a lie, one that does not is only late.
-            if each.kind == "models" and folder.place == "outputs":
+            if each.kind in {"models", "copies"} and folder.place == "outputs":
                 forget_models(store, told.jobs[folder.name])
             return trash.discard(folder.path, root)
     except (BlockingIOError, FileNotFoundError):

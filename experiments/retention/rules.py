@@ -14,14 +14,15 @@ KINDS = {
     "data": "staged data that nothing reads any more; the same command stages it again",
     "deleted": "all that belongs to runs that are deleted in MLflow",
     "unfinished": "checkpoints of trainings that failed or were stopped, which could go on from them",
-    "models": "model artifacts that runs name, and checkpoints where a run has no other weights",
+    "copies": "model artifacts whose models MLflow holds, logged to their runs",
+    "models": "other model artifacts that runs name, and checkpoints where a run has no other weights",
     "outputs": "work folders with files that a script wrote to its output folder, which are nowhere else",
     "sources": "copies of scripts, which are what runs were trained with",
     "unknown": "what the tracking server knows no run of: another server's, or deleted for good",
 }
 """What may be deleted, by the word that asks for it: each folder is of one kind."""
 
-DEFAULT_KINDS = frozenset({"jobs", "checkpoints", "data", "deleted"})
+DEFAULT_KINDS = frozenset({"jobs", "checkpoints", "data", "copies", "deleted"})
 """What nothing refers to any more; the others go only when they are named."""
 
 LEFT_OVERS = "left over"
@@ -126,14 +127,14 @@ def _unreadable(folder: Folder, found: Inventory) -> str:
 def _kind_of_jobs(folder: Folder, found: Inventory, job: ToldJob) -> tuple[str, str]:
     """Return the kind of a folder of a job whose run is there and has ended."""
     if folder.place == "outputs":
-        return "models", "its run names it"
+        return ("copies", "MLflow holds its model") if job.has_model else ("models", "its run names it")
     if folder.place == "jobs":
         if found.jobs[folder.name].wrote_output:
             return "outputs", "what its script wrote is nowhere else"
         return "jobs", "its run has ended and holds its log"
     if not job.is_completed:
         return "unfinished", "its training did not complete, and can go on from it"
-    if not any(each.place == "outputs" and each.name == folder.name for each in found.folders):
+    if not job.has_model and not any(each.place == "outputs" and each.name == folder.name for each in found.folders):
         return "models", "its run has no other weights"
     return "checkpoints", "its training has completed"
 

@@ -38,8 +38,8 @@ def run(opened: Opened) -> int:
     say(f"The search has ended: {done.reason}.")
     with alone(opened.storage, f"{opened.name}/repeats of the winner", say):
         bests = bests_of(parts)
-        confirm(opened, bests)
-        report(opened, parts, bests, done.reasons)
+        repeated = confirm(opened, bests)
+        report(opened, parts, bests, done.reasons, repeated)
     return 0 if bests else 1
 
 

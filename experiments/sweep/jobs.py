@@ -50,7 +50,7 @@ class SweepJobs:
     @property
     def trains(self) -> str:
         """Hash of all that is trained."""
-        experiment = self.sweep.experiment.model_dump(mode="json", exclude={"sweep", "compare"})
+        experiment = self.sweep.experiment.model_dump(mode="json", exclude={"sweep", "compare", "log_model"})
         return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
     @property

@@ -25,7 +25,8 @@ PRECISION = 0.05
 COSTS = get_args(CostName)
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
-"""A trial tells what its training costs and how good it is; its model would be uploaded and paid for."""
+"""A trial tells what its training costs and how good it is; its model would be uploaded and paid for. The repeats of
+the winner and its controls keep theirs, if the experiment does: one of them is the model that the sweep was for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ class Sweeping:
         """
         fields = {
             **NOT_IN_TRIALS,
+            **({"save_model": self.experiment.save_model} if is_whole else {}),
             "compiler": compiler,
             "batch_size": point.batch_size,
             "learning_rate_multiplier": point.multiplier,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from experiments.following import log_trained
 from experiments.reporting import report_group
 from experiments.sweep.facts import Bests, decisions, facts
 from experiments.sweep.opened import Opened
@@ -12,28 +13,34 @@ from sweeps.confirmation import settings
 from sweeps.objective import cost_of
 from sweeps.search import best, records
 from sweeps.study import telling
+from tracking.followed import Outcome
 from tracking.group import close_group
 from tracking.sweep_file import keep_sweep
 
 
-def confirm(opened: Opened, bests: Bests) -> None:
-    """Repeat the winner and its controls with new seeds."""
+def confirm(opened: Opened, bests: Bests) -> list[Outcome]:
+    """Repeat the winner and its controls with new seeds, and return how these jobs ended."""
     sweep = opened.jobs.sweep
     chosen = settings(bests, sweep.baseline, maximise=sweep.maximises)
     if not chosen or not sweep.fields.repeats or sweep.objective.is_front:
-        return  # of a front nobody has said yet which of its points is the winner
+        return []  # of a front nobody has said yet which of its points is the winner
     planned = opened.jobs.confirmation(opened.group.id, chosen)
     opened.say(f"Repeating the winner and its controls: {len(planned)} jobs")
-    if len(opened.run(planned)) < len(planned):
+    outcomes = opened.run(planned)
+    if len(outcomes) < len(planned):
         opened.say("Not all were repeated: the budget is spent, or somebody stopped them.")
+    return outcomes
 
 
-def report(opened: Opened, parts: Sequence[Part], bests: Bests, reasons: Mapping[str, str]) -> None:
-    """Write what was found to the parent run, report, and close the group."""
+def report(
+    opened: Opened, parts: Sequence[Part], bests: Bests, reasons: Mapping[str, str], repeated: Sequence[Outcome]
+) -> None:
+    """Write what was found to the parent run, report, log the models of the repeats, and close the group."""
     jobs = opened.jobs
     found = facts(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
     keep_sweep(opened.store, opened.group, found)
     report_group(opened.store, opened.group, jobs.name)
+    log_trained(opened.store, opened.where.service, opened.group, repeated, opened.say)
     close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")
 
 

@@ -16,7 +16,7 @@ from training.launcher import Job
 from training.services.folder import JobFolder
 from training.services.local import LocalService
 
-SAVING = {"save_strategy": "steps", "save_steps": 4, "save_model": "true"}
+SAVING = {"save_strategy": "steps", "save_steps": 4, "save_model": "true", "log_model": "false"}
 LOOP = {"experiment": "torch_loop", "wait": "false", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}
 
 

@@ -37,7 +37,7 @@ def test_the_same_job_on_both_services(
     backend = tmp_path / "sage maker.json"
     backend.write_text(json.dumps({"machine": {"instance_type": "ml.g5.xlarge"}, "aws": {"role": "trainer"}}))
     reviews["save_model"] = "true"
-    here = command_line("train", reviews)
+    here = command_line("train", {**reviews, "log_model": "false"})
     assert here.returncode == 0, here.stdout + here.stderr
     there = command_line.by_mlflow("train", {**reviews, **prices, "backend_config": backend, "service": "sagemaker"})
     assert there.returncode == 0, there.stdout + there.stderr
@@ -54,6 +54,9 @@ def test_the_same_job_on_both_services(
     assert (tags["platform.service"], tags["platform.instance_type"]) == ("sagemaker", "ml.g5.xlarge")
     assert "huggingface-pytorch-training:2.9.0-transformers5.3.0" in tags["platform.image"]
     assert tags["platform.model_uri"].startswith("s3://sagemaker-us-east-1-")
+    model = MlflowClient(command_line.uri).get_logged_model(tags["platform.model_id"])
+    assert (model.source_run_id, model.status) == (remote.info.run_id, "READY")
+    assert "platform.model_id" not in local.data.tags
     [name] = account.jobs.names()
     assert name == tags["platform.job_name"]
 

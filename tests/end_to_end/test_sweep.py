@@ -48,6 +48,7 @@ def kept(command_line: CommandLine) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLine, reviews: dict[str, object]) -> None:
     asked = {**reviews, **TINY, "name": "mine", "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
+    asked["save_model"] = "true"
     done = command_line("sweep", asked)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
@@ -59,6 +60,11 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
     assert trial.data.metrics["samples"] == 16
     assert trial.data.tags["platform.end"] == "completed"
     assert kept(command_line)["train_command"].startswith("mlflow run . -e train")
+    # Of what it was for there is a model: those of the repeats, and of nothing else.
+    logged = {run.data.tags["platform.role"] for run in runs if "platform.model_id" in run.data.tags}
+    saved = {run.data.tags["platform.role"] for run in runs if "platform.model_uri" in run.data.tags}
+    assert logged == saved == {"confirmation"}
+    assert all("platform.model_id" in run.data.tags for run in runs if run.data.tags["platform.role"] in logged)
 
     more = command_line("sweep", {**asked, "trials": 3})
     assert more.returncode == 0, more.stdout + more.stderr

@@ -43,6 +43,7 @@ def fields(tmp_path: Path) -> dict[str, object]:
         "save_strategy": "epoch",
         "best_metric": "eval_loss",
         "save_model": "true",
+        "log_model": "false",
         "machine.devices": 2,
     }
 

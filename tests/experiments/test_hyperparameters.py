@@ -46,7 +46,7 @@ def test_the_demos_arguments() -> None:
         "eval_strategy": "epoch",
         "save_strategy": "none",
         "save_total_limit": 1,
-        "save_model": False,
+        "save_model": True,
         "steady_after_steps": 3,
     }
 

@@ -61,6 +61,10 @@ DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
         (CHECKPOINTS, (MODEL,), (local(),), told(), "checkpoints"),
         (CHECKPOINTS, (MODEL,), (), told(), "checkpoints"),
         (MODEL, (), (local(),), told(), "models"),
+        # MLflow holds its model.
+        (MODEL, (), (local(),), told(replace(ENDED, has_model=True)), "copies"),
+        (CHECKPOINTS, (), (local(),), told(replace(ENDED, has_model=True)), "checkpoints"),
+        (MODEL, (), (), told(replace(ENDED, is_deleted=True, has_model=True)), "deleted"),
         # What stands for something that is nowhere else.
         (WORK, (), (local(wrote=True),), told(), "outputs"),
         (CHECKPOINTS, (), (local(),), told(), "models"),

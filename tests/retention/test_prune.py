@@ -60,6 +60,27 @@ def test_models_checkpoints_of_failed_jobs_and_unknown_data_go_when_they_are_nam
     assert f"outputs/{over}/output/model.tar.gz" in tags["platform.model_deleted"]
 
 
+def test_an_artifact_whose_model_mlflow_holds_goes_by_itself(state: State) -> None:
+    """Whole, and not deleted there; then the run no longer names the artifact, and checkpoints are no last copy."""
+    client = state.store.client
+    names = [state.ended() for _ in range(3)]
+    runs = [state.run_of(name).info for name in names]
+    models = [client.create_logged_model(run.experiment_id, name="model", source_run_id=run.run_id) for run in runs]
+    for run, model in zip(runs, models, strict=True):
+        client.set_tag(run.run_id, "platform.model_id", model.model_id)
+    whole, deleted, _ = models  # the third is still being written
+    client.finalize_logged_model(whole.model_id, "READY")
+    client.finalize_logged_model(deleted.model_id, "READY")
+    client.delete_logged_model(deleted.model_id)
+    assert main(["jobs", "prune", "--yes", "--what", "copies"]) == 0
+    assert {each for each in state.left() if each.startswith("outputs/")} == {f"outputs/{name}" for name in names[1:]}
+    tags = state.run_of(names[0]).data.tags
+    assert "platform.model_uri" not in tags
+    assert tags["platform.model_id"] == whole.model_id
+    assert main(["jobs", "prune", "--yes"]) == 0
+    assert state.left() == {f"outputs/{name}" for name in names[1:]}
+
+
 def test_what_belongs_to_deleted_runs_goes_with_its_model(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     over = state.ended()
     state.store.client.delete_run(state.run_of(over).info.run_id)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running, statuses
 from tests.services.places import LocalPlace, Place, SageMakerPlace
-from training.errors import JobExists, JobNotFound
+from training.errors import ArtifactError, JobExists, JobNotFound
 from training.jobspec import MetricDefinition
 from training.launcher import Job, failure_of, submit
 
@@ -279,3 +279,16 @@ class TestInputs:
         assert place.service.fetch_output("job", "events.jsonl") == b"\x00{}"
         assert place.service.fetch_output("job", "nothing") is None
         assert place.service.fetch_output("job", "../../../request.json") is None
+
+    def test_the_model_can_be_read_as_a_stream(self, place: Place) -> None:
+        script = """
+            import os, pathlib
+            pathlib.Path(os.environ["SM_MODEL_DIR"], "weights").write_bytes(bytes(range(256)) * 1000)
+        """
+        description, _ = ended(submit(place.service, place.request(script)))
+        uri = description["ModelArtifacts"]["S3ModelArtifacts"]
+        with place.again().open_model(uri) as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
+            [(name, size)] = [(member.name, member.size) for member in tar if member.isfile()]
+        assert (Path(name).name, size) == ("weights", 256_000)
+        with pytest.raises(ArtifactError), place.service.open_model(f"{uri}.gone"):
+            pass

@@ -53,6 +53,12 @@ class Forwarding(Serving):
             def do_PUT(self) -> None:
                 self._reply()
 
+            def do_PATCH(self) -> None:
+                self._reply()
+
+            def do_DELETE(self) -> None:
+                self._reply()
+
             def _reply(self) -> None:
                 sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 try:

@@ -68,6 +68,9 @@ class ManagedMlflow(Serving):
             def do_PATCH(self) -> None:
                 self._forward()
 
+            def do_DELETE(self) -> None:
+                self._forward()
+
             def _forward(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 url = f"http://{self.headers['Host']}{self.path}"

@@ -35,7 +35,7 @@ def translated(what: str) -> Iterator[None]:
         ) from error
     except (exceptions.TokenRetrievalError, exceptions.UnauthorizedSSOTokenError) as error:
         raise AccessError(f"{what}: AWS credentials have expired ({_line(error)}): {RENEW}.") from error
-    except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
+    except (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError) as error:
         raise Unreachable(f"{what}: AWS does not answer ({_line(error)}); check the region and the network.") from error
     except exceptions.ParamValidationError as error:
         raise InputError(f"{what}: the request is malformed: {_line(error)}.") from error

@@ -6,13 +6,14 @@ import io
 import re
 import tarfile
 from collections.abc import Iterator
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, BinaryIO, cast
 from urllib.parse import urlparse
 
 from training.aws import cloudwatch
 from training.aws.clients import Clients
 from training.aws.refusals import translated
-from training.errors import InputError, JobNotFound, ServiceError
+from training.errors import ArtifactError, InputError, JobNotFound, ServiceError
 from training.jobspec import JOB_NAME_PATTERN
 from training.services.protocol import TERMINAL_STATUSES, Description, LogPage, Request
 
@@ -107,6 +108,21 @@ class SageMakerService:
                     file = tar.extractfile(member)
                     return file.read() if file else None
         return None
+
+    @contextmanager
+    def open_model(self, uri: str) -> Iterator[BinaryIO]:
+        """Open a model artifact in S3, of which no more is in memory than what is being read."""
+        place = urlparse(uri)
+        if place.scheme != "s3":
+            raise ArtifactError(f"The model artifact {uri} is not in S3.")
+        s3 = self._clients.get("s3")
+        with translated(uri):
+            try:
+                answer = s3.get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
+            except (s3.exceptions.NoSuchKey, s3.exceptions.NoSuchBucket) as error:
+                raise ArtifactError(f"The model artifact {uri} does not exist.") from error
+            with closing(answer["Body"]) as body:
+                yield cast(BinaryIO, body)
 
     @property
     def _sagemaker(self) -> Any:

@@ -16,12 +16,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urlparse
 
-from training.errors import JobExists, JobNotFound, ServiceError
+from training.errors import ArtifactError, JobExists, JobNotFound, ServiceError
 from training.jobspec import JOB_NAME_PATTERN
 from training.services import processes, record, refusals, supervisor
 from training.services.folder import JobFolder, State
@@ -163,6 +166,19 @@ class LocalService:
         file = (data / filename).resolve()
         inside = file.is_relative_to(data.resolve())
         return file.read_bytes() if inside and file.is_file() else None
+
+    @contextmanager
+    def open_model(self, uri: str) -> Iterator[BinaryIO]:
+        """Open a model artifact by its address. Raises ArtifactError."""
+        place = urlparse(uri)
+        if place.scheme != "file":
+            raise ArtifactError(f"The model artifact {uri} is not on this machine.")
+        try:
+            artifact = Path(unquote(place.path)).open("rb")  # noqa: SIM115 - errors of reading it are the reader's
+        except OSError as error:
+            raise ArtifactError(f"The model artifact {place.path} cannot be read: {error.strerror}.") from error
+        with artifact:
+            yield artifact
 
     def _path(self, job_name: str) -> Path:
         return self._root / "jobs" / job_name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 Request = dict[str, Any]
 """A `CreateTrainingJob` request, as boto3's `create_training_job(**request)` takes it."""
@@ -76,3 +77,9 @@ class Service(Protocol):
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
         """Return a file that the job wrote to its output data folder, or None when there is none."""
+
+    def open_model(self, uri: str) -> AbstractContextManager[BinaryIO]:
+        """Open a model artifact, a `tar.gz`, by the address that a description told, to be read as a stream.
+
+        Raises ArtifactError where there is none, and ServiceError, also while it is read.
+        """

@@ -1,0 +1,69 @@
+"""Models of real trainings in MLflow: every completed job's, once, also where the launcher was killed before it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModelStatus
+
+from tests.conftest import TrackingServer
+from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.test_probe import TINY
+from tests.tracking.forwarding import Forwarding
+
+pytestmark = pytest.mark.slow
+SMALL = {**TINY, "save_model": "true", "machine.cores": 1}
+
+
+def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
+    tracking_server: TrackingServer, tmp_path: Path, reviews: dict[str, object]
+) -> None:
+    """Two jobs train; the first launcher logs no model, for the server does not answer, and is killed as it waits."""
+    fields = {**reviews, **SMALL, "compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1}
+    with Forwarding(tracking_server.uri, "logged-models", 503, b"{}") as proxy:
+        launcher = CommandLine(tmp_path, proxy.url).start("compare", fields)
+        deadline = time.monotonic() + 240
+        while not any("logged-models" in path for path in proxy.paths):
+            assert launcher.poll() is None, launcher.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        launcher.send_signal(signal.SIGKILL)
+        said, _ = launcher.communicate()
+    assert "Report: " in said
+    with Forwarding(tracking_server.uri) as proxy:
+        done = CommandLine(tmp_path, proxy.url)("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Taking up" in done.stdout
+    assert "2 models logged in MLflow (" in done.stdout
+    runs = CommandLine(tmp_path, tracking_server.uri).runs()
+    client = MlflowClient(tracking_server.uri)
+    models = client.search_logged_models([runs[0].info.experiment_id])
+    assert {(each.source_run_id, each.status) for each in models} == {
+        (run.info.run_id, LoggedModelStatus.READY) for run in runs
+    }
+    assert len(runs) == len(models) == 2
+    assert {run.data.tags["platform.model_id"] for run in runs} == {each.model_id for each in models}
+
+
+@pytest.mark.parametrize(("fields", "has_artifact"), [({"log_model": "false"}, True), ({"save_model": "false"}, False)])
+def test_switched_off(
+    command_line: CommandLine, reviews: dict[str, object], fields: dict[str, object], has_artifact: bool
+) -> None:
+    done = command_line("train", {**reviews, **SMALL, **fields})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [run] = command_line.runs()
+    assert ("platform.model_uri" in run.data.tags) == has_artifact
+    assert not {"platform.model_id", "platform.model_failure"} & set(run.data.tags)
+    assert MlflowClient(command_line.uri).search_logged_models([run.info.experiment_id]) == []
+
+
+def test_a_script_s_files_are_no_model_and_the_command_succeeds(command_line: CommandLine) -> None:
+    fields = {"experiment": "torch_loop", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "(and of 1 more) was not logged: the job's artifact holds no model to serve: it has no" in (done.stdout)
+    assert all("no config.json" in run.data.tags["platform.model_failure"] for run in command_line.runs())

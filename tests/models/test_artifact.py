@@ -1,0 +1,101 @@
+"""An artifact is unpacked as one from a stranger: hand-made archives, each with one thing wrong."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from training.artifact import unpack
+from training.errors import ArtifactError
+
+
+def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE, compressed: str = "gz") -> io.BytesIO:
+    """Return an archive; a member's content is bytes of a file, or what a link leads to."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=f"w:{compressed}") as tar:
+        for name, inside in members:
+            entry = tarfile.TarInfo(name)
+            if isinstance(inside, bytes):
+                entry.size = len(inside)
+                tar.addfile(entry, io.BytesIO(inside))
+            else:
+                entry.type, entry.linkname = kind, inside
+                tar.addfile(entry)
+    content.seek(0)
+    return content
+
+
+def test_files_are_written_as_they_are(tmp_path: Path) -> None:
+    given = archive(("./config.json", b"{}"), ("deep/er/weights.bin", b"\0" * 3_000_000), ("empty", b""))
+    assert unpack(given, tmp_path / "there", named="it") == 3_000_002
+    files = {str(path.relative_to(tmp_path / "there")): path.stat().st_size for path in tmp_path.rglob("*.*")}
+    assert files == {"config.json": 2, "deep/er/weights.bin": 3_000_000}
+    assert (tmp_path / "there" / "empty").read_bytes() == b""
+
+
+def test_what_is_not_wanted_is_passed_over(tmp_path: Path) -> None:
+    given = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
+    assert unpack(given, tmp_path, named="it", wanted=lambda path: len(path.parts) == 1) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "./../evil"])
+def test_nothing_lands_outside(tmp_path: Path, name: str) -> None:
+    inside = tmp_path / "inside"
+    with pytest.raises(ArtifactError, match=r"the artifact holds '.*evil', which is outside of its folder"):
+        unpack(archive((name, b"evil")), inside, named="the artifact")
+    assert not list(tmp_path.rglob("evil"))
+    assert not Path("/etc/evil").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        (tarfile.SYMTYPE, "a link"),
+        (tarfile.LNKTYPE, "a link"),
+        (tarfile.CHRTYPE, "neither a file nor a folder"),
+        (tarfile.FIFOTYPE, "neither a file nor a folder"),
+    ],
+)
+def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes, word: str) -> None:
+    given = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
+    with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {word}"):
+        unpack(given, tmp_path / "folder", named="it")
+    assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("compressed", ["gz", ""])
+def test_an_archive_cut_anywhere_is_said_to_be_broken(tmp_path: Path, compressed: str) -> None:
+    whole = archive(("config.json", b"{}" * 500), ("weights", bytes(range(256)) * 40), compressed=compressed)
+    content = whole.getvalue()
+    for length in (0, 1, 20, 300, len(content) // 2):
+        with pytest.raises(ArtifactError, match="it is no whole tar archive: "):
+            unpack(io.BytesIO(content[:length]), tmp_path / str(length), named="it")
+
+
+def test_other_bytes_are_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="it is no whole tar archive: "):
+        unpack(io.BytesIO(b"<html>" * 1000), tmp_path, named="it")
+
+
+def test_what_does_not_fit_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    entry = tarfile.TarInfo("model.safetensors")
+    entry.size = 2**60
+    header = entry.tobuf(tarfile.PAX_FORMAT)
+    with pytest.raises(ArtifactError, match=r"it does not fit on the disk of .*: 'model.safetensors' has \d+ MiB, and"):
+        unpack(io.BytesIO(header + b"\0" * 10_000), tmp_path, named="it")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_endless_list_of_files_ends(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="it holds more than 10000 files"):
+        unpack(archive(*((str(at), b"") for at in range(10_001))), tmp_path, named="it", wanted=lambda _: False)
+
+
+def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ArtifactError, match=r"it cannot be unpacked: .*File exists"):
+        unpack(archive(("a", b"x")), tmp_path / "file", named="it")
