@@ -20,6 +20,8 @@ verbs
   attach     follow a group that another command started, here or elsewhere: --group ID
   report     report on tracked jobs: the latest of --experiment, --group ID, or any --runs A,B,...;
              --overview true: on all groups of an MLflow experiment, and what they cost
+  register   make a trained model a version of its experiment's registered model, with the alias of the one in use:
+             the winner of the latest group of --experiment, of --group ID, or --run RUN
   ui         MLflow's UI on the runs of --experiment, or of the latest command
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
              prune [--older-than 7d] [--what KINDS] [--group ID] [--yes]: delete what no run refers to any more
@@ -63,6 +65,10 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.reporting import report
 
         return report(fields(rest))
+    if verb == "register":
+        from experiments.register import register
+
+        return register(fields(rest))
     if verb == "attach":
         from experiments.attach import attach
 
@@ -75,7 +81,7 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.jobs import main as jobs
 
         return jobs(rest)
-    known = ("train", "compare", "probe", "sweep", "attach", "report", "ui", "jobs")
+    known = ("train", "compare", "probe", "sweep", "attach", "report", "register", "ui", "jobs")
     raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
 
 

@@ -239,6 +239,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         source=staged.source,
         digest=staged.digest,
         rows=rows,
+        evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
     )

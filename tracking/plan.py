@@ -31,6 +31,8 @@ class DataSource:
     """Hash of its content; MLflow keeps 36 characters."""
     rows: Mapping[str, int]
     """Rows by split."""
+    evaluation_key: str = ""
+    """Models that were evaluated on the same rows have the same; empty where that is not known."""
     label_names: Sequence[str] = ()
     """Names of the classes in the order of their numbers; none where there are no classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -192,6 +192,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.instance_type": spec.instance_type,
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
+        **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
         **(outside.tags(planned) if planned.script else {}),
         **planned.tags,
     }

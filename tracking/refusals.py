@@ -140,6 +140,8 @@ def _missing(error: Exception) -> tuple[str, str]:
     path = found[1] if found else ""
     if path.endswith("experiments/create"):
         return "create", "the right to create experiments (USE of the workspace)"
+    if path.endswith("registered-models/create"):
+        return "create", "the right to create registered models (USE of the workspace)"
     if path.startswith("mlflow-artifacts"):
         is_reading = getattr(getattr(error, "request", None), "method", "GET") == "GET"
     else:

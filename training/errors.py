@@ -10,6 +10,7 @@ TrainfareError
 │   ├── ArtifactError     a model artifact is missing, broken or not to be unpacked
 │   └── Unreachable       the service does not answer, or answers too slowly to be asked again
 ├── JobFailed             a job ended otherwise than Completed
+├── NotGoodEnough         the quality gate refuses a model
 ├── TrackingError         the tracking server does not answer
 └── StorageError          the database of a sweep's studies does not answer, or refuses
 
@@ -85,6 +86,10 @@ class JobFailed(TrainfareError):
         self.reason = reason
         self.log_location = log_location
         self.log_tail = log_tail
+
+
+class NotGoodEnough(TrainfareError):
+    """A model is not put to use, such as a worse one; the message names the words that allow it."""
 
 
 class TrackingError(TrainfareError):

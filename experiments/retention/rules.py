@@ -12,6 +12,7 @@ KINDS = {
     "jobs": "work folders of jobs that have ended and whose runs hold their logs",
     "checkpoints": "checkpoints of trainings that completed",
     "data": "staged data that nothing reads any more; the same command stages it again",
+    "fetched": "models that were fetched to be used; who uses one again fetches it again",
     "deleted": "all that belongs to runs that are deleted in MLflow",
     "unfinished": "checkpoints of trainings that failed or were stopped, which could go on from them",
     "copies": "model artifacts whose models MLflow holds, logged to their runs",
@@ -22,7 +23,7 @@ KINDS = {
 }
 """What may be deleted, by the word that asks for it: each folder is of one kind."""
 
-DEFAULT_KINDS = frozenset({"jobs", "checkpoints", "data", "copies", "deleted"})
+DEFAULT_KINDS = frozenset({"jobs", "checkpoints", "data", "fetched", "copies", "deleted"})
 """What nothing refers to any more; the others go only when they are named."""
 
 LEFT_OVERS = "left over"
@@ -85,6 +86,8 @@ def kind_of(folder: Folder, found: Inventory, told: Told) -> tuple[str | None, s
     """Return of which kind a folder is, and why it may go; None and why, for one that is needed."""
     if folder.is_left_over:
         return LEFT_OVERS, "a process that was killed has left it"
+    if folder.place == "models":
+        return "fetched", "it can be fetched again"
     if need := _need(folder, found, told):
         return None, need
     if folder.place not in OF_JOBS:

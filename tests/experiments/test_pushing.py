@@ -53,6 +53,7 @@ def staged() -> Staged:
     counts = {"train_rows": 1, "validation_rows": 1, "train_class_counts": (1,), "validation_class_counts": (1,)}
     return Staged(
         key="k", channels={}, label_names=("a",), bucket_lengths=(8,), lengths=lengths, source="s", digest="d",
+        evaluation_key="e" * 32,
         cached=True, **counts,
     )  # fmt: skip
 

@@ -65,5 +65,6 @@ def staged(home: Path, rows: str, *, has_model: bool) -> Staged:
         ),
         source="the workload's",
         digest="d" * 64,
+        evaluation_key="e" * 32,
         cached=True,
     )

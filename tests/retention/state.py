@@ -97,7 +97,7 @@ class State:
 
     def left(self) -> set[str]:
         """Return the folders that are left in the places that a prune looks at, hidden ones too."""
-        places = ("jobs", "checkpoints", "outputs", "staged", "sources")
+        places = ("jobs", "checkpoints", "outputs", "staged", "sources", "models")
         return {f"{each}/{path.name}" for each in places for path in (self.home / each).glob("*") if path.is_dir()}
 
 

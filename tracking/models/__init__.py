@@ -1,1 +1,1 @@
-"""A job's trained model in MLflow: an MLflow model that answers by itself, logged to the job's run."""
+"""Trained models in MLflow: logged to their runs, found by the runs' names, registered past a gate of quality."""

@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-SHARED = ("staged", "sources")
-"""Folders of the state whose entries are read by any number of jobs, and found again by the hash of what they hold."""
+SHARED = ("staged", "sources", "models")
+"""Folders of the state whose entries are read by any number of processes, and found again by what names them."""
 
 _used: dict[Path, int] = {}
 """Folder to the descriptor that holds its lock, for as long as this process lives."""

@@ -17,16 +17,18 @@ from training.services.folder import JobFolder
 from training.services.local import LocalService
 from training.services.protocol import TERMINAL_STATUSES
 
-Place = Literal["jobs", "checkpoints", "outputs", "staged", "sources"]
+Place = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "models"]
 """Folder of the state: work folders of jobs, their checkpoints and model artifacts, by job name; staged data and copies
-of scripts, by the hash of what they hold."""
+of scripts, by the hash of what they hold; fetched models, by the id of the MLflow model or run."""
 OF_JOBS = frozenset({"jobs", "checkpoints", "outputs"})
 
-KEY_PATTERN = r"[0-9a-f]{32,64}"
+KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
+"""Of a hash, or of an id of MLflow's."""
 UNFINISHED = {
     "jobs": r"\.[a-zA-Z0-9-]+-[a-z0-9_]{8}",  # as `tempfile.mkdtemp` names it
     "staged": r"\.unfinished-[0-9a-f]{32}",
     "sources": r"\.unfinished-[0-9a-f]{32}",
+    "models": r"\.unfinished-[0-9a-f]{32}",
 }
 """How a folder is called in each place while it is made; it gets its name once it is whole."""
 ABANDONED_SECONDS = 86_400.0
@@ -42,7 +44,7 @@ class Folder:
 
     place: Place
     name: str
-    """Of the job, or the hash."""
+    """Of the job, or the hash or id."""
     path: Path
     size_bytes: int
     """Of the files in it; what links lead to is not counted."""

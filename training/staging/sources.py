@@ -46,6 +46,8 @@ class Source:
     """Where it comes from, in words."""
     digest: str
     """SHA-256 of the content (of a Hub set: of its name, commit and splits)."""
+    validation_digest: str
+    """The same of the file or split that holds the validation rows, or from which they are cut."""
     open: Callable[[], Tables]
     """Opens it for one reading."""
 
@@ -77,7 +79,12 @@ def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, de
         tables = [_file_table(path, columns, readers) for path in paths]
         return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
 
-    return Source(description=description, digest=_sha256("\n".join(parts)), open=open_files)
+    return Source(
+        description=description,
+        digest=_sha256("\n".join(parts)),
+        validation_digest=_sha256(parts[-1]),
+        open=open_files,
+    )
 
 
 def _file_table(path: Path, columns: Sequence[str], readers: Readers) -> Table:
@@ -104,7 +111,13 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
         return Table(name=name, unit="row", rows=hub_rows(dataset, name, columns))
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
-    return Source(description=description, digest=_sha256(repr(identity)), open=open_hub)
+    validation = [*identity[:3], hub.splits.validation or hub.splits.train]
+    return Source(
+        description=description,
+        digest=_sha256(repr(identity)),
+        validation_digest=_sha256(repr(validation)),
+        open=open_hub,
+    )
 
 
 def _sha256(text: str) -> str:

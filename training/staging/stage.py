@@ -87,6 +87,28 @@ def staging_key(request: StagingRequest, source: Source, start: Start) -> str:
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def evaluation_key(request: StagingRequest, source: Source, start: Start) -> str:
+    """Return the hash of all that tells the validation rows, and what is asked of them, from others.
+
+    Models compare that were evaluated on the same ones, whatever they were trained on and however they cut a text into
+    tokens; only where each token is an answer, its number decides too.
+    """
+    data = request.data
+    of_tokens = request.task == "causal-lm"
+    material = {
+        "task": request.task,
+        "data": source.validation_digest,
+        "columns": data.columns.model_dump(),
+        "labels": data.labels,
+        "label_map": list(data.label_map.items()) if data.label_map else None,
+        "skip_labels": data.skip_labels,
+        "rows": data.validation_rows,
+        "split": [data.validation_share, data.split_seed] if tables_are_cut(request) else None,
+        "tokens": [start.tokenizer.tokenizer_identity(), request.max_length, request.packing] if of_tokens else None,
+    }
+    return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
+
+
 def tables_are_cut(request: StagingRequest) -> bool:
     """Tell whether the validation rows are cut from the training rows."""
     data = request.data
@@ -187,6 +209,7 @@ def _staged(
         lengths=length_statistics(dict(manifest.length_counts), manifest.max_length),
         source=source.description,
         digest=source.digest,
+        evaluation_key=evaluation_key(request, source, start),
         cached=cached,
     )
 

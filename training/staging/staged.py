@@ -78,6 +78,8 @@ class Staged:
     """Where the data came from, in words."""
     digest: str
     """SHA-256 of the data's content (of a Hub set: of its name, commit and splits)."""
+    evaluation_key: str
+    """Hash of what tells the validation rows from others, whatever there is beside them."""
     cached: bool
     """Whether it had been staged before."""
 

@@ -1,0 +1,88 @@
+"""From trainings to registered models: the winner of a comparison and of a sweep, a better model and a worse one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.test_sweep import TINY
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+ASK = """
+import sys
+from pathlib import Path
+from tracking.models.folder import model_folder
+from tracking.models.trained import trained_model
+from tracking.store import open_store
+from training.home import home
+store = open_store()
+folder = model_folder(store, trained_model(store, sys.argv[1]), home())
+from transformers import pipeline
+print("answer", pipeline("text-classification", str(folder))("das war wirklich wunderbar")[0]["label"])
+"""
+KEPT = {"save_model": "true", "log_model": "true"}
+NOTHING_LEARNT = {"base_learning_rate": 1e-9}
+
+
+def answer(command_line: CommandLine, name: str) -> str:
+    """Return what a model says of a text that praises."""
+    command = [sys.executable, "-c", ASK, name]
+    done = subprocess.run(command, cwd=ROOT, env=command_line.environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("answer ")[2].strip()
+
+
+def aliases(command_line: CommandLine) -> dict[str, str]:
+    found = MlflowClient(command_line.uri, registry_uri=command_line.uri).get_registered_model("demo").aliases
+    return {name: str(version) for name, version in found.items()}
+
+
+def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """The better one is trained on more rows, as every model in use is after a while: both answer the same ones."""
+    done = command_line("train", {**reviews, **KEPT, **NOTHING_LEARNT, "data.train_rows": 40})
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = command_line("register", {"experiment": "demo"})
+    assert done.returncode == 0, done.stderr
+    assert "as version 1 of demo, and gave it the alias champion. Evaluation: eval_accuracy " in done.stdout
+
+    arms = '[{"compiler": "none"}, {"compiler": "none", "batch_size": 16}]'
+    learns = {"base_learning_rate": 4e-3, "epochs": 3, "compare.arms": arms, "compare.repeats": 1}
+    done = command_line("compare", {**reviews, **KEPT, **learns})
+    assert done.returncode == 0, done.stdout + done.stderr
+    group = command_line.runs("group")[-1].data.tags["platform.group"]
+    done = command_line.by_mlflow("register", {"group": group})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Winner of group {group}: No setting is shown to be cheaper than" in done.stdout
+    assert "gave it the alias champion, which was version 1 of demo's" in done.stdout
+    assert aliases(command_line) == {"champion": "2"}
+    assert answer(command_line, "models:/demo@champion") == "gut & schön"
+    first, baseline, _ = command_line.runs()
+    assert first.data.tags["platform.data_key"] != baseline.data.tags["platform.data_key"]
+
+    done = command_line("register", {"run": first.info.run_id})
+    assert done.returncode == 1, done.stdout
+    assert f"(run {first.info.run_id}) is worse: eval_accuracy " in done.stderr
+    assert " of version 2 of demo (champion); allow=worse takes it all the same.\n" in done.stderr
+    done = command_line("register", {"run": first.info.run_id, "allow": "worse"})
+    assert done.returncode == 0, done.stderr
+    assert aliases(command_line) == {"champion": "1"}
+
+
+def test_the_winner_of_a_sweep_has_a_model(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    asked = {**reviews, **KEPT, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
+    done = command_line("sweep", asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = command_line("register", {"experiment": "demo"})
+    assert done.returncode == 0, done.stderr
+    [version] = MlflowClient(command_line.uri, registry_uri=command_line.uri).search_model_versions("name = 'demo'")
+    run = next(run for run in command_line.runs() if run.info.run_id == version.run_id)
+    assert run.data.tags["platform.role"] == "confirmation"
+    assert Path(version.source.removeprefix("file://"), "MLmodel").is_file()
+    assert answer(command_line, run.data.tags["platform.job_name"]) in ("gut & schön", 'schlecht – "nie"')

@@ -1,0 +1,119 @@
+"""The job of a group whose model is to be used: its report's own answer, and the best evaluation among the repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from mlflow import MlflowClient
+
+from tracking import query
+from tracking.models.evaluation import measure_of
+from tracking.report.arms import Arm, Job, job_of
+from tracking.report.comparison import Comparison, compare
+from tracking.report.probes import is_of_probes
+from tracking.report.sweep import Sweep, is_of_sweep, sweep_of
+from tracking.report.sweep_words import headline as sweep_headline
+from tracking.report.sweep_words import interval_of
+from tracking.report.words import headline
+from tracking.sweep_file import FILE
+from training.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Winner:
+    """The job of a group that was chosen."""
+
+    run_id: str
+    why: str
+    """What the report says, and how the job was chosen from the winning setting's."""
+
+
+def winner(client: MlflowClient, group: str) -> Winner:
+    """Return the winner of a group.
+
+    Of a comparison it is the arm that the verdict calls cheapest, and the baseline where none is shown to be cheaper:
+    what has not proved itself does not replace what is in use. Of a sweep it is its winner once its repeats confirm it,
+    its best trial where nothing was repeated, else the base setting. Of that setting's jobs it is the one with the best
+    evaluation, the first of equals.
+
+    Raises `InputError` with one sentence for a group that has no winner, and `TrackingError`.
+    """
+    table, parent = query.jobs(client, group), query.parent_run(client, group)
+    if table.empty:
+        raise _none(group, "it holds no jobs")
+    is_open = parent is not None and parent.data.tags.get("platform.group_state") == "open"
+    _check_ended(table, group, is_open)
+    if is_of_probes(table):
+        raise _none(group, "probes train only the beginning")
+    if is_of_sweep(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
+        told = query.json_artifact(client, parent.info.run_id, FILE) if parent else {}
+        return _chosen(group, *_of_sweep(sweep_of(table, group, told, {}, {})))
+    return _chosen(group, *_of_comparison(compare(table, group)))
+
+
+def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
+    """Raise for a group of which more may come: its verdict may still change."""
+    jobs = [job_of(row) for row in table.to_dict("records")]
+    running = sum(job.unfinished for job in jobs)
+    if running or is_open:
+        how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is open"
+        raise _none(group, f"{how}, `attach --group {group}` follows it", "yet")
+
+
+def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
+    """Return the label of the winning setting, its jobs, and why it is that."""
+    assert comparison.baseline is not None, "a group with jobs has arms"
+    best, baseline = comparison.best, comparison.baseline
+    arm = best.arm if best else baseline
+    if not comparison.contrasts:
+        return arm.label, arm.succeeded, ""
+    return arm.label, arm.succeeded, headline(comparison) if best else _held(headline(comparison), baseline)
+
+
+def _held(told: str, baseline: Arm) -> str:
+    return f"{told.rstrip('.')}, so the baseline stays." if baseline.succeeded else told
+
+
+def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
+    told, best = sweep_headline(sweep), sweep.best
+    if best is None or (sweep.asked.is_front and len(sweep.front) > 1):
+        raise _none(sweep.group, told[:1].lower() + told[1:].rstrip("."))
+    if sweep.confirmation is None:
+        return str(best.setting), [best.job], told
+    setting = best.setting if _is_confirmed(sweep) else sweep.base
+    why = told if setting == best.setting else f"{told.rstrip('.')}, so the base setting stays."
+    if arm := sweep.arm_of(setting):
+        return str(setting), arm.succeeded, why
+    return str(setting), [trial.job for trial in sweep.trials if trial.has_value and trial.setting == setting], why
+
+
+def _is_confirmed(sweep: Sweep) -> bool:
+    """Tell whether the best trial's repeats, by the verdict that the report gives, are better than the base's."""
+    assert sweep.best is not None
+    contrast, ratio = sweep.contrast_of(sweep.best.setting), interval_of(sweep, sweep.best)
+    if sweep.asked.is_rate:
+        return ratio is not None and ratio.low > 1
+    return contrast is not None and contrast.verdict.outcome == "cheaper"
+
+
+def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
+    if not jobs:
+        raise _none(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
+    asked = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
+    measure = measure_of([job.numbers for job in jobs], asked)
+    if measure is None or len(jobs) == 1:
+        chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
+    else:
+        sign = -1 if measure.higher_is_better else 1
+        chosen = min(jobs, key=lambda job: sign * job.number(measure.column))
+        best = f"{measure.column} {chosen.number(measure.column):.6g}"
+        how = f"the best of its {len(jobs)} jobs, {best}"
+    return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
+
+
+def _none(group: str, why: str, when: str = "") -> InputError:
+    return InputError(
+        f"run: group '{group}' has no winner{when and f' {when}'}: {why}. A job of it can be named instead."
+    )
