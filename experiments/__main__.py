@@ -22,6 +22,10 @@ verbs
              --overview true: on all groups of an MLflow experiment, and what they cost
   register   make a trained model a version of its experiment's registered model, with the alias of the one in use:
              the winner of the latest group of --experiment, of --group ID, or --run RUN
+  deploy     serve a trained model: --run RUN or --model FOLDER, --service local, or sagemaker with --machine TYPE
+  predict    ask an endpoint: --endpoint NAME and --text TEXT, --inputs JSON, or a whole --file
+  undeploy   delete an endpoint: --endpoint NAME, or --all true
+  endpoints  list them, with what they have cost so far
   ui         MLflow's UI on the runs of --experiment, or of the latest command
   jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
              prune [--older-than 7d] [--what KINDS] [--group ID] [--yes]: delete what no run refers to any more
@@ -38,6 +42,9 @@ The same verbs run as MLflow projects, with -P for each field:
   mlflow run . -e train -P experiment=demo -P compiler=inductor -P batch_size=32 --env-manager local
 """
 
+SERVING_VERBS = ("deploy", "predict", "undeploy", "endpoints")
+VERBS = ("train", "compare", "probe", "sweep", "attach", "report", "register", *SERVING_VERBS, "ui", "jobs")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run a verb and return the exit code: 0 done, 1 a job or a server failed, 2 wrong input."""
@@ -45,6 +52,10 @@ def main(arguments: Sequence[str]) -> int:
         print(HELP)
         return 0
     try:
+        if arguments[0] in VERBS and arguments[0] != "undeploy":
+            from experiments.serving.overdue import look_after
+
+            look_after()
         return _dispatch(arguments[0], arguments[1:])
     except TrainfareError as error:
         print("error:", error, *getattr(error, "__notes__", ()), file=sys.stderr)
@@ -81,8 +92,27 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
         from experiments.jobs import main as jobs
 
         return jobs(rest)
-    known = ("train", "compare", "probe", "sweep", "attach", "report", "register", "ui", "jobs")
-    raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(known)}.{nearest(verb, known)}")
+    if verb in SERVING_VERBS:
+        return _serving(verb, fields(rest))
+    raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(VERBS)}.{nearest(verb, VERBS)}")
+
+
+def _serving(verb: str, given: Mapping[str, str]) -> int:
+    if verb == "deploy":
+        from experiments.serving.deploy import deploy
+
+        return deploy(given)
+    if verb == "predict":
+        from experiments.serving.predict import predict
+
+        return predict(given)
+    if verb == "undeploy":
+        from experiments.serving.undeploy import undeploy
+
+        return undeploy(given)
+    from experiments.serving.listing import endpoints
+
+    return endpoints(given)
 
 
 def fields(arguments: Sequence[str]) -> Mapping[str, str]:

@@ -5,6 +5,9 @@ TrainfareError
 ├── ServiceError          a service refused a call or lost something
 │   ├── JobExists         a job of this name exists: attach to it instead
 │   ├── JobNotFound       no job of this name
+│   ├── EndpointTaken     an endpoint of this name serves another model
+│   ├── EndpointNotFound  no endpoint of this name
+│   ├── EndpointFailed    an endpoint does not come up, or has died
 │   ├── AccessError       no credentials, credentials that have expired, or a right that is missing
 │   ├── QuotaError        the account may not use what the job asks for
 │   ├── ArtifactError     a model artifact is missing, broken or not to be unpacked
@@ -46,6 +49,18 @@ class JobExists(ServiceError):
 
 class JobNotFound(ServiceError):
     """No job of this name exists."""
+
+
+class EndpointTaken(ServiceError):
+    """An endpoint of this name serves another model."""
+
+
+class EndpointNotFound(ServiceError):
+    """No endpoint of this name exists."""
+
+
+class EndpointFailed(ServiceError):
+    """An endpoint does not come up, or has died; the message tells the last lines of its log."""
 
 
 class AccessError(ServiceError):

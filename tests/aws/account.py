@@ -14,8 +14,10 @@ from typing import Any
 import boto3
 
 from tests.aws.api import Api
+from tests.aws.hosting import Hosting
 from tests.aws.logs import Logs
 from tests.aws.moto import MotoServer
+from tests.aws.runtime import Runtime
 from tests.aws.training import Jobs
 
 ACCOUNT = "123456789012"
@@ -37,11 +39,12 @@ class Account:
             name: boto3.client(name, region_name=REGION, endpoint_url=moto.url, **KEYS)
             for name in ("s3", "iam", "sts", "logs")
         }
-        types = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model.shape_for(
-            "TrainingInstanceType"
-        )
-        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(types.enum))
-        self.api = Api("sagemaker", self.jobs.operations())
+        types_of = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model
+        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(types_of.shape_for("TrainingInstanceType").enum))
+        hosting_types = types_of.shape_for("ProductionVariantInstanceType")
+        self.hosting = Hosting(ACCOUNT, self.clients, frozenset(hosting_types.enum))
+        self.api = Api("sagemaker", {**self.jobs.operations(), **self.hosting.operations()})
+        self.runtime = Runtime(self.hosting)
         self.logs = Logs(self.clients["logs"])
         self.logs_api = Api("logs", self.logs.operations())
         self.variables = {
@@ -51,6 +54,7 @@ class Account:
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL": moto.url,
             "AWS_ENDPOINT_URL_SAGEMAKER": self.api.url,
+            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.runtime.url,
             "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": self.logs_api.url,
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -87,10 +91,12 @@ def open_account(root: Path) -> Iterator[Account]:
     account = Account(root, moto)
     account.api.start()
     account.logs_api.start()
+    account.runtime.start()
     try:
         yield account
     finally:
         account.jobs.stop_all()
         account.api.close()
         account.logs_api.close()
+        account.runtime.close()
         moto.close()

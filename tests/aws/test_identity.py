@@ -84,8 +84,8 @@ def test_refusals(code: str, message: str, kind: type, said: str) -> None:
     ("limit", "wanted", "hint"),
     [
         (0, 1, "is 0: ask for more under Service Quotas, SageMaker, or take another machine type"),
-        (2, 4, "is 2, and the job asks for 4: ask for more under Service Quotas"),
-        (2, 2, "is 2: all of it is in use: it is free again as other jobs end."),
+        (2, 4, "is 2, and 4 are asked for: ask for more under Service Quotas"),
+        (2, 2, "is 2: all of it is in use: it is free again as others end."),
     ],
 )
 def test_quotas(limit: int, wanted: int, hint: str) -> None:

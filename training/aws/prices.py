@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from training.aws.clients import Clients
 from training.aws.refusals import translated
@@ -16,6 +16,9 @@ from training.price import Price
 PRICE_LIST_REGION = "us-east-1"
 """The price list is served in few regions, for all of them."""
 CACHED_DAYS = 7
+
+Component = Literal["Training", "Hosting"]
+"""What the machine does: the list has a price for each."""
 
 
 def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
@@ -37,18 +40,24 @@ def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
     return (found.pop(), published[:10]) if len(found) == 1 else None
 
 
-def listed_price(clients: Clients, instance_type: str, cache: Path, say: Callable[[str], None]) -> Price | None:
-    """Return what AWS's price list says of training on a machine type in the clients' region, or None.
+def listed_price(
+    clients: Clients,
+    instance_type: str,
+    cache: Path,
+    say: Callable[[str], None],
+    component: Component = "Training",
+) -> Price | None:
+    """Return what AWS's price list says of a machine type in the clients' region, or None.
 
     Answers are kept in the file `cache` for a week, with the day they were read. A list that cannot be read is said,
-    and no reason not to train.
+    and no reason not to go on.
     """
-    key = f"{clients.region} {instance_type}"
+    key = f"{clients.region} {instance_type}" + ("" if component == "Training" else f" {component}")
     known = _cached(cache)
     if key in known and _age_days(known[key]["read"]) <= CACHED_DAYS:
         return _price(known[key])
     try:
-        answer = parse_price_list(_asked(clients, instance_type))
+        answer = parse_price_list(_asked(clients, instance_type, component))
     except ServiceError as error:
         say(f"Note: no money is told, for the price list was not read: {error}")
         return None
@@ -87,9 +96,9 @@ def table_price(table: Path, instance_type: str) -> Price | None:
     return Price(usd_per_hour=figure, source=table.name, date=day.isoformat())
 
 
-def _asked(clients: Clients, instance_type: str) -> list[str]:
+def _asked(clients: Clients, instance_type: str, component: Component) -> list[str]:
     # instanceType is `ml.g5.xlarge-Training` in the list; instanceName is what everybody calls the type.
-    wanted = {"regionCode": clients.region, "instanceName": instance_type, "component": "Training"}
+    wanted = {"regionCode": clients.region, "instanceName": instance_type, "component": component}
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
     pricing = clients.get("pricing", PRICE_LIST_REGION)
     with translated(f"The price of {instance_type}"):

@@ -16,7 +16,11 @@ EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefr
 UNKNOWN_KEY = {"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
 DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
 THROTTLED = {"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded", "SlowDown"}
-NOT_FOUND = re.compile(r"Requested resource not found|Could not find training job", re.IGNORECASE)
+NOT_FOUND = re.compile(
+    r"Requested resource not found|Could not find (training job|(endpoint([ _]config(uration)?)?|model) [\"'])",
+    re.IGNORECASE,
+)
+EXISTS = re.compile(r"Cannot create already existing", re.IGNORECASE)
 
 RENEW = "renew them (`aws sso login`, or new keys) and give the same command again"
 
@@ -55,7 +59,7 @@ def refusal(what: str, response: Mapping[str, Any]) -> ServiceError | InputError
         return AccessError(f"{what}: access is denied: {said}. docs/aws.md lists the rights that are needed.")
     if code == "ResourceLimitExceeded":
         return quota_error(what, said)
-    if code == "ResourceInUse":
+    if code == "ResourceInUse" or EXISTS.search(message):
         return JobExists(f"{what} exists already at SageMaker.")
     if code in {"ResourceNotFound", "ResourceNotFoundException"} or NOT_FOUND.search(message):
         return JobNotFound(f"{what} does not exist at SageMaker in this region and account.")
@@ -72,13 +76,13 @@ def quota_error(what: str, message: str) -> QuotaError:
     limit, wanted = _number(r"' is (\d+)", message), _number(r"request delta of (\d+)", message)
     is_final = limit is not None and limit < (wanted or 1)
     hint = (
-        "ask for more under Service Quotas, SageMaker, or take another machine type; until then this job cannot start"
+        "ask for more under Service Quotas, SageMaker, or take another machine type; until then it cannot start"
         if is_final
-        else "all of it is in use: it is free again as other jobs end"
+        else "all of it is in use: it is free again as others end"
     )
     quota = name[1] if name else "unknown"
     allowed = "reached" if limit is None else str(limit)
-    asked = f", and the job asks for {wanted}" if is_final and limit else ""
+    asked = f", and {wanted} are asked for" if is_final and limit else ""
     return QuotaError(f"{what}: the account's quota '{quota}' is {allowed}{asked}: {hint}.", quota, is_final=is_final)
 
 

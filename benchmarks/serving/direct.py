@@ -1,0 +1,34 @@
+"""`python -m benchmarks.serving.direct MODEL TEXTS`: `transformers.pipeline` called in a loop, once for each line read.
+
+Answers each line with the seconds of every call, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+from transformers import pipeline
+
+
+def main(model: str, texts_file: str) -> None:
+    """Load, warm up, and measure whenever asked."""
+    texts = json.loads(Path(texts_file).read_text())
+    classify = pipeline("text-classification", model, dtype=torch.float32)
+    for text in texts[:20]:
+        classify(text)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        taken = []
+        for text in texts:
+            started = time.perf_counter()
+            classify(text)
+            taken.append(time.perf_counter() - started)
+        print(json.dumps({"from": 0.0, "to": sum(taken), "seconds": taken}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

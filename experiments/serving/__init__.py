@@ -1,0 +1,1 @@
+"""Models in use: the verbs `deploy`, `predict`, `undeploy` and `endpoints`."""

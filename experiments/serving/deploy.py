@@ -1,0 +1,143 @@
+"""The verb `deploy`: a trained model answers requests, here or on SageMaker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from experiments.serving import given as read
+from experiments.serving.interrupt import interruptible
+from experiments.serving.services import Note, opened
+from serving.protocol import EndpointSpec, EndpointState
+from training.errors import InputError
+from training.home import home
+
+FIELDS = (
+    *("run", "model", "service", "machine", "machines", "name", "lifetime", "when_over", "replace", "allow"),
+    *("alias", "precision", "wait", "image"),
+)
+WAIT_SECONDS = 1800.0
+PATIENCE_SECONDS = 30.0
+
+
+def deploy(given: Mapping[str, str]) -> int:
+    """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
+    read.known_only("deploy", given, FIELDS)
+    service = read.service_named(given) or "local"
+    aws = read.aws_fields(given) | ({"image": given["image"]} if "image" in given else {})
+    spec = _settings(given, service)
+    if service == "local" and aws:
+        raise InputError("aws.* and image are for service=sagemaker; this is service=local.")
+    spec = _of_run(given, spec) if "run" in given else spec
+    with interruptible():
+        _tell(_deployed(spec, Note(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
+    return 0
+
+
+def _deployed(spec: EndpointSpec, note: Note) -> EndpointState:
+    """Deploy, and note where: before, so that what a killed command leaves is found by its name."""
+    is_new = not note.path.exists()
+    if is_new:
+        note.keep()
+    try:
+        state = opened(note, _say).deploy(spec, _say)
+    except BaseException:
+        if is_new:
+            note.forget()
+        raise
+    expires = None if state.expires is None else state.expires.timestamp()
+    replace(note, expires=expires, when_over=state.when_over).keep()
+    return state
+
+
+def _settings(given: Mapping[str, str], service: str) -> EndpointSpec:
+    """Return what is asked for, checked before anything is fetched; of a run, its model is filled in later."""
+    if ("run" in given) == ("model" in given):
+        raise InputError("deploy needs run=, a run's id, a job's name or a group's id, or else model=, a folder.")
+    machine = _machine(given, service)
+    folder = Path(given.get("model", "."))
+    if "model" in given and not (folder / "config.json").is_file():
+        raise InputError(f"model is '{folder}': it must be a folder of Transformers, with a config.json.")
+    over: Literal["warn", "delete"] = "delete" if _when_over(given) == "delete" else "warn"
+    return EndpointSpec(
+        name=read.name_checked("name", given.get("name") or _name_of(folder)) if "run" not in given else "later",
+        model=folder.resolve(),
+        machine=machine,
+        machines=read.whole("machines", given.get("machines", "1"), 1, 100 if service == "sagemaker" else 1),
+        lifetime_seconds=read.seconds("lifetime", given["lifetime"]) if "lifetime" in given else None,
+        when_over=over,
+        replace=read.truth(given, "replace"),
+        precision=_precision(given),
+        wait_seconds=read.seconds("wait", given["wait"]) if "wait" in given else WAIT_SECONDS,
+    )
+
+
+def _machine(given: Mapping[str, str], service: str) -> str:
+    if service == "local" and given.get("machine", "local") != "local":
+        raise InputError(f"machine is '{given['machine']}': service=local has no other than this one.")
+    if service == "sagemaker" and "machine" not in given:
+        raise InputError("service=sagemaker needs machine=, the type of SageMaker's machine, such as ml.g4dn.xlarge.")
+    return given.get("machine", "local")
+
+
+def _precision(given: Mapping[str, str]) -> str | None:
+    if "precision" not in given:
+        return None
+    return read.one_of("precision", given["precision"], ("auto", "fp32", "bf16", "fp16"))
+
+
+def _when_over(given: Mapping[str, str]) -> str:
+    if "when_over" in given and "lifetime" not in given:
+        raise InputError("when_over tells what follows a lifetime: give lifetime=, such as 2h, too.")
+    return read.one_of("when_over", given.get("when_over", "warn"), ("warn", "delete"))
+
+
+def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
+    """Return the spec with the model of a run, once the quality gate lets it pass."""
+    from tracking.models.folder import model_folder
+    from tracking.models.gate import allowed_words, check
+    from tracking.models.registry import CHAMPION, Registry, checked_alias, registered_name
+    from tracking.models.trained import trained_model
+    from tracking.store import open_store
+
+    allowed = allowed_words(given.get("allow", ""))
+    alias = checked_alias(given.get("alias", CHAMPION))
+    name = read.name_checked("name", given["name"]) if "name" in given else None
+    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=_say)
+    trained = trained_model(store, given["run"])
+    if trained.chosen:
+        _say(f"Winner of group {trained.group}: {trained.chosen}")
+    check(trained, Registry(store).in_use(registered_name(trained.experiment_name), alias), allowed)
+    return replace(
+        spec,
+        name=name or read.name_checked("name", trained.job_name),
+        model=model_folder(store, trained, home(), _say),
+        task=trained.task or None,
+        run_id=trained.run_id,
+        model_id=trained.model_id,
+        artifact_uri=trained.artifact_uri,
+        versions=trained.versions,
+    )
+
+
+def _name_of(folder: Path) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-") or "model"
+
+
+def _tell(state: EndpointState) -> None:
+    print(f"Endpoint: {state.name} ({state.service}, {state.status})")
+    print(f"Address: {state.address}")
+    if state.price:
+        price = state.price
+        print(f"Costs: {price.usd_per_hour * state.machines:.4g} USD an hour ({price.source}, {price.date})")
+    if state.expires:
+        then = "is then deleted" if state.when_over == "delete" else "is then warned of"
+        print(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; it {then} by the next command")
+    print(f'Ask it: python -m experiments predict --endpoint {state.name} --text "..."', flush=True)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,1 @@
+"""A trained model in use: what answers for it, the server, and where endpoints live."""

@@ -1,0 +1,1 @@
+"""Endpoints on SageMaker, through boto3."""

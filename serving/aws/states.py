@@ -1,0 +1,83 @@
+"""What SageMaker and our tags tell of an endpoint, as every place tells it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from serving.aws.logs import GROUP
+from serving.aws.resources import Resource
+from serving.protocol import EndpointState, WhenOver
+from training.price import Price
+
+LEFT_OVER = "LeftOver"
+"""Status of models and configurations without an endpoint: a command that was killed left them."""
+
+
+def log_address(name: str, region: str) -> str:
+    """Return where the console shows an endpoint's log."""
+    group = f"{GROUP}{name}".replace("/", "$252F")
+    return (
+        f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:log-groups/log-group/{group}"
+    )
+
+
+def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState:
+    """Return the state of an endpoint of ours."""
+    return EndpointState(
+        name=endpoint.name,
+        service="sagemaker",
+        status=str(endpoint.told["EndpointStatus"]),
+        address=endpoint.arn,
+        created=endpoint.told["CreationTime"],
+        reason=endpoint.told.get("FailureReason"),
+        log=log_address(endpoint.name, region),
+        price=price,
+        **_marked(endpoint),
+    )
+
+
+def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
+    """Return the state of what is there of an endpoint that is not: it costs nothing, but holds its name."""
+    first = min(parts, key=lambda each: each.told["CreationTime"])
+    told = " and ".join(sorted({f"its {each.kind.noun}" for each in parts}))
+    return EndpointState(
+        name=str(first.endpoint),
+        service="sagemaker",
+        status=LEFT_OVER,
+        address=first.arn,
+        created=first.told["CreationTime"],
+        reason=f"there is {told}, but no endpoint: the command that made it was ended; undeploy deletes it",
+        log=log_address(str(first.endpoint), region),
+        **_marked(first),
+    )
+
+
+def machine_of(resource: Resource) -> str:
+    """Return the machine type, as our tags tell it."""
+    return resource.tags.get("trainfare:machine", "unknown")
+
+
+def _marked(resource: Resource) -> dict[str, Any]:
+    tags = resource.tags
+    machines = tags.get("trainfare:machines", "1")
+    over: WhenOver = "delete" if tags.get("trainfare:when-over") == "delete" else "warn"
+    return {
+        "identity": tags.get("trainfare:identity", ""),
+        "run_id": tags.get("trainfare:run"),
+        "model_id": tags.get("trainfare:model"),
+        "machine": machine_of(resource),
+        "machines": int(machines) if machines.isdigit() else 1,
+        "expires": _time(tags.get("trainfare:expires")),
+        "when_over": over,
+    }
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        # Changed by somebody's hand.
+        return None
+    return found if found is None or found.tzinfo else None

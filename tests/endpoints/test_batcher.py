@@ -1,0 +1,108 @@
+"""What waits is run together, what fails fails alone, and too much is refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from serving.server.batcher import MOST_WAITING, Batcher
+from serving.server.refused import Refused
+
+
+@dataclass(frozen=True)
+class Word:
+    """An example of a model that doubles words."""
+
+    text: str
+
+    @property
+    def length(self) -> int:
+        return len(self.text)
+
+
+class Doubling:
+    """A model that waits until it may go on, and cannot double `bad`."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.has_begun = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def __call__(self, examples: Sequence[Word]) -> list[str]:
+        self.batches.append([each.text for each in examples])
+        self.has_begun.set()
+        assert self.may_go_on.wait(30)
+        if any(each.text == "bad" for each in examples):
+            raise ArithmeticError("cannot double bad")
+        return [2 * each.text for each in examples]
+
+
+def test_what_arrives_while_the_model_works_is_run_together() -> None:
+    model = Doubling()
+
+    async def ask() -> list[list[str]]:
+        batcher = Batcher(model)
+        first = asyncio.create_task(batcher.answers([Word("a")]))
+        await asyncio.to_thread(model.has_begun.wait)
+        rest = [asyncio.create_task(batcher.answers([Word(text), Word("z")])) for text in ("b", "c", "d")]
+        await asyncio.sleep(0)
+        model.may_go_on.set()
+        return await asyncio.gather(first, *rest)
+
+    assert asyncio.run(ask()) == [["aa"], ["bb", "zz"], ["cc", "zz"], ["dd", "zz"]]
+    assert [sorted(batch) for batch in model.batches] == [["a"], ["b", "c", "d", "z", "z", "z"]]
+
+
+def test_an_error_is_told_to_the_request_that_it_is_of() -> None:
+    model = Doubling()
+    model.may_go_on.set()
+
+    async def ask() -> list[list[str] | BaseException]:
+        batcher = Batcher(model)
+        asked = [batcher.answers([Word(text), Word("x")]) for text in ("a", "bad", "c")]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    one, two, three = asyncio.run(ask())
+    assert (one, three) == (["aa", "xx"], ["cc", "xx"])
+    assert isinstance(two, Refused)
+    assert two.status == 500
+    assert str(two) == "the model failed on this input: ArithmeticError: cannot double bad"
+
+
+def test_too_much_is_refused_and_nothing_of_it_is_run() -> None:
+    model = Doubling()
+
+    async def ask() -> None:
+        batcher = Batcher(model)
+        first = asyncio.create_task(batcher.answers([Word("a")]))
+        await asyncio.to_thread(model.has_begun.wait)
+        waiting = asyncio.create_task(batcher.answers([Word("b")] * MOST_WAITING))
+        await asyncio.sleep(0)
+        with pytest.raises(Refused) as refused:
+            await batcher.answers([Word("c")])
+        assert refused.value.status == 503
+        assert (b"retry-after", b"1") in refused.value.headers
+        model.may_go_on.set()
+        assert await first == ["aa"]
+        assert await waiting == ["bb"] * MOST_WAITING
+
+    asyncio.run(ask())
+    assert not any("c" in batch for batch in model.batches)
+
+
+def test_who_has_gone_is_not_waited_for() -> None:
+    model = Doubling()
+
+    async def ask() -> list[str]:
+        batcher = Batcher(model)
+        gone = asyncio.create_task(batcher.answers([Word("a")]))
+        await asyncio.to_thread(model.has_begun.wait)
+        gone.cancel()
+        model.may_go_on.set()
+        return await batcher.answers([Word("b")])
+
+    assert asyncio.run(ask()) == ["bb"]

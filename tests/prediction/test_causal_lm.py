@@ -1,0 +1,57 @@
+"""How texts go on: as the pipeline has it, alone and in batches, within bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import pipeline
+
+from serving.inputs import BadInputs
+from serving.predictor import Predictor
+
+TEXTS = ["The Denver", "Who won? What's the name of", "S"]
+
+
+def test_texts_go_on_as_in_the_pipeline(writer: Predictor, writer_folder: Path) -> None:
+    pipe = pipeline("text-generation", model=str(writer_folder))
+    expected = [pipe(text, max_new_tokens=6, do_sample=False)[0] for text in TEXTS]
+    assert writer.answer(TEXTS, {"max_new_tokens": 6}) == expected
+    assert [writer.answer(text, {"max_new_tokens": 6})[0] for text in TEXTS] == expected
+    alone = writer.answer(TEXTS, {"max_new_tokens": 6, "return_full_text": False})
+    assert [text + each["generated_text"] for text, each in zip(TEXTS, alone, strict=True)] == [
+        each["generated_text"] for each in expected
+    ]
+
+
+def test_questions_of_unlike_parameters_run_in_one_batch(writer: Predictor) -> None:
+    few, many = ({"max_new_tokens": count} for count in (2, 9))
+    encoded = [*writer.encode(writer.read(TEXTS[:2], few)), *writer.encode(writer.read(TEXTS, many))]
+    mixed = [encoded[at] for at in (0, 2, 1, 3, 4)]
+    expected = [writer.run([each])[0] for each in mixed]
+    assert writer.run(mixed) == expected
+
+
+@pytest.mark.parametrize(
+    ("inputs", "parameters", "words"),
+    [
+        ("", None, "inputs is empty"),
+        ({"text": "a"}, None, "inputs must be text, not a dict"),
+        ("a", {"max_new_tokens": 0}, "max_new_tokens is 0: it must be a whole number from 1 to 2,048"),
+        ("a", {"max_new_tokens": 1e3}, "max_new_tokens is 1000.0"),
+        ("a", {"max_new_tokens": 128}, "together the model takes at most 128"),
+        ("Denver " * 200, None, "128 tokens or more"),
+        ("a", {"temperature": 0.5}, "temperature goes with do_sample true"),
+        ("a", {"do_sample": True, "temperature": 0}, "temperature is 0: it must be a number above 0"),
+        ("a", {"do_sample": True, "top_p": float("nan")}, "top_p is nan"),
+    ],
+)
+def test_what_goes_beyond_the_bounds_is_refused(writer: Predictor, inputs: Any, parameters: Any, words: str) -> None:
+    with pytest.raises(BadInputs, match=words):
+        writer.encode(writer.read(inputs, parameters))
+
+
+def test_drawn_tokens(writer: Predictor) -> None:
+    drawn = writer.answer([TEXTS[0]] * 8, {"do_sample": True, "temperature": 5.0, "max_new_tokens": 8, "top_p": 1.0})
+    assert len({each["generated_text"] for each in drawn}) > 1

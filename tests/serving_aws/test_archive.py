@@ -1,0 +1,60 @@
+"""A model's archive: as large as may be, in no more memory than a few blocks take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from serving.aws.archive import contents, key_of, pack
+from tests.conftest import ROOT
+
+MIB = 2**20
+PACKS = """
+import resource, sys
+from pathlib import Path
+from serving.aws.archive import contents, key_of, pack
+files = contents(Path(sys.argv[1]), with_code=False)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+key_of(files)
+pack(files, Path(sys.argv[2]))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_model_is_never_in_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    with (folder / "model.safetensors").open("wb") as file:
+        file.truncate(300 * MIB)
+    command = [sys.executable, "-c", PACKS, str(folder), str(tmp_path / "model.tar.gz")]
+    grown_mib = int(subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout)
+    assert grown_mib < 30
+    with tarfile.open(tmp_path / "model.tar.gz") as tar:
+        assert {each.name: each.size for each in tar} == {"config.json": 2, "model.safetensors": 300 * MIB}
+
+
+def test_its_place_follows_from_its_content(folder: Path, tmp_path: Path) -> None:
+    first = key_of(contents(folder, with_code=False))
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "lock").write_text("not the model's")
+    assert key_of(contents(folder, with_code=False)) == first
+    assert key_of(contents(folder, with_code=True)) != first
+    (folder / "model.safetensors").write_bytes(b"others")
+    assert key_of(contents(folder, with_code=False)) != first
+
+
+def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
+    """A folder of the Hub's cache holds links alone."""
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for path in folder.iterdir():
+        (linked / path.name).symlink_to(path)
+    with tarfile.open(pack(contents(linked, with_code=False), tmp_path / "model.tar.gz")) as tar:
+        assert all(each.isfile() for each in tar)
+        assert len(tar.getmembers()) == 3
