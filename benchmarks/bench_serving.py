@@ -22,7 +22,7 @@ from serving.protocol import EndpointSpec
 from tracking.describe import ROOT
 from training.staging.models import locate
 
-ROUNDS = 3
+ROUNDS = 7
 TEXTS = 400
 CLIENTS = 8
 LEAST_OF_DIRECT = 0.9

@@ -27,6 +27,7 @@ folder = model_folder(store, trained_model(store, sys.argv[1]), home())
 from transformers import pipeline
 print("answer", pipeline("text-classification", str(folder))("das war wirklich wunderbar")[0]["label"])
 """
+KEPT = {"save_model": "true", "log_model": "true"}
 NOTHING_LEARNT = {"base_learning_rate": 1e-9}
 
 
@@ -45,7 +46,7 @@ def aliases(command_line: CommandLine) -> dict[str, str]:
 
 def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, reviews: dict[str, object]) -> None:
     """The better one is trained on more rows, as every model in use is after a while: both answer the same ones."""
-    done = command_line("train", {**reviews, **NOTHING_LEARNT, "data.train_rows": 40})
+    done = command_line("train", {**reviews, **KEPT, **NOTHING_LEARNT, "data.train_rows": 40})
     assert done.returncode == 0, done.stdout + done.stderr
     done = command_line("register", {"experiment": "demo"})
     assert done.returncode == 0, done.stderr
@@ -53,7 +54,7 @@ def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, re
 
     arms = '[{"compiler": "none"}, {"compiler": "none", "batch_size": 16}]'
     learns = {"base_learning_rate": 4e-3, "epochs": 3, "compare.arms": arms, "compare.repeats": 1}
-    done = command_line("compare", {**reviews, **learns})
+    done = command_line("compare", {**reviews, **KEPT, **learns})
     assert done.returncode == 0, done.stdout + done.stderr
     group = command_line.runs("group")[-1].data.tags["platform.group"]
     done = command_line.by_mlflow("register", {"group": group})
@@ -75,7 +76,7 @@ def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, re
 
 
 def test_the_winner_of_a_sweep_has_a_model(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
+    asked = {**reviews, **KEPT, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
     done = command_line("sweep", asked)
     assert done.returncode == 0, done.stdout + done.stderr
     done = command_line("register", {"experiment": "demo"})

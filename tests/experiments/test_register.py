@@ -90,7 +90,7 @@ def test_a_run_that_failed_or_was_not_evaluated(tracked: Tracked, capsys: pytest
         "ended FAILED (OutOfMemory) and has no evaluation metric; allow=failed,unevaluated" in capsys.readouterr().err
     )
     assert main(["register", "--run", "job-1", "--allow", "failed,unevaluated"]) == 2
-    assert "(job-1) has no MLflow model." in capsys.readouterr().err
+    assert "(job-1) has no MLflow model: its job kept none (save_model)." in capsys.readouterr().err
     assert alias(tracked) is None
 
 

@@ -56,6 +56,13 @@ def test_evaluation_is_the_same_at_every_batch_size() -> None:
     assert sizes == {32}
 
 
+def test_repeats_of_the_winner_keep_their_models_and_trials_none() -> None:
+    for save_model in (True, False):
+        found = swept(save_model=str(save_model).lower())
+        kept = [found.trial("none", Point(8), 1500, is_whole=whole).experiment.save_model for whole in (False, True)]
+        assert kept == [False, save_model]
+
+
 def test_steps_become_samples() -> None:
     # 100 steps of 32 are 3,200 samples: 50 steps of 64, and 67 of 48.
     found = swept(max_steps="100")

@@ -15,8 +15,7 @@ def place_of(store: Store, trained: TrainedModel) -> str:
     """Return the address of a model's files. Raises `InputError` for a run without one, and `TrackingError`."""
     if trained.model_id is None:
         if trained.model_artifact is None:
-            why = f": {trained.model_failure.rstrip('.')}" if trained.model_failure else ""
-            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no MLflow model{why}.")
+            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {_why_none(trained)}.")
         run = store.call(store.client.get_run, trained.run_id)
         return f"{run.info.artifact_uri}/{PurePosixPath(trained.model_artifact).name}"
     try:
@@ -26,6 +25,12 @@ def place_of(store: Store, trained: TrainedModel) -> str:
             told = f"model {trained.model_id} of run {trained.run_id} ({trained.job_name})"
             raise InputError(f"{told} is not on the tracking server {store.uri} any more.") from error
         raise
+
+
+def _why_none(trained: TrainedModel) -> str:
+    if trained.model_failure:
+        return trained.model_failure.rstrip(".")
+    return "none was logged to it (log_model)" if trained.artifact_uri else "its job kept none (save_model)"
 
 
 def code_of(error: TrackingError) -> str:

@@ -173,7 +173,8 @@ def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
 @pytest.mark.parametrize(
     ("tags", "told"),
     [
-        ({}, r"run \w+ \(demo-1-0\) has no MLflow model\.$"),
+        ({}, r"run \w+ \(demo-1-0\) has no MLflow model: its job kept none \(save_model\)\.$"),
+        ({"platform.model_uri": "file:///a"}, r"has no MLflow model: none was logged to it \(log_model\)\.$"),
         ({"platform.model_failure": "the artifact is broken."}, "has no MLflow model: the artifact is broken.$"),
         ({"platform.model_id": "m-gone"}, r"model m-gone of run \w+ \(demo-1-0\) is not on the tracking server .* any"),
     ],
