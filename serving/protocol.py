@@ -46,7 +46,11 @@ class EndpointSpec:
     versions: str = ""
     """The run's tag `platform.versions`: what the model was trained with. Empty: unknown."""
     precision: str | None = None
-    """fp32, bf16 or fp16; None: what the device is fast at."""
+    """fp32, bf16 or fp16; None: that of the evaluation, else what the device is fast at."""
+    evaluated_precision: str | None = None
+    """What the model was evaluated in; None: unknown."""
+    max_length: int | None = None
+    """Tokens that inputs are cut to, those of the training; None: those that the model takes."""
     machine: str = "local"
     """Machine type, such as `ml.g4dn.xlarge`; `local` on this one."""
     machines: int = 1

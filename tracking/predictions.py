@@ -29,13 +29,14 @@ class Evaluated:
     precision: str | None
     """fp32, bf16 or fp16."""
     max_length: int | None
-    """Tokens that texts were cut to."""
+    """Tokens that texts were cut to; None where they were not: a language model's texts were cut in blocks."""
 
 
 def evaluated(store: Store, trained: TrainedModel) -> Evaluated:
     """Return how the model of a run was evaluated."""
     params = store.call(store.client.get_run, trained.run_id).data.params
-    precision, length = params.get("hp.precision"), params.get("hp.max_length", "")
+    precision = params.get("hp.precision")
+    length = "" if trained.task == "causal-lm" else params.get("hp.max_length", "")
     return Evaluated(
         precision=precision if precision in ("fp32", "bf16", "fp16") else None,
         max_length=int(length) if length.isdecimal() else None,

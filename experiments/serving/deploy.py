@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -44,9 +45,11 @@ def _deployed(spec: EndpointSpec, note: Note) -> EndpointState:
         note.keep()
     try:
         state = opened(note, _say).deploy(spec, _say)
-    except BaseException:
-        if is_new:
-            note.forget()
+    except BaseException as error:
+        if is_new and not getattr(error, "__notes__", ()):
+            note.forget()  # otherwise something is left, which the next command is to tell of
+        elif is_new:
+            replace(note, expires=time.time(), when_over="delete").keep()
         raise
     expires = None if state.expires is None else state.expires.timestamp()
     replace(note, expires=expires, when_over=state.when_over).keep()
@@ -101,6 +104,7 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     from tracking.models.gate import allowed_words, check
     from tracking.models.registry import CHAMPION, Registry, checked_alias, registered_name
     from tracking.models.trained import trained_model
+    from tracking.predictions import evaluated
     from tracking.store import open_store
 
     allowed = allowed_words(given.get("allow", ""))
@@ -111,8 +115,11 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     if trained.chosen:
         _say(f"Winner of group {trained.group}: {trained.chosen}")
     check(trained, Registry(store).in_use(registered_name(trained.experiment_name), alias), allowed)
+    known = evaluated(store, trained)
     return replace(
         spec,
+        evaluated_precision=known.precision,
+        max_length=known.max_length,
         name=name or read.name_checked("name", trained.job_name),
         model=model_folder(store, trained, home(), _say),
         task=trained.task or None,

@@ -22,8 +22,12 @@ def interruptible() -> Iterator[None]:
     before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted; nothing of what was begun is left.") from None
+    except KeyboardInterrupt as end:
+        left = getattr(end, "__notes__", ())
+        told = Interrupted("interrupted." if left else "interrupted; nothing of what was begun is left.")
+        for note in left:
+            told.add_note(note)
+        raise told from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

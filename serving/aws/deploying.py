@@ -96,8 +96,8 @@ class Deploying:
         except TrainfareError:
             self._remove_parts()
             raise
-        except KeyboardInterrupt:
-            self.say(f"Endpoint {self.deployment.name} goes on with its change; the same command follows it again.")
+        except KeyboardInterrupt as end:
+            end.add_note(f"Endpoint {self.deployment.name} goes on with its change; the same command follows it again.")
             raise
 
     def wait(self, verb: str) -> None:

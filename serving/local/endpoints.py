@@ -81,9 +81,11 @@ class LocalEndpoints:
         expires = None if spec.lifetime_seconds is None else now + spec.lifetime_seconds
         kept = {"identity": spec.identity, "run_id": spec.run_id, "model_id": spec.model_id, "created": now}
         server.write_state({**kept, "expires": expires, "when_over": spec.when_over})
-        options = ["--model", str(spec.model.resolve())]
+        options = ["--model", str(spec.model.resolve()), "--home", str(self._root.parent)]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
+        options += ["--evaluated-precision", spec.evaluated_precision] if spec.evaluated_precision else []
+        options += ["--max-length", str(spec.max_length)] if spec.max_length else []
         if spec.lifetime_seconds is not None and spec.when_over == "delete":
             options += ["--lifetime-seconds", str(spec.lifetime_seconds)]
         server.start(options)

@@ -23,6 +23,7 @@ import uvicorn
 from serving.server.app import App
 from serving.server.connection import Connection
 from training.errors import TrainfareError
+from training.retention.in_use import use
 
 IDLE_SECONDS = 75
 """For so long a connection may stay open between two requests."""
@@ -38,6 +39,8 @@ def main(words: Sequence[str]) -> int:
     address = f"http://{asked.host}:{listener.getsockname()[1]}"
     if asked.address:
         _write(asked.address, json.dumps({"pid": os.getpid(), "address": address}))
+    if asked.home:
+        use(asked.home.resolve(), [asked.model.resolve()])
     app = App()
     server = uvicorn.Server(_config(app))
     failed: list[BaseException] = []
@@ -76,7 +79,13 @@ def _load(
     try:
         from serving.predictor import load_predictor
 
-        model = load_predictor(asked.model, task=asked.task, precision=asked.precision)
+        model = load_predictor(
+            asked.model,
+            task=asked.task,
+            precision=asked.precision,
+            evaluated_precision=asked.evaluated_precision,
+            max_length=asked.max_length,
+        )
         model.answer(_warm_up(model.task))
         app.serve(model)
         print(f"Serving {asked.model} at {address}", flush=True)
@@ -129,9 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
     parser.add_argument("--task", help="default: as its config.json tells")
     parser.add_argument("--precision", help="auto, fp32, bf16 or fp16")
+    parser.add_argument("--evaluated-precision", help="what auto is to follow")
+    parser.add_argument("--max-length", type=int, help="tokens that inputs are cut to")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="default: one that the system chooses")
     parser.add_argument("--address", type=Path, help="file that is to tell the server's address and process, as JSON")
+    parser.add_argument("--home", type=Path, help="folder of the state, which is to keep the model while it is served")
     parser.add_argument("--lifetime-seconds", type=float, help="end by itself after so long")
     return parser
 
