@@ -58,7 +58,6 @@ class Batcher:
         self._waiting: deque[_Waiting] = deque()
         self._is_working = False
         self._seconds_per_token = math.inf  # the first goes to the thread
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
     async def answers(self, examples: Sequence[Encoded]) -> list[Any]:
         """Return the answers, in order. Raises `Refused` (503) where too much waits, (500) where the model fails."""
@@ -81,8 +80,12 @@ class Batcher:
         if sum(example.length for _, _, example in taken) * self._seconds_per_token <= MOST_LOOP_SECONDS:
             self._tell(loop, self._run_all(taken))
         else:
-            running = loop.run_in_executor(self._thread, self._run_all, taken)
+            thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+            running = loop.run_in_executor(thread, self._run_all, taken)
             running.add_done_callback(lambda done: self._tell(loop, done.result()))
+            # A thread that has run a model keeps the cores' workers for itself until it ends; while two threads have
+            # some, OpenMP puts them to sleep between any two products, and the loop's batches take half as long again.
+            thread.shutdown(wait=False)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
         for work in done:
