@@ -44,8 +44,8 @@ _loaded: list[Any] = []
 
 
 def load(folder: Path) -> None:
-    """Load the model in a process of its own: after one-thread products of other threads, OpenMP's next product with
-    two in this one does not come back, and the verb's process ends there anyway."""
+    """Load the model in a process of its own, as the verb has one: the threads of one side's batches would slow down
+    the other side's products."""
     from serving.predictor import load_predictor
 
     _loaded.append(load_predictor(folder, precision="fp32"))
