@@ -59,6 +59,7 @@ def test_the_status_tells_what_is_wrong(server: ServerFolder, raw: bytes, status
     assert refused(asked(str(server.address()), raw)).status == status
 
 
+@pytest.mark.slow
 def test_a_body_of_the_largest_size_is_taken(server: ServerFolder) -> None:
     body = b'{"inputs": "' + b"a" * (LIMIT - 14) + b'"}'
     assert len(body) == LIMIT

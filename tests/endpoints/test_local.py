@@ -52,6 +52,7 @@ def score(endpoints: LocalEndpoints, name: str) -> float:
     return float(json.loads(endpoints.predict(name, QUESTION))[0]["score"])
 
 
+@pytest.mark.slow
 def test_an_endpoint_from_its_deploy_to_its_end(
     endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_an_endpoint_from_its_deploy_to_its_end(
             asked()
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_leaves_nothing(
     endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -166,10 +168,12 @@ def test_two_deploys_of_one_name_at_once_are_one_endpoint(
 
 
 DEPLOY = """
+import signal
 import sys
 from pathlib import Path
 from serving.local.endpoints import LocalEndpoints
 from serving.protocol import EndpointSpec
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
 LocalEndpoints(Path(sys.argv[1])).deploy(EndpointSpec(name="a", model=Path(sys.argv[2]), replace=True), print)
 """
 

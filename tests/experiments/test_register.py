@@ -135,6 +135,7 @@ def test_what_is_asked_for() -> None:
     )
 
 
+@pytest.mark.slow
 def test_without_a_tracking_server_nothing_is_registered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,6 +101,7 @@ def test_what_a_killed_launcher_left_is_taken_up(place: Place, archive_of: Archi
     assert [status for _, _, status in place.models] == [LoggedModelStatus.READY] * 3
 
 
+@pytest.mark.slow
 def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
     shared_tracking_server: TrackingServer, tmp_path: Path, archive_of: ArchiveOf, model_of: ArchiveOf
 ) -> None:

@@ -61,6 +61,7 @@ REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
 """What SageMaker answers, and what a person reads; the last one was done all the same."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_that_fails_leaves_nothing(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, monkeypatch: pytest.MonkeyPatch

@@ -52,6 +52,7 @@ def test_what_the_container_refuses(deployed: SageMakerEndpoints, account: Accou
             deployed.predict("emotion", b"{}")
 
 
+@pytest.mark.slow
 def test_what_sagemaker_refuses(deployed: SageMakerEndpoints, account: Account) -> None:
     refused: tuple[tuple[Exception, type[Exception], str], ...] = (
         (THROTTLED, Unreachable, "Endpoint emotion: AWS answers too many calls"),

@@ -62,6 +62,7 @@ def test_a_run_that_the_server_does_not_hold_is_a_refusal(store: Store) -> None:
         trace(store, asked("f" * 32))
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_told(tracking_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_server.uri)
     client = MlflowClient()

@@ -74,10 +74,19 @@ class Registry:
         before = self._versions.of_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
-            self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
+            self._move_alias(name, alias, version)
         self._link(trained, version)
         replaced = None if had_alias else before
         return Registered(version=version, is_new=known is None, replaced=replaced, had_alias=had_alias)
+
+    def _move_alias(self, name: str, alias: str, version: Version) -> None:
+        try:
+            self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
+        except TrackingError:
+            # Of two commands that set a new alias at once MLflow refuses one, though both said the same.
+            found = self._versions.of_alias(name, alias)
+            if found is None or found.number != version.number:
+                raise
 
     def _trained(self, version: Version) -> TrainedModel | None:
         """Return what the run of a version tells, be it deleted; None where it is gone for good, or is nobody's."""

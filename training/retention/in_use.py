@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 SHARED = ("staged", "sources", "models")
 """Folders of the state whose entries are read by any number of processes, and found again by what names them."""
 
+_one_thread = threading.Lock()
 _used: dict[Path, int] = {}
 """Folder to the descriptor that holds its lock, for as long as this process lives."""
 
@@ -29,15 +31,16 @@ def use(home: Path, places: Iterable[Path]) -> bool:
 
 
 def _use(folder: Path) -> bool:
-    if folder not in _used:
-        try:
-            _used[folder] = _locked(folder, fcntl.LOCK_SH)
-        except FileNotFoundError:  # not even the folder above it is there
-            return False
-    if folder.is_dir():
-        return True
-    os.close(_used.pop(folder))
-    return False
+    with _one_thread:
+        if folder not in _used:
+            try:
+                _used[folder] = _locked(folder, fcntl.LOCK_SH)
+            except FileNotFoundError:  # not even the folder above it is there
+                return False
+        if folder.is_dir():
+            return True
+        os.close(_used.pop(folder))
+        return False
 
 
 @contextlib.contextmanager

@@ -177,6 +177,7 @@ def test_what_did_not_arrive_whole_is_not_taken(tracked_by_server: Tracked, tmp_
     assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.slow
 def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> None:
     """Whenever it dies, what is there is whole or has another name."""
     run_id = modelled(tracked, tmp_path, "job-1")

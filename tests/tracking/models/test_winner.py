@@ -117,6 +117,7 @@ def of(client: MlflowClient, run_id: str) -> tuple[str, str, float]:
     return run.data.tags["platform.arm"], run.data.tags["platform.role"], run.data.metrics["eval_loss"]
 
 
+@pytest.mark.slow
 def test_a_sweeps_winner_is_the_best_of_its_repeats(tracked: Tracked) -> None:
     sweep = swept(tracked)
     found = winner(tracked.client, sweep.group)
