@@ -47,23 +47,3 @@ def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
     }
     assert len(runs) == len(models) == 2
     assert {run.data.tags["platform.model_id"] for run in runs} == {each.model_id for each in models}
-
-
-@pytest.mark.parametrize(("fields", "has_artifact"), [({"log_model": "false"}, True), ({"save_model": "false"}, False)])
-def test_switched_off(
-    command_line: CommandLine, reviews: dict[str, object], fields: dict[str, object], has_artifact: bool
-) -> None:
-    done = command_line("train", {**reviews, **SMALL, **fields})
-    assert done.returncode == 0, done.stdout + done.stderr
-    [run] = command_line.runs()
-    assert ("platform.model_uri" in run.data.tags) == has_artifact
-    assert not {"platform.model_id", "platform.model_failure"} & set(run.data.tags)
-    assert MlflowClient(command_line.uri).search_logged_models([run.info.experiment_id]) == []
-
-
-def test_a_script_s_files_are_no_model_and_the_command_succeeds(command_line: CommandLine) -> None:
-    fields = {"experiment": "torch_loop", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}
-    done = command_line("compare", fields)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "(and of 1 more) was not logged: the job's artifact holds no model to serve: it has no" in (done.stdout)
-    assert all("no config.json" in run.data.tags["platform.model_failure"] for run in command_line.runs())

@@ -1,23 +1,20 @@
-"""From trainings to registered models: the winner of a comparison and of a sweep, a better model and a worse one."""
+"""From trainings to registered models: the winner of a comparison, a better model and a worse one."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
-from tests.end_to_end.test_sweep import TINY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ASK = """
 import sys
-from pathlib import Path
 from tracking.models.folder import model_folder
 from tracking.models.trained import trained_model
 from tracking.store import open_store
@@ -73,16 +70,3 @@ def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, re
     done = command_line("register", {"run": first.info.run_id, "allow": "worse"})
     assert done.returncode == 0, done.stderr
     assert aliases(command_line) == {"champion": "1"}
-
-
-def test_the_winner_of_a_sweep_has_a_model(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **KEPT, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
-    done = command_line("sweep", asked)
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = command_line("register", {"experiment": "demo"})
-    assert done.returncode == 0, done.stderr
-    [version] = MlflowClient(command_line.uri, registry_uri=command_line.uri).search_model_versions("name = 'demo'")
-    run = next(run for run in command_line.runs() if run.info.run_id == version.run_id)
-    assert run.data.tags["platform.role"] == "confirmation"
-    assert Path(version.source.removeprefix("file://"), "MLmodel").is_file()
-    assert answer(command_line, run.data.tags["platform.job_name"]) in ("gut & schön", 'schlecht – "nie"')

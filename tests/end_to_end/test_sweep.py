@@ -65,6 +65,13 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
     saved = {run.data.tags["platform.role"] for run in runs if "platform.model_uri" in run.data.tags}
     assert logged == saved == {"confirmation"}
     assert all("platform.model_id" in run.data.tags for run in runs if run.data.tags["platform.role"] in logged)
+    [group] = command_line.runs("group")
+    registered = command_line("register", {"run": group.data.tags["platform.group"], "name": "swept"})
+    assert registered.returncode == 0, registered.stderr
+    [version] = MlflowClient(command_line.uri, registry_uri=command_line.uri).search_model_versions("name = 'swept'")
+    winner = next(run for run in runs if run.info.run_id == version.run_id)
+    assert winner.data.tags["platform.role"] == "confirmation"
+    assert Path(version.source.removeprefix("file://"), "MLmodel").is_file()
 
     more = command_line("sweep", {**asked, "trials": 3})
     assert more.returncode == 0, more.stdout + more.stderr
