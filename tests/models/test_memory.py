@@ -34,7 +34,7 @@ client = MlflowClient(uri)
 place = Place(open_store(uri), client.create_experiment("memory", artifact_location=location or None), Path(folder))
 peaks = []
 for archive in archives:
-    place.log(place.run(Path(archive)))
+    place.log(place.run(Path(archive), Path(archive).name.partition(".")[0]))
     peaks.append(peak_bytes())
 loaded = [name for name in ("torch", "transformers") if name in sys.modules]
 print(json.dumps({"peaks": peaks, "said": place.said, "loaded": loaded}))
