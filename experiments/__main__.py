@@ -23,7 +23,7 @@ verbs
   register   make a trained model a version of its experiment's registered model, with the alias of the one in use:
              the winner of the latest group of --experiment, of --group ID, or --run RUN
   deploy     serve a trained model: --run RUN or --model FOLDER, --service local, or sagemaker with --machine TYPE
-  predict    ask an endpoint: --endpoint NAME and --text TEXT, --inputs JSON, or a whole --file
+  predict    ask an endpoint: --endpoint NAME and --text TEXT or --inputs JSON; or answer a whole --file with --run RUN
   undeploy   delete an endpoint: --endpoint NAME, or --all true
   endpoints  list them, with what they have cost so far
   ui         MLflow's UI on the runs of --experiment, or of the latest command
