@@ -105,8 +105,14 @@ def _whole(tokenizer: Any, question: Question, encoding: Any, sequence: int) -> 
     context = (places[0], places[-1] + 1)
     # An id alone does not make it the CLS token: a text may spell "[CLS]".
     special = [at for at, each in enumerate(sequences) if each is None and ids[at] == tokenizer.cls_token_id]
+    cls = special[0] if special else 0
+    if cls in range(*context):
+        raise InputError(
+            f"question {shown(question.id)}: the tokenizer finds no token in its text and adds no CLS token, "
+            "so that nothing can stand for an answer outside a window"
+        )
     spans = [tuple(each) for each in encoding.offsets[slice(*context)]]
-    return _Whole(ids=ids, types=encoding.type_ids, context=context, spans=spans, cls=special[0] if special else 0)
+    return _Whole(ids=ids, types=encoding.type_ids, context=context, spans=spans, cls=cls)
 
 
 def _parts(whole: _Whole, question: Question, max_length: int, doc_stride: int) -> Iterator[Span]:
