@@ -47,7 +47,7 @@ VERBS = ("train", "compare", "probe", "sweep", "attach", "report", "register", *
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a verb and return the exit code: 0 done, 1 a job or a server failed, 2 wrong input."""
+    """Run a verb and return the exit code: 0 done, 1 a job or a server failed, 2 wrong input, 130 interrupted."""
     if not arguments or arguments[0] in {"-h", "--help", "help"}:
         print(HELP)
         return 0
@@ -60,6 +60,9 @@ def main(arguments: Sequence[str]) -> int:
     except TrainfareError as error:
         print("error:", error, *getattr(error, "__notes__", ()), file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt as end:
+        print("interrupted.", *getattr(end, "__notes__", ()), file=sys.stderr)
+        return 130
 
 
 def _dispatch(verb: str, rest: Sequence[str]) -> int:

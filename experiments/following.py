@@ -43,7 +43,14 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
     if any(outcome.planned.model for outcome in outcomes):
         from tracking.models.following import log_models
 
-        log_models(store, service, group, outcomes, home(), say)
+        try:
+            log_models(store, service, group, outcomes, home(), say)
+        except KeyboardInterrupt as end:
+            end.add_note(
+                "All jobs are done. The same command logs the models that are missing, "
+                f"and so does `attach --group {group.id}`."
+            )
+            raise
 
 
 def _closed(store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, say: Say) -> int:

@@ -21,6 +21,10 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # A server would start half a dozen processes to run jobs of its own, which nothing here has.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell's background job ignores Ctrl-C, and so would every process that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 

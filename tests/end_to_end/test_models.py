@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from pathlib import Path
@@ -22,18 +23,27 @@ SMALL = {**TINY, "save_model": "true", "machine.cores": 1}
 def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
     tracking_server: TrackingServer, tmp_path: Path, reviews: dict[str, object]
 ) -> None:
-    """Two jobs train; the first launcher logs no model, for the server does not answer, and is killed as it waits."""
+    """Two jobs train; no model is logged, for the server does not answer: one who waits leaves, and one is killed."""
     fields = {**reviews, **SMALL, "compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1}
-    with Forwarding(tracking_server.uri, "logged-models", 503, b"{}") as proxy:
-        launcher = CommandLine(tmp_path, proxy.url).start("compare", fields)
-        deadline = time.monotonic() + 240
-        while not any("logged-models" in path for path in proxy.paths):
-            assert launcher.poll() is None, launcher.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        launcher.send_signal(signal.SIGKILL)
-        said, _ = launcher.communicate()
+    told = {}
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with Forwarding(tracking_server.uri, "logged-models", 503, b"{}") as proxy:
+            launcher = CommandLine(tmp_path, proxy.url).start("compare", fields)
+            deadline = time.monotonic() + 240
+            while not any("logged-models" in path for path in proxy.paths):
+                assert launcher.poll() is None, launcher.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            launcher.send_signal(number)
+            told[number], _ = launcher.communicate()
+    said = told[signal.SIGINT]
     assert "Report: " in said
+    assert "Traceback" not in said
+    assert re.fullmatch(
+        r"interrupted\. All jobs are done\. The same command logs the models that are missing, "
+        r"and so does `attach --group \S+`\.",
+        said.splitlines()[-1],
+    )
     with Forwarding(tracking_server.uri) as proxy:
         done = CommandLine(tmp_path, proxy.url)("compare", fields)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -168,12 +168,10 @@ def test_two_deploys_of_one_name_at_once_are_one_endpoint(
 
 
 DEPLOY = """
-import signal
 import sys
 from pathlib import Path
 from serving.local.endpoints import LocalEndpoints
 from serving.protocol import EndpointSpec
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
 LocalEndpoints(Path(sys.argv[1])).deploy(EndpointSpec(name="a", model=Path(sys.argv[2]), replace=True), print)
 """
 

@@ -95,7 +95,6 @@ def test_at_a_terminal_it_asks(state: State, answer: str, deleted: bool) -> None
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # who runs the tests may ignore it
         os.execv(sys.executable, [sys.executable, "-m", "experiments", "jobs", "prune"])
     shown = _read_until(terminal, "[y/N] ")
     assert "Delete 3 folders, " in shown
