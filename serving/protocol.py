@@ -123,9 +123,9 @@ class Endpoints(Protocol):
         """Return the endpoint once it answers; `say` hears what is waited for.
 
         One of this name that lives and serves the same `identity` is returned as it is (waited for, while it is
-        created). One of another identity raises `EndpointTaken`, or is replaced with `spec.replace`: the new model
-        answers before the old one goes. Raises `EndpointFailed` where it does not come up; after that, and after
-        Ctrl-C, nothing is left of what was created here.
+        created); where `spec` gives it a lifetime, that begins now. One of another identity raises `EndpointTaken`,
+        or is replaced with `spec.replace`: the new model answers before the old one goes. Raises `EndpointFailed`
+        where it does not come up; after that, and after Ctrl-C, nothing is left of what was created here.
         """
 
     def predict(self, name: str, body: bytes) -> bytes:

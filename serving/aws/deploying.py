@@ -123,10 +123,14 @@ class Deploying:
         others = [each for each in self._removing.all_of(name) if each.kind is not ENDPOINT and each.name != part]
         self._removing.remove(others)
         endpoint = self.resources.find(ENDPOINT, name)
-        if endpoint and endpoint.tags.get("trainfare:deployment") != self.deployment.key:
+        if endpoint is None:
+            return
+        if endpoint.tags.get("trainfare:deployment") != self.deployment.key:
             now = {each["Key"]: each["Value"] for each in self.deployment.tags}
             old = tuple(each for each in endpoint.tags if each.startswith("trainfare:") and each not in now)
             self.resources.mark(endpoint, now, without=old)
+        elif not self.deployment.lifetime.items() <= endpoint.tags.items():
+            self.resources.mark(endpoint, self.deployment.lifetime, without=())
 
     def _log(self, told: Mapping[str, Any]) -> str:
         lines = self.last_lines(told["CreationTime"])

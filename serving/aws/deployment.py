@@ -17,6 +17,8 @@ MARK = "trainfare:endpoint"
 """The tag by which we know what is ours; its value is the endpoint's name."""
 PREFIX = "trainfare-"
 """How the names of our models and endpoint configurations begin."""
+LIFETIME = ("trainfare:expires", "trainfare:when-over")
+"""The tags of a lifetime."""
 TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
 """SageMaker's rule for a tag's value."""
 
@@ -66,6 +68,11 @@ class Deployment:
             "trainfare:machines": str(self.machines),
         }
         return [{"Key": name, "Value": value} for name, value in {**self.marks, **ours}.items()]
+
+    @property
+    def lifetime(self) -> dict[str, str]:
+        """The tags of its lifetime; empty where none was asked for."""
+        return {name: value for name, value in self.marks.items() if name in LIFETIME}
 
     def model_request(self) -> dict[str, Any]:
         """Return what CreateModel takes."""
@@ -123,4 +130,4 @@ def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
 
 def over_marks(expires: datetime, when_over: WhenOver) -> dict[str, str]:
     """Return the tags of a lifetime."""
-    return {"trainfare:expires": expires.isoformat(timespec="seconds"), "trainfare:when-over": when_over}
+    return dict(zip(LIFETIME, (expires.isoformat(timespec="seconds"), when_over), strict=True))

@@ -42,9 +42,11 @@ class LocalEndpoints:
                 return kept
             server = place.new()
             try:
-                self._start(server, spec)
+                self._write(server, spec)
                 if current is None:
+                    # Before its server starts: one that lives must be listed, wherever this command is killed.
                     place.publish(server)
+                self._start(server, spec)
                 self._wait(server, spec, say)
                 place.publish(server)
             except BaseException:
@@ -74,20 +76,22 @@ class LocalEndpoints:
             except EndpointFailed:
                 return None
         say(f"Endpoint {place.name} serves {spec.identity} already")
+        if spec.lifetime_seconds is not None:
+            current.write_state(current.state() | _lifetime(spec))
         return _state(place.name, current)
 
+    @staticmethod
+    def _write(server: ServerFolder, spec: EndpointSpec) -> None:
+        kept = {"identity": spec.identity, "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
+        server.write_state(kept | _lifetime(spec))
+
     def _start(self, server: ServerFolder, spec: EndpointSpec) -> None:
-        now = time.time()
-        expires = None if spec.lifetime_seconds is None else now + spec.lifetime_seconds
-        kept = {"identity": spec.identity, "run_id": spec.run_id, "model_id": spec.model_id, "created": now}
-        server.write_state({**kept, "expires": expires, "when_over": spec.when_over})
         options = ["--model", str(spec.model.resolve()), "--home", str(self._root.parent)]
+        options += ["--lifetime", str(server.state_file)]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
         options += ["--evaluated-precision", spec.evaluated_precision] if spec.evaluated_precision else []
         options += ["--max-length", str(spec.max_length)] if spec.max_length else []
-        if spec.lifetime_seconds is not None and spec.when_over == "delete":
-            options += ["--lifetime-seconds", str(spec.lifetime_seconds)]
         server.start(options)
 
     def _wait(self, server: ServerFolder, spec: EndpointSpec, say: Say) -> None:
@@ -158,6 +162,12 @@ class LocalEndpoints:
 
     def _place(self, name: str) -> Place:
         return Place(self._root / name)
+
+
+def _lifetime(spec: EndpointSpec) -> dict[str, Any]:
+    """Return what the server's state says of its lifetime, which begins now."""
+    expires = None if spec.lifetime_seconds is None else time.time() + spec.lifetime_seconds
+    return {"expires": expires, "when_over": spec.when_over}
 
 
 def _state(name: str, server: ServerFolder) -> EndpointState:

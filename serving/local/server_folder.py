@@ -41,15 +41,20 @@ class ServerFolder:
         """What the server says."""
         return self.path / "log.txt"
 
+    @property
+    def state_file(self) -> Path:
+        """What is served, and until when, as JSON."""
+        return self.path / "state.json"
+
     def state(self) -> dict[str, Any]:
         """Return what was written when the server was started; empty where that was cut short."""
-        return self._read("state.json")
+        return self._read(self.state_file.name)
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace the state in one step."""
         fresh = self.path / "state.json.new"
         fresh.write_text(json.dumps(state))
-        fresh.replace(self.path / "state.json")
+        fresh.replace(self.state_file)
 
     def address(self) -> str | None:
         """Return where the server listens; None until it does."""

@@ -15,6 +15,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,8 @@ IDLE_SECONDS = 75
 GRACE_SECONDS = 10
 """What requests that are being answered have when the server is told to end."""
 HEAD_BYTES = 64 * 1024
+LOOK_SECONDS = 1.0
+"""How often the server looks whether its lifetime is over."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -45,8 +48,8 @@ def main(words: Sequence[str]) -> int:
     server = uvicorn.Server(_config(app))
     failed: list[BaseException] = []
     threading.Thread(target=_load, args=(app, server, asked, failed, address), daemon=True).start()
-    if asked.lifetime_seconds:
-        _end_after(server, asked.lifetime_seconds)
+    if asked.lifetime:
+        threading.Thread(target=_end_when_over, args=(server, asked.lifetime), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(server, listener))
     return 1 if failed else 0
@@ -103,14 +106,16 @@ def _warm_up(task: str) -> object:
     return {"question": "Is it warm?", "context": "It is warm."} if task == "question-answering" else "It is warm."
 
 
-def _end_after(server: uvicorn.Server, seconds: float) -> None:
-    def end() -> None:
-        print("The lifetime of this endpoint is over.", flush=True)
-        server.should_exit = True
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+def _end_when_over(server: uvicorn.Server, path: Path) -> None:
+    """End the server once its lifetime is over; a later `deploy` of the same may have given it another."""
+    while True:
+        with contextlib.suppress(OSError, ValueError):
+            kept = json.loads(path.read_bytes())
+            if kept["when_over"] == "delete" and kept["expires"] is not None and kept["expires"] <= time.time():
+                print("The lifetime of this endpoint is over.", flush=True)
+                server.should_exit = True
+                return
+        time.sleep(LOOK_SECONDS)
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -144,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="default: one that the system chooses")
     parser.add_argument("--address", type=Path, help="file that is to tell the server's address and process, as JSON")
     parser.add_argument("--home", type=Path, help="folder of the state, which is to keep the model while it is served")
-    parser.add_argument("--lifetime-seconds", type=float, help="end by itself after so long")
+    parser.add_argument("--lifetime", type=Path, help="JSON file with expires (seconds since 1970) and when_over")
     return parser
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -222,11 +223,18 @@ def test_ctrl_c_in_the_middle_leaves_nothing(endpoints: LocalEndpoints, tiny_mod
 
 
 @pytest.mark.slow
-def test_a_lifetime_that_deletes_ends_the_server(endpoints: LocalEndpoints, tiny_model: Path) -> None:
-    spec = EndpointSpec(name="a", model=tiny_model, lifetime_seconds=20, when_over="delete")
+def test_the_same_again_has_the_lifetime_that_it_gives(endpoints: LocalEndpoints, tiny_model: Path) -> None:
+    """A server that is to be deleted ends by itself, when the time is over that was given last."""
+    spec = EndpointSpec(name="a", model=tiny_model, lifetime_seconds=3600, when_over="delete")
     state = endpoints.deploy(spec, print)
     assert state.expires is not None
-    assert (state.expires - state.created).total_seconds() == pytest.approx(20)
+    assert (state.expires - state.created).total_seconds() == pytest.approx(3600, abs=1)
+    assert endpoints.deploy(replace(spec, lifetime_seconds=None), print) == state
+    warned = endpoints.deploy(replace(spec, lifetime_seconds=60, when_over="warn"), print)
+    assert warned.when_over == "warn"
+    assert warned.expires is not None
+    assert warned.expires < state.expires
+    endpoints.deploy(replace(spec, lifetime_seconds=0.1), print)
     assert until_status(endpoints, "a", "OutOfService").reason == "its lifetime is over"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -126,6 +127,22 @@ def test_another_takes_its_place_when_asked(endpoints: SageMakerEndpoints, accou
     assert endpoints.deploy(spec(run_id="9999fff"), quiet) == state
     endpoints.undeploy("emotion", quiet)
     assert account.hosting.names() == {}
+
+
+def test_the_same_again_has_the_lifetime_that_it_gives(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
+    first = endpoints.deploy(spec(), quiet)
+    assert first.expires is None
+    longer = endpoints.deploy(spec(lifetime_seconds=3600.0, when_over="delete"), quiet)
+    assert longer.expires is not None
+    assert 3590 < (longer.expires - datetime.now(UTC)).total_seconds() <= 3600
+    assert longer.when_over == "delete"
+    assert endpoints.deploy(spec(), quiet) == longer
+    shorter = endpoints.deploy(spec(lifetime_seconds=60.0), quiet)
+    assert shorter.expires is not None
+    assert shorter.expires < longer.expires
+    assert shorter == replace(longer, expires=shorter.expires, when_over="warn")
 
 
 def test_what_cannot_take_its_place_leaves_the_old_one(
