@@ -41,10 +41,11 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
 def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], say: Say) -> None:
     """Log what was trained, last: it delays no job and no report, and a group stays open until it is through."""
     if any(outcome.planned.model for outcome in outcomes):
+        from tracking.models.folder import PLACE
         from tracking.models.following import log_models
 
         try:
-            log_models(store, service, group, outcomes, home(), say)
+            log_models(store, service, group, outcomes, home() / PLACE, say)
         except KeyboardInterrupt as end:
             end.add_note(
                 "All jobs are done. The same command logs the models that are missing, "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -22,6 +25,8 @@ from tests.models.made import LABELS, packed, planned_job
 from tests.models.place import Place
 from tracking.models.logged import log_model
 from tracking.store import open_store
+from training.retention.inventory import UNFINISHED
+from training.services.local import LocalService
 
 ArchiveOf = Callable[[str], Path]
 
@@ -108,9 +113,19 @@ def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
     client = MlflowClient(shared_tracking_server.uri)
     name = f"models of {tmp_path.name}"
     place = Place(open_store(shared_tracking_server.uri), str(client.create_experiment(name)), tmp_path)
+    meanwhile: list[str] = []
+
+    class Watched(LocalService):
+        def open_model(self, uri: str) -> AbstractContextManager[BinaryIO]:
+            meanwhile.extend(path.name for path in place.scratch.iterdir())
+            return super().open_model(uri)
+
+    place.service = Watched(tmp_path / "home")
     run = place.run(archive_of("classification"))
     place.log(run)
     run = place.again(run)
+    # By this name `jobs prune` would know it, had this process been killed.
+    assert [re.fullmatch(UNFINISHED["models"], name) is not None for name in meanwhile] == [True]
     model_id = run.data.tags["platform.model_id"]
     assert {each.path for each in client.list_logged_model_artifacts(model_id)} >= {"MLmodel", "model", "components"}
     from mlflow.artifacts import download_artifacts

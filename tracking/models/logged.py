@@ -10,7 +10,7 @@ way would take as long again, and as much disk.
 from __future__ import annotations
 
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 
 from tracking.models import flavor
 from tracking.models.checkpoint import NoModel, is_needed, read_checkpoint
+from tracking.models.folder import UNFINISHED_PREFIX
 from tracking.plan import PlannedJob
 from tracking.refusals import is_refusal, is_unknown_call
 from tracking.store import Store
@@ -56,7 +57,7 @@ def is_logged(run: Run) -> bool:
 def log_model(store: Store, service: Service, planned: PlannedJob, run: Run, scratch: Path) -> Logged:
     """Log the model that a completed job left at `platform.model_uri`, and tag its run.
 
-    `scratch` is a folder in which there is room for a model, where artifacts are not on this machine. Raises NoModel
+    `scratch` is the state's folder of models, used where artifacts are not on this machine. Raises NoModel
     where the artifact holds none, ServiceError, TrackingError.
     """
     model = _open(store, run)
@@ -159,9 +160,12 @@ def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
     if (own := _local(location)) is not None:
         yield own
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=scratch) as folder:
-        yield Path(folder) / NAME
+    # The name by which `jobs prune` knows what a killed command has left.
+    folder = scratch / f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}"
+    try:
+        yield folder / NAME
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _local(location: str | None) -> Path | None:
