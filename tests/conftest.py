@@ -81,7 +81,7 @@ class TrackingServer:
         command += artifacts or ("--artifacts-destination", str(self._folder / "artifacts"))
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(f"{self.uri}/health", timeout=2):

@@ -69,7 +69,7 @@ class Trained:
     def of(cls, job: Job) -> Trained:
         """Follow the job to its end."""
         lines: list[str] = []
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 480
         for update in job.follow():
             lines = [*([] if update.is_whole else lines), *update.lines]
             assert time.monotonic() < deadline, lines

@@ -42,7 +42,7 @@ def address(real_comparison: CommandLine) -> Iterator[str]:
             yield found[1]
             break
     process.terminate()  # SIGINT does not reach what a shell has put in the background
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=120)
     assert process.returncode == 0, "".join([*said, rest])
 
 

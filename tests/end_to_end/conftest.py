@@ -50,7 +50,7 @@ class CommandLine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=560,
         )
 
     def start(self, verb: str, fields: Mapping[str, object]) -> subprocess.Popen[str]:

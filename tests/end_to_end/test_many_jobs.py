@@ -60,7 +60,7 @@ def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Se
     environment = command_line.environment | account.variables
     path = study(tmp_path, jobs=jobs, parallel=jobs, steps=STEPS, pause=0.5)
     command = command_line.command("compare", {"experiment": path})
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=560)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_complete(command_line, account, jobs)
     calls = account.ask("calls")
@@ -89,7 +89,7 @@ class Launchers:
 
     def run(self, leaves: Callable[[str], bool]) -> int:
         """Run one until `leaves` (given what it has said so far) is true, then kill it; return its exit status."""
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + 560
         with self._said.open("wb") as said:
             launcher = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=said, stderr=said)
         try:

@@ -29,7 +29,7 @@ def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
     for number in (signal.SIGINT, signal.SIGKILL):
         with Forwarding(tracking_server.uri, "logged-models", 503, b"{}") as proxy:
             launcher = CommandLine(tmp_path, proxy.url).start("compare", fields)
-            deadline = time.monotonic() + 240
+            deadline = time.monotonic() + 480
             while not any("logged-models" in path for path in proxy.paths):
                 assert launcher.poll() is None, launcher.communicate()
                 assert time.monotonic() < deadline

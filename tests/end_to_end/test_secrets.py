@@ -85,7 +85,7 @@ def test_a_tracking_server_that_is_away_is_named_without_its_password(
 
 def verb(launcher: CommandLine, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "experiments", *words]
-    return subprocess.run(command, cwd=ROOT, env=launcher.environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, env=launcher.environment, capture_output=True, text=True, timeout=240)
 
 
 def requests(account: Account) -> Iterator[tuple[str, str]]:

@@ -173,12 +173,12 @@ def test_two_workers_of_which_one_dies_train_no_point_twice(
         asked = {**reviews, **TINY, "worse_by": 5, "target": "null", "repeats": 1, "trials": 3}
         asked.pop("target.metric")
         first, second = (command_line.start("sweep", asked) for _ in range(2))
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while by_role(command_line.runs())["trial"] < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         first.send_signal(signal.SIGKILL)
         first.communicate()
-        told, _ = second.communicate(timeout=250)
+        told, _ = second.communicate(timeout=500)
         assert second.returncode == 0, told
     assert len(command_line.runs("group")) == 1
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())

@@ -58,7 +58,7 @@ def started(server: ServerFolder) -> None:
     """Wait until the server answers."""
     import time
 
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not server.answers():
         assert server.is_alive(), server.last_words()
         assert time.monotonic() < deadline, server.last_words()

@@ -239,7 +239,7 @@ def test_the_same_again_has_the_lifetime_that_it_gives(endpoints: LocalEndpoints
 
 
 def until_status(endpoints: LocalEndpoints, name: str, status: str) -> EndpointState:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while (state := endpoints.describe(name)).status != status:
         assert time.monotonic() < deadline, state
         time.sleep(0.05)

@@ -151,7 +151,7 @@ def test_the_ui_of_a_database(
         assert started
     finally:
         process.send_signal(number)
-        rest, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=120)
     assert process.returncode == 0, rest
     assert rest.strip() == "MLflow's UI has ended."
     assert [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
@@ -171,7 +171,7 @@ def test_a_server_that_cannot_start_is_told_of(held: dict[str, str], tracking_ur
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 1
     assert re.search(r"error: `mlflow ui` ended by itself with \d+: .+ \(log: .*mlflow-ui\.log\)", done.stderr), (

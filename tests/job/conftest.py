@@ -96,7 +96,7 @@ class Job:
     def run(self, command: Sequence[str] = (sys.executable,), **arguments: Any) -> Ended:
         defaults = {"per_device_batch_size": 8, "precision": "fp32", "logging_steps": 1}
         process = self.start(command, **(defaults | arguments))
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=480)
         return Ended(process.returncode, output, self.folder)
 
 

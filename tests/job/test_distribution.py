@@ -102,7 +102,7 @@ def test_stopped_together_and_gone_on_together(new_job: NewJob) -> None:
     process = job.start(TORCHRUN, **SAVING)
     wait_for(job, '"step": 3,', process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     (failure,) = job_events(job, "failure")
     assert failure["failure_class"] == "Stopped", output
     assert not (job.folder / "output/failure").exists()
@@ -125,7 +125,7 @@ def job_events(job: Any, kind: str) -> list[dict[str, Any]]:
 
 def wait_for(job: Any, text: str, process: Any) -> None:
     file = job.folder / "output/data/events.jsonl"
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 200
     while not (file.exists() and text in file.read_text()):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "the job never said it"

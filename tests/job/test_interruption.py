@@ -122,7 +122,7 @@ def test_killed_while_it_writes_a_checkpoint(job: Any, whole: Any) -> None:
 
 def killed_at(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
     """Kill `process` when a file of `folder` matches; False where it ended first, as it may with its last one saved."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     try:
         while not seen(folder, pattern):
             assert time.monotonic() < deadline
@@ -226,7 +226,7 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
     with_checkpoints(job)
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
     process = job.start(dying("reporter:Reporter.on_step_end:5", "SIGSTOP"), **arguments)
-    main, deadline = psutil.Process(process.pid), time.monotonic() + 60
+    main, deadline = psutil.Process(process.pid), time.monotonic() + 120
     while main.status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -235,7 +235,7 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
     for each in [*children, main]:
         each.send_signal(signal.SIGTERM)
     main.send_signal(signal.SIGCONT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 143, output
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 5

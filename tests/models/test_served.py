@@ -67,7 +67,7 @@ def served(place: Place, uri: str) -> Iterator[Served]:
             ["mlflow", *words], cwd=elsewhere, env=variables, stdout=log, stderr=log, start_new_session=True
         )
     try:
-        answers, deadline = Served(port), time.monotonic() + 120
+        answers, deadline = Served(port), time.monotonic() + 240
         while not answers.is_up():
             assert process.poll() is None, (place.folder / "served.log").read_text()
             assert time.monotonic() < deadline, (place.folder / "served.log").read_text()

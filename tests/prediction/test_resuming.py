@@ -51,7 +51,7 @@ def interrupted(folder: Path, model: Path, number: signal.Signals) -> tuple[int,
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     process.send_signal(number)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=120)[1]
     assert window.exists()
     assert done.exists()
     assert not (folder / "out.jsonl").exists()
@@ -80,7 +80,7 @@ def test_a_killed_prediction_goes_on(tmp_path: Path, classifier_folder: Path, cl
     second = kept(tmp_path)
     assert first < second < ROWS
     last = started(tmp_path, classifier_folder)
-    said = last.communicate(timeout=120)[1]
+    said = last.communicate(timeout=240)[1]
     assert last.returncode == 0
     found = re.search(r"Predicted ([\d,]+) rows", said)
     assert found is not None

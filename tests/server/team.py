@@ -89,7 +89,7 @@ def open_team(folder: Path) -> Iterator[Team]:
         team = Team(_free_port(), artifacts)
         (folder / "auth.ini").write_text(documented("auth.ini"))
         environment = _environment(team, folder, database.get_uri())
-        subprocess.run(["bash", "-euc", documented("databases")], env=environment, check=True, timeout=60)
+        subprocess.run(["bash", "-euc", documented("databases")], env=environment, check=True, timeout=120)
         with (folder / "server.log").open("wb") as log:
             command = ["bash", "-euc", documented("start")]
             server = subprocess.Popen(
@@ -98,7 +98,7 @@ def open_team(folder: Path) -> Iterator[Team]:
         try:
             _await_health(team.uri, folder / "server.log")
             accounts = {**os.environ, **team.as_user(*ADMIN)}
-            subprocess.run([sys.executable, "-c", documented("accounts")], env=accounts, check=True, timeout=120)
+            subprocess.run([sys.executable, "-c", documented("accounts")], env=accounts, check=True, timeout=240)
             yield team
         finally:
             os.killpg(server.pid, signal.SIGKILL)
@@ -144,7 +144,7 @@ def _free_port() -> int:
 
 
 def _await_health(uri: str, log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(f"{uri}/health", timeout=2):

@@ -10,7 +10,7 @@ from tests.services.places import LocalPlace
 from training.launcher import Job
 from training.services.protocol import Description
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 
 SAYS_EVENTS = """
     import json, sys, time

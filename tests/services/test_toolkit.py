@@ -65,7 +65,7 @@ def under_the_toolkit(request: Request, base: Path) -> tuple[dict[str, str], sub
     given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "AWS_DEFAULT_REGION": "us-east-1"}
     given |= {"SAGEMAKER_BASE_DIR": str(base), "TRAINING_JOB_NAME": request["TrainingJobName"]}
     given |= request["Environment"]
-    return given, subprocess.run(toolkit_command(), env=given, check=False, capture_output=True, timeout=120)
+    return given, subprocess.run(toolkit_command(), env=given, check=False, capture_output=True, timeout=240)
 
 
 def relocated(value: Any, base: str) -> Any:

@@ -199,7 +199,7 @@ def start_staging(path: Path, home: Path) -> subprocess.Popen[str]:
 def test_two_at_once_share_one_staging(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS * 20)
     processes = [start_staging(path, tmp_path / "home") for _ in range(2)]
-    keys = [process.communicate(timeout=120)[0].strip() for process in processes]
+    keys = [process.communicate(timeout=240)[0].strip() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert len(set(keys)) == 1
     assert staged_folders(tmp_path / "home") == keys[:1]
@@ -209,7 +209,7 @@ def test_a_killed_staging_is_never_mistaken_for_a_whole_one(tmp_path: Path) -> N
     path = write(tmp_path / "a.jsonl", ANIMALS * 2_000)
     home = tmp_path / "home"
     process = start_staging(path, home)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while process.poll() is None and not staged_folders(home) and time.monotonic() < deadline:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)

@@ -75,7 +75,7 @@ def _kill_and_replace(plan: Plan, log: Path) -> None:
             os.killpg(workers[index].pid, signal.SIGKILL)
             workers[index].wait()
             workers[index] = start(plan, log)
-        assert [worker.wait(timeout=200) for worker in workers] == [0] * WORKERS, log.read_text()
+        assert [worker.wait(timeout=400) for worker in workers] == [0] * WORKERS, log.read_text()
     finally:
         _end(workers)
 
@@ -101,7 +101,7 @@ def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
             server.stop()
             time.sleep(6)
             server.start()
-            assert [worker.wait(timeout=120) for worker in workers] == [0, 0], log.read_text()
+            assert [worker.wait(timeout=240) for worker in workers] == [0, 0], log.read_text()
         finally:
             _end(workers)
         told = log.read_text()

@@ -121,7 +121,7 @@ def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp
         said, _ = launcher.communicate()
         assert "done" not in said
     launcher = start_launcher(tmp_path, tracking_uri)
-    said, _ = launcher.communicate(timeout=120)
+    said, _ = launcher.communicate(timeout=240)
     assert launcher.returncode == 0, said
     assert "done 3" in said
     client = MlflowClient(tracking_uri)
@@ -151,7 +151,7 @@ def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) 
         if "started on" in line:
             break
     launcher.send_signal(signal.SIGINT)
-    said, _ = launcher.communicate(timeout=60)
+    said, _ = launcher.communicate(timeout=120)
     assert "Stopping" in said
     assert "done 1" in said
     client = MlflowClient(tracking_uri)
@@ -213,7 +213,7 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
         if "started on" in line:
             break
     _kill_script(tmp_path)
-    said, _ = launcher.communicate(timeout=60)
+    said, _ = launcher.communicate(timeout=120)
     assert "done 3" in said
     client = MlflowClient(tracking_uri)
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.repeat\" = '0'")
@@ -237,7 +237,7 @@ def test_an_outage_of_the_tracking_server_loses_nothing(
     done = [job for job in LocalService(tmp_path / "home").jobs() if job["TrainingJobStatus"] == "Completed"]
     assert len(done) == 1, "the job ended by itself during the outage"
     tracking_server.send(signal.SIGCONT)
-    said, _ = launcher.communicate(timeout=120)
+    said, _ = launcher.communicate(timeout=240)
     # A short outage may pass within a single patient request, of which there is nothing to say.
     assert seconds < 60 or "nothing is lost" in said
     assert "done 3" in said
