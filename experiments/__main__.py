@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
+from experiments.telling import remark
 from training.errors import InputError, TrainfareError, nearest
 
 HELP = """\
@@ -58,10 +59,10 @@ def main(arguments: Sequence[str]) -> int:
             look_after()
         return _dispatch(arguments[0], arguments[1:])
     except TrainfareError as error:
-        print("error:", error, *getattr(error, "__notes__", ()), file=sys.stderr)
+        remark(" ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
         return error.exit_code
     except KeyboardInterrupt as end:
-        print("interrupted.", *getattr(end, "__notes__", ()), file=sys.stderr)
+        remark(" ".join(("interrupted.", *getattr(end, "__notes__", ()))))
         return 130
 
 

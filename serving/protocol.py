@@ -97,6 +97,12 @@ class EndpointState:
     """Where a person finds its log: a path or a console address."""
     price: Price | None = None
     """What one of its machines costs, with source and date, where that is known; None on this machine."""
+    billed_from: datetime | None = None
+    """Since when it is on these machines; None: since it was created."""
+    billed_before_usd: float = 0.0
+    """What it had cost until then, dollars."""
+    ended: datetime | None = None
+    """When it failed, from which time on it costs nothing."""
 
     def is_over(self, now: datetime | None = None) -> bool:
         """Return whether the lifetime has ended."""
@@ -106,8 +112,9 @@ class EndpointState:
         """Return what it has cost since it was created, dollars; None where no price is known."""
         if self.price is None:
             return None
-        seconds = max(0.0, ((now or datetime.now(UTC)) - self.created).total_seconds())
-        return self.price.usd(seconds, self.machines)
+        until = self.ended or now or datetime.now(UTC)
+        seconds = max(0.0, (until - (self.billed_from or self.created)).total_seconds())
+        return self.billed_before_usd + self.price.usd(seconds, self.machines)
 
 
 class Endpoints(Protocol):

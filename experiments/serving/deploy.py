@@ -12,8 +12,10 @@ from typing import Literal
 from experiments.serving import given as read
 from experiments.serving.interrupt import interruptible
 from experiments.serving.services import Note, opened
-from serving.protocol import EndpointSpec, EndpointState
-from training.errors import InputError
+from experiments.telling import say
+from serving.protocol import Endpoints, EndpointSpec, EndpointState
+from training.aws.prices import table_price
+from training.errors import EndpointNotFound, InputError, TrainfareError
 from training.home import home
 
 FIELDS = (
@@ -32,6 +34,8 @@ def deploy(given: Mapping[str, str]) -> int:
     spec = _settings(given, service)
     if service == "local" and aws:
         raise InputError("aws.* and image are for service=sagemaker; this is service=local.")
+    if "prices" in aws:
+        table_price(Path(aws["prices"]), spec.machine)  # what is wrong with it is said before anything is made
     spec = _of_run(given, spec) if "run" in given else spec
     with interruptible():
         _tell(_deployed(spec, Note(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
@@ -39,21 +43,29 @@ def deploy(given: Mapping[str, str]) -> int:
 
 
 def _deployed(spec: EndpointSpec, note: Note) -> EndpointState:
-    """Deploy, and note where: before, so that what a killed command leaves is found by its name."""
-    is_new = not note.path.exists()
-    if is_new:
+    """Deploy, and note where: before, so that what a killed command leaves is found, and its lifetime looked after."""
+    note, service = opened(note, say)
+    if spec.lifetime_seconds is not None:
+        replace(note, expires=time.time() + spec.lifetime_seconds).keep()
+    elif not note.path.exists():
         note.keep()
     try:
-        state = opened(note, _say).deploy(spec, _say)
-    except BaseException as error:
-        if is_new and not getattr(error, "__notes__", ()):
-            note.forget()  # otherwise something is left, which the next command is to tell of
-        elif is_new:
-            replace(note, expires=time.time(), when_over="delete").keep()
+        state = service.deploy(spec, say)
+    except BaseException:
+        _note_what_is_left(note, service)
         raise
-    expires = None if state.expires is None else state.expires.timestamp()
-    replace(note, expires=expires, when_over=state.when_over).keep()
+    note.of(state).keep()
     return state
+
+
+def _note_what_is_left(note: Note, service: Endpoints) -> None:
+    """Note what the service says of the endpoint now; where nobody can tell, what was noted stays."""
+    try:
+        note.of(service.describe(note.name)).keep()
+    except EndpointNotFound:
+        note.forget()
+    except (TrainfareError, OSError, KeyboardInterrupt):
+        return
 
 
 def _settings(given: Mapping[str, str], service: str) -> EndpointSpec:
@@ -110,10 +122,10 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     allowed = allowed_words(given.get("allow", ""))
     alias = checked_alias(given.get("alias", CHAMPION))
     name = read.name_checked("name", given["name"]) if "name" in given else None
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=_say)
+    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=say)
     trained = trained_model(store, given["run"])
     if trained.chosen:
-        _say(f"Winner of group {trained.group}: {trained.chosen}")
+        say(f"Winner of group {trained.group}: {trained.chosen}")
     check(trained, Registry(store).in_use(registered_name(trained.experiment_name), alias), allowed)
     known = evaluated(store, trained)
     return replace(
@@ -121,7 +133,7 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
         evaluated_precision=known.precision,
         max_length=known.max_length,
         name=name or read.name_checked("name", trained.job_name),
-        model=model_folder(store, trained, home(), _say),
+        model=model_folder(store, trained, home(), say),
         task=trained.task or None,
         run_id=trained.run_id,
         model_id=trained.model_id,
@@ -135,16 +147,12 @@ def _name_of(folder: Path) -> str:
 
 
 def _tell(state: EndpointState) -> None:
-    print(f"Endpoint: {state.name} ({state.service}, {state.status})")
-    print(f"Address: {state.address}")
+    say(f"Endpoint: {state.name} ({state.service}, {state.status})")
+    say(f"Address: {state.address}")
     if state.price:
         price = state.price
-        print(f"Costs: {price.usd_per_hour * state.machines:.4g} USD an hour ({price.source}, {price.date})")
+        say(f"Costs: {price.usd_per_hour * state.machines:.4g} USD an hour ({price.source}, {price.date})")
     if state.expires:
         then = "is then deleted" if state.when_over == "delete" else "is then warned of"
-        print(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; it {then} by the next command")
-    print(f'Ask it: python -m experiments predict --endpoint {state.name} --text "..."', flush=True)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
+        say(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; it {then} by the next command")
+    say(f'Ask it: python -m experiments predict --endpoint {state.name} --text "..."')

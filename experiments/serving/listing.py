@@ -12,6 +12,7 @@ from rich.table import Table
 from experiments.serving import given as read
 from experiments.serving.services import opened
 from experiments.serving.undeploy import places
+from experiments.telling import remark
 from serving.protocol import EndpointState
 from training.errors import TrainfareError
 
@@ -26,7 +27,8 @@ def endpoints(given: Mapping[str, str]) -> int:
     failed: list[TrainfareError] = []
     for place in places(given):
         try:
-            states += opened(place, _say).endpoints()
+            _, service = opened(place, remark)
+            states += service.endpoints()
         except TrainfareError as refusal:
             failed.append(refusal)
     # An address that is cut cannot be asked: whole ones, also where nobody looks at a terminal.
@@ -72,7 +74,3 @@ def _remarks(states: Sequence[EndpointState]) -> list[str]:
     if costs:
         lines.append(f"{sum(costs):.2f} USD so far ({'; '.join(sorted(prices))}); times are UTC")
     return lines
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

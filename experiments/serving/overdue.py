@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from datetime import UTC, datetime
-
 from experiments.serving.services import Note, notes, opened
+from experiments.telling import remark
 from training.errors import EndpointNotFound, TrainfareError
 
 
 def look_after() -> None:
-    """Warn of each endpoint deployed from here whose lifetime is over, or delete it, as its deploy asked.
+    """Warn of each endpoint deployed from here whose lifetime is over, or delete it, as it says itself.
 
     Reads a few small files where nothing is over. Nothing that goes wrong here stops the command.
     """
@@ -19,26 +17,26 @@ def look_after() -> None:
             try:
                 _end(note)
             except TrainfareError as error:
-                _say(f"Endpoint {note.name} ({note.service}) is past its lifetime, and was not looked after: {error}")
+                remark(f"Endpoint {note.name} ({note.service}) is past its lifetime, and was not looked after: {error}")
 
 
-def _end(note: Note) -> None:
-    service = opened(note, _say)
-    since = datetime.fromtimestamp(note.expires or 0.0, UTC)
+def _end(noted: Note) -> None:
+    note, service = opened(noted, remark)
     try:
-        if note.when_over == "delete":
+        state = service.describe(note.name)
+        if state.expires is None or not state.is_over():
+            # Another command, from here or elsewhere, has given it more time, or put another in its place.
+            note.of(state).keep()
+            return
+        since = f"its lifetime was over at {state.expires:%Y-%m-%d %H:%M} UTC"
+        if state.when_over == "delete":
             service.undeploy(note.name, lambda _: None)
-            _say(f"Endpoint {note.name} ({note.service}) was deleted: its lifetime was over at {since:%H:%M} UTC.")
+            remark(f"Endpoint {note.name} ({note.service}) was deleted: {since}.")
             note.forget()
         else:
-            service.describe(note.name)
-            _say(
-                f"Endpoint {note.name} ({note.service}) is past its lifetime, which was over at "
-                f"{since:%Y-%m-%d %H:%M} UTC: `python -m experiments undeploy --endpoint {note.name}` deletes it."
+            remark(
+                f"Endpoint {note.name} ({note.service}) is past its lifetime: {since}; "
+                f"`python -m experiments undeploy --endpoint {note.name}` deletes it."
             )
     except EndpointNotFound:
         note.forget()
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

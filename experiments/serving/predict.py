@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.serving import given as read
 from experiments.serving.services import found, notes
+from experiments.telling import remark
 from serving.protocol import EndpointState
 from training.errors import InputError, TrackingError
 
@@ -27,7 +28,7 @@ def predict(given: Mapping[str, str]) -> int:
     is_traced = read.one_of("trace", given.get("trace", "true"), ("true", "false")) == "true"
     name = read.name_checked("endpoint", given["endpoint"]) if "endpoint" in given else _only_one()
     body = _body(given)
-    note, service = found(name, given, _say)
+    note, service = found(name, given, remark)
     state = service.describe(note.name)
     started_ns = time.time_ns()
     answer = service.predict(note.name, json.dumps(body).encode())
@@ -94,12 +95,7 @@ def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started
         ended_ns=ended_ns,
     )
     try:
-        store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="The answer stands.", say=_say)
-        _say(f"Trace: {trace(store, asked)}")
+        store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="The answer stands.", say=remark)
+        remark(f"Trace: {trace(store, asked)}")
     except TrackingError as error:
-        _say(f"The answer was not traced: {error}")
-
-
-def _say(text: str) -> None:
-    # The answer alone goes to standard output.
-    print(text, file=sys.stderr, flush=True)
+        remark(f"The answer was not traced: {error}")

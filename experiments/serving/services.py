@@ -1,18 +1,18 @@
-"""Which service an endpoint is at: what was deployed from here is noted, so that a name alone finds it."""
+"""Where an endpoint is: what was deployed from here is noted, so that a name alone finds it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from experiments.serving.given import aws_fields, service_named
-from serving.protocol import Endpoints, Say
-from training.errors import InputError
+from serving.protocol import Endpoints, EndpointState, Say
+from training.errors import AccessError, InputError
 from training.home import home
 
 
@@ -26,12 +26,25 @@ class Note:
     """When its lifetime is over, seconds since the epoch; None: never."""
     when_over: str = "warn"
     aws: Mapping[str, Any] = field(default_factory=dict)
-    """The fields `aws.*` under which it was deployed."""
+    """The fields `aws.*` under which it was deployed, the region always among them."""
+    account: str = ""
+    """Of AWS, where it is there."""
 
     @property
     def path(self) -> Path:
         """Where it is kept."""
-        return _folder() / self.service / f"{self.name}.json"
+        where = [self.account, self.region] if self.service == "sagemaker" else []
+        return _folder() / self.service / f"{'.'.join([self.name, *where])}.json"
+
+    @property
+    def region(self) -> str:
+        """Of AWS, where it is there."""
+        return str(self.aws.get("region") or "")
+
+    def of(self, state: EndpointState) -> Note:
+        """Return the note with the lifetime that the endpoint itself has."""
+        expires = None if state.expires is None else state.expires.timestamp()
+        return replace(self, expires=expires, when_over=state.when_over)
 
     def is_over(self) -> bool:
         """Return whether the lifetime has ended."""
@@ -58,35 +71,45 @@ def notes() -> list[Note]:
     return found
 
 
-def note_of(name: str, service: str | None) -> Note:
+def note_of(name: str, service: str | None, region: str | None = None) -> Note:
     """Return where the endpoint `name` is: as noted here, else at the service that is named, or at this machine.
 
-    Raises `InputError` where both services have one.
+    Raises `InputError` where there are several of this name.
     """
-    found = [note for note in notes() if note.name == name and service in (None, note.service)]
+    known = [note for note in notes() if note.name == name and service in (None, note.service)]
+    found = [note for note in known if region in (None, note.region)]
     if len(found) > 1:
-        raise InputError(f"endpoint '{name}' is both local and at SageMaker: say which with service=.")
+        places = ", ".join(" ".join(filter(None, (note.service, note.account, note.region))) for note in found)
+        raise InputError(f"endpoint '{name}' is at several places ({places}): say which with service= or aws.region=.")
     return found[0] if found else Note(service=service or "local", name=name)
 
 
-def opened(note: Note, say: Say) -> Endpoints:
-    """Return the endpoints of the service that a note tells of."""
+def opened(note: Note, say: Say) -> tuple[Note, Endpoints]:
+    """Return the endpoints of a note's service, and the note with the account and region that these are of.
+
+    Raises `AccessError` where the credentials are of another account than the note.
+    """
     if note.service == "local":
         from serving.local.endpoints import LocalEndpoints
 
-        return LocalEndpoints(home())
+        return note, LocalEndpoints(home())
     from serving.aws.endpoints import open_endpoints
 
-    return open_endpoints(note.aws, say)
+    service = open_endpoints(note.aws, say)
+    if note.account not in ("", service.account):
+        what = f"endpoint {note.name} is" if note.name else "endpoints were deployed from here that are"
+        raise AccessError(
+            f"{what} of AWS account {note.account}, and these credentials are of account {service.account}."
+        )
+    return replace(note, account=service.account, aws={**note.aws, "region": service.region}), service
 
 
 def found(name: str, given: Mapping[str, str], say: Say) -> tuple[Note, Endpoints]:
     """Return the note of the endpoint that a command names, and its service, with the command's own fields `aws.*`."""
-    note = note_of(name, service_named(given))
-    more = aws_fields(given)
-    if more:
-        note = Note(**{**asdict(note), "aws": {**note.aws, **more}})
-    return note, opened(note, say)
+    aws = aws_fields(given)
+    service = service_named(given) or ("sagemaker" if aws else None)
+    note = note_of(name, service, aws.get("region"))
+    return opened(replace(note, aws={**note.aws, **aws}), say)
 
 
 def _folder() -> Path:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 from experiments.serving import given as read
 from experiments.serving.interrupt import interruptible
 from experiments.serving.services import Note, found, notes, opened
-from training.errors import InputError, TrainfareError
+from experiments.telling import say
+from serving.protocol import Endpoints
+from training.errors import EndpointNotFound, InputError, TrainfareError
 
 FIELDS = ("endpoint", "all", "service")
 
@@ -19,12 +23,7 @@ def undeploy(given: Mapping[str, str]) -> int:
     if every == ("endpoint" in given):
         raise InputError("undeploy needs endpoint=NAME, or else all=true.")
     with interruptible():
-        if not every:
-            note, service = found(read.name_checked("endpoint", given["endpoint"]), given, _say)
-            service.undeploy(note.name, _say)
-            note.forget()
-            return 0
-        return _all(places(given))
+        return _all(places(given)) if every else _one(read.name_checked("endpoint", given["endpoint"]), given)
 
 
 def places(given: Mapping[str, str]) -> list[Note]:
@@ -32,12 +31,32 @@ def places(given: Mapping[str, str]) -> list[Note]:
     service, aws = read.service_named(given), read.aws_fields(given)
     if service is None:
         service = "sagemaker" if aws else None
-    known = [Note(service="local", name="")]
-    noted = {tuple(sorted(map(repr, note.aws.items()))): note for note in notes() if note.service == "sagemaker"}
-    known += [Note(service="sagemaker", name="", aws=note.aws) for note in noted.values()]
+    noted: dict[tuple[str, str], Note] = {}
+    for note in (each for each in notes() if each.service == "sagemaker"):
+        key = (note.account, note.region)
+        fields = {**noted[key].aws, **note.aws} if key in noted else note.aws
+        noted[key] = Note(service="sagemaker", name="", account=note.account, aws=fields)
+    known = [Note(service="local", name=""), *noted.values()]
     if service == "sagemaker" and (aws or len(known) == 1):
         known = [Note(service="sagemaker", name="", aws=aws)]
     return [note for note in known if service in (None, note.service)]
+
+
+def _one(name: str, given: Mapping[str, str]) -> int:
+    note, service = found(name, given, say)
+    try:
+        service.undeploy(note.name, say)
+    finally:
+        _forget_what_is_gone(note, service)
+    return 0
+
+
+def _forget_what_is_gone(note: Note, service: Endpoints) -> None:
+    with suppress(TrainfareError, OSError):
+        try:
+            service.describe(note.name)
+        except EndpointNotFound:
+            note.forget()
 
 
 def _all(where: list[Note]) -> int:
@@ -45,18 +64,20 @@ def _all(where: list[Note]) -> int:
     failed = 0
     gone = 0
     for place in where:
-        service = opened(place, _say)
-        for state in service.endpoints():
+        try:
+            note, service = opened(place, say)
+            names = [state.name for state in service.endpoints()]
+        except TrainfareError as error:
+            failed += 1
+            say(f"error: {error}")
+            continue
+        for name in names:
             try:
-                service.undeploy(state.name, _say)
-                Note(service=place.service, name=state.name).forget()
+                service.undeploy(name, say)
+                replace(note, name=name).forget()
                 gone += 1
             except TrainfareError as error:
                 failed += 1
-                _say(f"error: {error}")
-    _say(f"Deleted: {gone}" + (f", not deleted: {failed}" if failed else ""))
+                say(f"error: {error}")
+    say(f"Deleted: {gone}" + (f", not deleted: {failed}" if failed else ""))
     return 1 if failed else 0
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

@@ -11,12 +11,12 @@ from typing import Any
 from serving.aws.deployment import Deployment
 from serving.aws.removing import Removing
 from serving.aws.resources import CONFIG, ENDPOINT, MODEL, InProgress, Resource, Resources
+from serving.aws.states import DEAD
 from serving.aws.waiting import Waiting
 from serving.protocol import Say
 from training.errors import EndpointFailed, EndpointTaken, TrainfareError
 
 WORKING = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack"})
-DEAD = frozenset({"Failed", "OutOfService"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +117,8 @@ class Deploying:
             f"(log: {self.log})."
         )
 
-    def settle(self) -> None:
-        """Leave of this name what answers alone, and have the tags say what that is."""
+    def settle(self, billed: Mapping[str, str]) -> None:
+        """Leave of this name what answers alone, and have the tags say what that is; `billed`: what was before it."""
         name, part = self.deployment.name, self.deployment.part
         others = [each for each in self._removing.all_of(name) if each.kind is not ENDPOINT and each.name != part]
         self._removing.remove(others)
@@ -126,7 +126,7 @@ class Deploying:
         if endpoint is None:
             return
         if endpoint.tags.get("trainfare:deployment") != self.deployment.key:
-            now = {each["Key"]: each["Value"] for each in self.deployment.tags}
+            now = {each["Key"]: each["Value"] for each in self.deployment.tags} | dict(billed)
             old = tuple(each for each in endpoint.tags if each.startswith("trainfare:") and each not in now)
             self.resources.mark(endpoint, now, without=old)
         elif not self.deployment.lifetime.items() <= endpoint.tags.items():

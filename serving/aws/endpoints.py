@@ -16,14 +16,14 @@ from serving.aws.invoking import invoke
 from serving.aws.logs import last_lines
 from serving.aws.removing import Removing
 from serving.aws.resources import CONFIG, ENDPOINT, MODEL, Resource, Resources
-from serving.aws.states import left_over, log_address, machine_of, state
+from serving.aws.states import billed_marks, left_over, log_address, machine_of, state
 from serving.aws.waiting import Waiting
 from serving.protocol import EndpointSpec, EndpointState, Say
 from training.aws.clients import Clients
 from training.aws.identity import account_of
 from training.aws.prices import listed_price, table_price
 from training.aws.site import Site, open_site
-from training.errors import EndpointNotFound, EndpointTaken, InputError
+from training.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
 from training.home import home
 from training.images import read_image
 from training.price import Price
@@ -40,12 +40,15 @@ class SageMakerEndpoints:
         self,
         clients: Clients,
         *,
+        account: str,
         site: Callable[[], Site],
         image: str | None = None,
         price_of: PriceOf = lambda _: None,
         waiting: Waiting | None = None,
     ) -> None:
-        """`site` is opened when something is to be deployed; `image` takes the place of AWS's."""
+        """`account` is the number of AWS's account; `site` is opened when something is to be deployed; `image` takes
+        the place of AWS's."""
+        self.account, self.region = account, clients.region
         self._clients, self._site, self._image, self._price_of = clients, site, image, price_of
         self._waiting = waiting or Waiting()
         self._resources = Resources(clients, self._waiting.sleep)
@@ -68,13 +71,14 @@ class SageMakerEndpoints:
             with deploying.undone():
                 deploying.create()
                 return self._settled(deploying)
+        before = self._state(found)
         if deploying.serves(found):
             deploying.wait("Updating")
         else:
             _check_replaced(found, spec, deploying.deployment)
             model.bring(say)
             deploying.replace()
-        return self._settled(deploying)
+        return self._settled(deploying, billed_marks(before, datetime.now(UTC)))
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request. See `serving.protocol.Endpoints`."""
@@ -114,8 +118,8 @@ class SageMakerEndpoints:
         read = read_image(self._image)
         return InferenceImage(uri=self._image, transformers=read.transformers if read else None)
 
-    def _settled(self, deploying: Deploying) -> EndpointState:
-        deploying.settle()
+    def _settled(self, deploying: Deploying, billed: Mapping[str, str] = {}) -> EndpointState:
+        deploying.settle(billed)
         return self.describe(deploying.deployment.name)
 
     def _deploying(self, spec: EndpointSpec, deployment: Deployment, say: Say) -> Deploying:
@@ -171,16 +175,22 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
     """
     given = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
     clients = Clients(given.get("region"))
-    account_of(clients)
+    account = account_of(clients)
     table = aws_fields.get("prices")
 
     def price_of(machine: str) -> Price | None:
-        if table:
-            return table_price(Path(table), machine)
-        return listed_price(clients, machine, home() / "prices.json", say, "Hosting")
+        try:
+            if table:
+                return table_price(Path(table), machine)
+            return listed_price(clients, machine, home() / "prices.json", say, "Hosting")
+        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
+            # No endpoint is given up for want of a price.
+            say(f"Note: no money is told: {error}")
+            return None
 
     return SageMakerEndpoints(
         clients,
+        account=account,
         site=lambda: open_site(given, clients),
         image=aws_fields.get("image"),
         price_of=price_of,

@@ -11,6 +11,9 @@ from serving.aws.resources import Resource
 from serving.protocol import EndpointState, WhenOver
 from training.price import Price
 
+DEAD = frozenset({"Failed", "OutOfService"})
+"""Statuses of endpoints that answer no more, and cost nothing more."""
+BILLED_FROM, BILLED_BEFORE = "trainfare:billed-from", "trainfare:billed-before"
 LEFT_OVER = "LeftOver"
 """Status of models and configurations without an endpoint: a command that was killed left them."""
 
@@ -34,8 +37,17 @@ def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState
         reason=endpoint.told.get("FailureReason"),
         log=log_address(endpoint.name, region),
         price=price,
+        billed_from=_time(endpoint.tags.get(BILLED_FROM)),
+        billed_before_usd=_dollars(endpoint.tags.get(BILLED_BEFORE)),
+        ended=endpoint.told["LastModifiedTime"] if endpoint.told["EndpointStatus"] in DEAD else None,
         **_marked(endpoint),
     )
+
+
+def billed_marks(state: EndpointState, now: datetime) -> dict[str, str]:
+    """Return the tags of an endpoint that goes to other machines: what it has cost on those it had."""
+    usd = state.usd_so_far(now)
+    return {} if usd is None else {BILLED_FROM: now.isoformat(timespec="seconds"), BILLED_BEFORE: f"{usd:.4f}"}
 
 
 def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
@@ -72,6 +84,13 @@ def _marked(resource: Resource) -> dict[str, Any]:
         "expires": _time(tags.get("trainfare:expires")),
         "when_over": over,
     }
+
+
+def _dollars(text: str | None) -> float:
+    try:
+        return max(0.0, float(text or 0.0))
+    except ValueError:
+        return 0.0
 
 
 def _time(text: str | None) -> datetime | None:

@@ -25,7 +25,9 @@ def killed(**_: Any) -> None:
 def main(folder: str, event: str) -> None:
     clients = Clients()
     clients.session.events.register(event, killed)
-    endpoints = SageMakerEndpoints(clients, site=lambda: open_site({"role": "trainer"}, clients))
+    endpoints = SageMakerEndpoints(
+        clients, account="123456789012", site=lambda: open_site({"role": "trainer"}, clients)
+    )
     spec = EndpointSpec(
         name="emotion",
         model=Path(folder),

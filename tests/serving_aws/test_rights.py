@@ -9,7 +9,7 @@ import pytest
 
 from serving.aws.endpoints import SageMakerEndpoints
 from serving.protocol import EndpointSpec
-from tests.aws.account import Account
+from tests.aws.account import ACCOUNT, Account
 from tests.aws.test_rights import ACTIONS, actions
 from tests.serving_aws.conftest import QUICK
 from training.aws.clients import Clients
@@ -35,7 +35,9 @@ def test_endpoints_need_what_they_call_and_nothing_else(
 
     clients = Clients()
     clients.session.events.register("before-call", note)
-    recorded = SageMakerEndpoints(clients, site=lambda: open_site({"role": "trainer"}, clients), waiting=QUICK)
+    recorded = SageMakerEndpoints(
+        clients, account=ACCOUNT, site=lambda: open_site({"role": "trainer"}, clients), waiting=QUICK
+    )
     recorded.deploy(spec(lifetime_seconds=60.0), lambda _: None)
     recorded.deploy(spec(run_id="9999fff", replace=True), lambda _: None)
     recorded.predict("emotion", b"{}")
