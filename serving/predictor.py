@@ -24,7 +24,7 @@ class Predictor:
         self.task = name
         """classification | question-answering | causal-lm."""
         self.loaded = loaded
-        self.encode_may_refuse: bool = task.ENCODE_MAY_REFUSE
+        self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
         """Whether `encode` raises `BadInputs` for some inputs that `read` lets pass."""
         self._task = task
 

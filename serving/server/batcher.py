@@ -43,11 +43,19 @@ class _Work:
         self.done = done
         self.answers: list[Any] = [None] * count
         self.missing = count
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
 
 _Waiting = tuple[_Work, int, Encoded]
 """A request's work, the place of an example in it, and the example."""
+
+
+def _failed(taken: Sequence[_Waiting], error: BaseException) -> list[_Work]:
+    """Return the requests of what was taken, each with the error that it is to be told."""
+    found = list(dict.fromkeys(work for work, _, _ in taken))
+    for work in found:
+        work.error = work.error or error
+    return found
 
 
 class Batcher:
@@ -79,13 +87,19 @@ class Batcher:
         taken = [self._waiting.popleft() for _ in range(min(MOST_TAKEN, len(self._waiting)))]
         if sum(example.length for _, _, example in taken) * self._seconds_per_token <= MOST_LOOP_SECONDS:
             self._tell(loop, self._run_all(taken))
-        else:
-            thread = ThreadPoolExecutor(1, thread_name_prefix="model")
-            running = loop.run_in_executor(thread, self._run_all, taken)
-            running.add_done_callback(lambda done: self._tell(loop, done.result()))
-            # A thread that has run a model keeps the cores' workers for itself until it ends; while two threads have
-            # some, OpenMP puts them to sleep between any two products, and the loop's batches take half as long again.
-            thread.shutdown(wait=False)
+            return
+        try:
+            self._run_in_thread(loop, taken)
+        except RuntimeError as error:  # the system has no thread left
+            self._tell(loop, _failed(taken, error))
+
+    def _run_in_thread(self, loop: asyncio.AbstractEventLoop, taken: Sequence[_Waiting]) -> None:
+        thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        running = loop.run_in_executor(thread, self._run_all, taken)
+        running.add_done_callback(lambda done: self._tell(loop, done.result()))
+        # A thread that has run a model keeps the cores' workers for itself until it ends; while two threads have
+        # some, OpenMP puts them to sleep between any two products, and the loop's batches take half as long again.
+        thread.shutdown(wait=False)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
         for work in done:
@@ -101,13 +115,17 @@ class Batcher:
             loop.call_soon(self._work, loop)
 
     def _run_all(self, taken: Sequence[_Waiting]) -> list[_Work]:
-        """Return the requests that are answered now."""
+        """Return the requests that are answered now. Raises nothing: whoever waits is told whatever happens."""
         done: list[_Work] = []
-        for batch in batches([example.length for _, _, example in taken]):
-            began = time.perf_counter()
-            done += self._answer([taken[position] for position in batch])
-            tokens = sum(taken[position][2].length for position in batch)
-            self._seconds_per_token = (time.perf_counter() - began) / tokens
+        try:
+            for batch in batches([example.length for _, _, example in taken]):
+                began = time.perf_counter()
+                done += self._answer([taken[position] for position in batch])
+                tokens = sum(taken[position][2].length for position in batch)
+                self._seconds_per_token = (time.perf_counter() - began) / max(1, tokens)
+        except BaseException as error:  # a panic of the tokenizers' Rust is no `Exception`
+            traceback.print_exc(file=sys.stderr)
+            return done + _failed([each for each in taken if each[0] not in done], error)
         return done
 
     def _answer(self, batch: list[_Waiting]) -> list[_Work]:

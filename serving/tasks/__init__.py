@@ -1,7 +1,7 @@
 """What a model can be asked: one file a task, each with the same names.
 
 HEAD               class of Transformers that gives a model the task's head
-ENCODE_MAY_REFUSE  whether some inputs are found too long only once they are tokenised
+encode_may_refuse  tells whether some inputs are found too long or without a token only once they are tokenised
 reads              tells by its name whether a saved model is of the task
 read               examples from what was sent, checked
 encode             examples as tokens

@@ -17,7 +17,6 @@ from serving.inputs import BadInputs, Rule, listed, number, parameters, place, t
 from serving.loaded import Loaded
 
 HEAD = "AutoModelForCausalLM"
-ENCODE_MAY_REFUSE = True
 
 NEW_TOKENS = 50
 MOST_NEW_TOKENS = 2_048
@@ -47,6 +46,11 @@ class Example:
 def reads(architecture: str) -> bool:
     """Tell whether a saved model is one."""
     return architecture.endswith(("ForCausalLM", "LMHeadModel"))
+
+
+def encode_may_refuse(loaded: Loaded) -> bool:
+    """Tell whether `encode` refuses some inputs that `read` lets pass."""
+    return True
 
 
 def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> list[Example]:

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from serving.encoded import Encoded, Row
-from serving.inputs import Rule, fields, listed, one_of, parameters, place, text, whole_number
+from serving.inputs import BadInputs, Rule, fields, listed, one_of, parameters, place, text, whole_number
 from serving.loaded import Loaded
 
 HEAD = "AutoModelForSequenceClassification"
-ENCODE_MAY_REFUSE = False
 
 MOST_LABELS = 100_000
 
@@ -33,6 +32,8 @@ PARAMETERS: Mapping[str, Rule] = {
 class Example:
     """What is to be classified."""
 
+    where: str
+    """How messages call it."""
     text: str
     text_pair: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -41,6 +42,11 @@ class Example:
 def reads(architecture: str) -> bool:
     """Tell whether a saved model is one."""
     return architecture.endswith("ForSequenceClassification")
+
+
+def encode_may_refuse(loaded: Loaded) -> bool:
+    """Tell whether an input can make no token: where the tokenizer adds none of its own."""
+    return int(loaded.backend.num_special_tokens_to_add(False)) == 0
 
 
 def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> list[Example]:
@@ -52,21 +58,25 @@ def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> lis
 
 def _example(where: str, value: object, options: Mapping[str, Any]) -> Example:
     if isinstance(value, str):
-        return Example(text(where, value), None, options)
+        return Example(where, text(where, value), None, options)
     found = fields(where, value, needed=("text",), optional=("text_pair",))
     pair = found.get("text_pair")
     second = None if pair is None else text(f"{where}.text_pair", pair)
-    return Example(text(f"{where}.text", found["text"]), second, options)
+    return Example(where, text(f"{where}.text", found["text"]), second, options)
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
-    """Tokenise; what is longer than the model takes is cut, of a pair the longer text first."""
+    """Tokenise; what is longer than the model takes is cut, of a pair the longer text first. No token is refused."""
     asked = [each.text if each.text_pair is None else (each.text, each.text_pair) for each in examples]
     found = loaded.backend.encode_batch_fast(asked)
     return [Encoded(each, (_row(loaded, each, one),)) for each, one in zip(examples, found, strict=True)]
 
 
 def _row(loaded: Loaded, example: Example, encoding: Any) -> Row:
+    if not encoding.ids:
+        raise BadInputs(
+            f"{example.where} makes no token, and the model's tokenizer adds none: nothing can be classified"
+        )
     typed = loaded.takes_types and example.text_pair is not None
     return Row(encoding.ids, encoding.type_ids if typed else None)
 

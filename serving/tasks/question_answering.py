@@ -23,7 +23,6 @@ from training.staging.questions import Question
 from training.staging.windows import Span, Windows, cut
 
 HEAD = "AutoModelForQuestionAnswering"
-ENCODE_MAY_REFUSE = True
 
 WINDOW_TOKENS = 384
 STRIDE_TOKENS = 128
@@ -78,6 +77,11 @@ class Found(NamedTuple):
 def reads(architecture: str) -> bool:
     """Tell whether a saved model is one."""
     return "ForQuestionAnswering" in architecture
+
+
+def encode_may_refuse(loaded: Loaded) -> bool:
+    """Tell whether `encode` refuses some inputs that `read` lets pass."""
+    return True
 
 
 def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> list[Example]:

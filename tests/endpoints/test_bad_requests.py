@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
+from pathlib import Path
 
 import psutil
 import pytest
 
 from serving.local.server_folder import ServerFolder
 from tests.endpoints.bad_requests import CUT_OFF, GOOD, LIMIT, WRONG_BODIES, WRONG_HEADS, bad_bodies
+from tests.endpoints.conftest import started
 from tests.endpoints.talking import Answer, Talk, asked, post
+from tests.staging.fast_tokenizers import without_special_tokens
 
 MIB = 2**20
 
@@ -78,6 +81,34 @@ def test_a_connection_goes_on_after_a_refusal(server: ServerFolder) -> None:
         answer = talk.answer()
     assert answer is not None
     assert answer.status == 200
+
+
+@pytest.mark.slow
+def test_a_text_without_a_token_is_refused_and_the_server_goes_on(tmp_path: Path) -> None:
+    """Of a tokenizer that adds no token, the empty text has none."""
+    running = ServerFolder(tmp_path)
+    running.start(["--model", str(gpt_like(tmp_path / "model"))])
+    try:
+        started(running)
+        for body, status in ((b'{"inputs": ""}', 400), (GOOD, 200), (b'{"inputs": ["a", ""]}', 400), (GOOD, 200)):
+            answer = asked(str(running.address()), post(body))
+            assert answer is not None
+            assert answer.status == status
+            assert status == 200 or "makes no token" in refused(answer).json()["message"]
+    finally:
+        running.end()
+
+
+def gpt_like(folder: Path) -> Path:
+    """Make a classifier of GPT-2's kind in the folder."""
+    from transformers import GPT2Config, GPT2ForSequenceClassification
+
+    tokenizer = without_special_tokens()
+    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=2, n_positions=64, **ends)
+    GPT2ForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 def test_pipelined_requests_are_answered_in_order_up_to_the_garbage(server: ServerFolder) -> None:

@@ -106,3 +106,31 @@ def test_who_has_gone_is_not_waited_for() -> None:
         return await batcher.answers([Word("b")])
 
     assert asyncio.run(ask()) == ["bb"]
+
+
+class Panic(BaseException):
+    """What Rust raises in Python: no `Exception`."""
+
+
+def panicking(examples: Sequence[Word]) -> list[str]:
+    """A model that panics of `bad`, forgets an answer of `few`, and fails of nothing."""
+    if any(each.text == "bad" for each in examples):
+        raise Panic("out of range")
+    if not all(each.text for each in examples):
+        raise IndexError("no token")
+    return [each.text for each in examples if each.text != "few"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "IndexError: no token"), ("bad", "Panic: out of range"), ("few", r"ValueError: zip\(\)")],
+)
+def test_whatever_fails_is_told_and_the_next_is_answered(text: str, words: str) -> None:
+    async def ask() -> list[str]:
+        batcher = Batcher(panicking)
+        for _ in range(2):  # in the thread, then perhaps on the loop
+            with pytest.raises(Refused, match=words):
+                await asyncio.wait_for(batcher.answers([Word(text)]), 30)
+        return await asyncio.wait_for(batcher.answers([Word("a")]), 30)
+
+    assert asyncio.run(ask()) == ["a"]

@@ -44,6 +44,18 @@ def test_a_batch_answers_as_each_alone(other_classifiers: dict[str, Path], kind:
         assert_same(mine, pipe(text, truncation=True, max_length=64)[0])
 
 
+def test_a_text_that_makes_no_token_is_refused(other_classifiers: dict[str, Path], classifier: Predictor) -> None:
+    gpt = load_predictor(other_classifiers["gpt2"], precision="fp32")
+    assert gpt.encode_may_refuse
+    empty_pair = {"text": "", "text_pair": ""}
+    for inputs, where in (("", "inputs"), (["a", ""], r"inputs\[1\]"), (empty_pair, "inputs")):
+        with pytest.raises(BadInputs, match=f"^{where} makes no token, and the model's tokenizer adds none"):
+            gpt.encode(gpt.read(inputs))
+    # One whose tokenizer adds some answers, and no file is tokenised twice for it.
+    assert not classifier.encode_may_refuse
+    assert classifier.answer(["", empty_pair])
+
+
 def test_all_labels_or_the_likeliest_few(classifier: Predictor, classifier_folder: Path) -> None:
     pipe = pipeline("text-classification", model=str(classifier_folder))
     for top_k in (1, 2, None):

@@ -137,6 +137,13 @@ def test_a_question_that_leaves_no_room_is_refused_first(tmp_path: Path, reader_
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
+def test_a_text_that_makes_no_token_is_refused_first(tmp_path: Path, other_classifiers: dict[str, Path]) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n')
+    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs makes no token"):
+        predict_file({"model": str(other_classifiers["gpt2"]), "file": str(tmp_path / "a.jsonl"), "track": "false"})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
 def test_an_output_that_exists_is_kept(tmp_path: Path, classifier_folder: Path) -> None:
     (tmp_path / "a.txt").write_text("Super\n")
     (tmp_path / "a.answers.jsonl").write_text("mine")
