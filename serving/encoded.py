@@ -30,11 +30,18 @@ class Encoded:
     """One row; of a question with a long context one a window."""
     detail: Any = None
     """What the task needs to make an answer of what the model returns."""
+    new_tokens: int = 0
+    """At most so many tokens follow, one run of the model each; 0 where it is run once."""
 
     @property
     def length(self) -> int:
         """Tokens of the longest row."""
         return max(len(row.ids) for row in self.rows)
+
+    @property
+    def cost(self) -> int:
+        """Tokens that the model works on: those of all rows, and those that follow."""
+        return sum(len(row.ids) for row in self.rows) + self.new_tokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,15 @@ class Encoded(Protocol):
 
     @property
     def length(self) -> int:
-        """Tokens."""
+        """Tokens of its longest row."""
+
+    @property
+    def cost(self) -> int:
+        """Tokens that the model works on."""
+
+    @property
+    def new_tokens(self) -> int:
+        """Of a text that goes on: at most so many follow. 0 of what needs one run of the model."""
 
 
 class _Work:
@@ -85,13 +93,19 @@ class Batcher:
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run what waits: here where that is short, else in the thread, which calls again."""
         taken = [self._waiting.popleft() for _ in range(min(MOST_TAKEN, len(self._waiting)))]
-        if sum(example.length for _, _, example in taken) * self._seconds_per_token <= MOST_LOOP_SECONDS:
+        if self._is_short([example for _, _, example in taken]):
             self._tell(loop, self._run_all(taken))
             return
         try:
             self._run_in_thread(loop, taken)
         except RuntimeError as error:  # the system has no thread left
             self._tell(loop, _failed(taken, error))
+
+    def _is_short(self, examples: Sequence[Encoded]) -> bool:
+        """Tell whether the loop may be kept for them; never where texts go on, of which a token takes a whole run."""
+        if any(each.new_tokens for each in examples):
+            return False
+        return sum(each.cost for each in examples) * self._seconds_per_token <= MOST_LOOP_SECONDS
 
     def _run_in_thread(self, loop: asyncio.AbstractEventLoop, taken: Sequence[_Waiting]) -> None:
         thread = ThreadPoolExecutor(1, thread_name_prefix="model")
@@ -121,7 +135,7 @@ class Batcher:
             for batch in batches([example.length for _, _, example in taken]):
                 began = time.perf_counter()
                 done += self._answer([taken[position] for position in batch])
-                tokens = sum(taken[position][2].length for position in batch)
+                tokens = sum(taken[position][2].cost for position in batch)
                 self._seconds_per_token = (time.perf_counter() - began) / max(1, tokens)
         except BaseException as error:  # a panic of the tokenizers' Rust is no `Exception`
             traceback.print_exc(file=sys.stderr)

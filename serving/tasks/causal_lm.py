@@ -70,13 +70,20 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
     found = loaded.backend.encode_batch_fast([each.text for each in examples])
     for example, encoding in zip(examples, found, strict=True):
         _check_room(loaded, example, len(encoding.ids))
-    return [Encoded(each, (Row(one.ids, None),)) for each, one in zip(examples, found, strict=True)]
+    return [
+        Encoded(each, (Row(one.ids, None),), new_tokens=_follows(each))
+        for each, one in zip(examples, found, strict=True)
+    ]
+
+
+def _follows(example: Example) -> int:
+    return int(example.options.get("max_new_tokens", NEW_TOKENS))
 
 
 def _check_room(loaded: Loaded, example: Example, tokens: int) -> None:
     if tokens == 0:
         raise BadInputs(f"{example.where} has no token to go on from")
-    follows = example.options.get("max_new_tokens", NEW_TOKENS)
+    follows = _follows(example)
     if loaded.max_length is not None and tokens + follows > loaded.max_length:
         at_least = " or more" if tokens == loaded.max_length else ""
         raise BadInputs(

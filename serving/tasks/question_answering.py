@@ -8,6 +8,7 @@ what the pipeline gave.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ N_BEST = 20
 ANSWER_TOKENS = 30
 ROWS_A_FORWARD = 32
 """Bounds the memory of a context of thousands of windows."""
+FEW_WINDOWS = 32
+"""Up to here neighbouring windows may share any part of the context; beyond, each must be `least_step` on."""
 
 PARAMETERS: Mapping[str, Rule] = {
     "top_k": whole_number(1, N_BEST),
@@ -107,12 +110,37 @@ def _encoded(loaded: Loaded, example: Example) -> Encoded:
     asked = Question(id="", context=example.context, question=example.question, answers=())
     length = _window_tokens(loaded, example.options)
     stride = example.options.get("doc_stride", min(STRIDE_TOKENS, length // 3))
+    _check_step(loaded, example, length, stride)
     try:
         windows = cut(loaded.tokenizer, [asked], max_length=length, doc_stride=stride)
     except InputError as error:
         raise BadInputs(f"{example.where}: {str(error).replace(chr(39) * 2 + ' ', '')}") from error
     places = Cut(windows.spans[0], windows.context_at, windows.first_token, windows.tokens)
     return Encoded(example, tuple(_rows(loaded, windows)), places)
+
+
+def least_step(window_tokens: int) -> int:
+    """Return how many tokens of a long context each window must be on from the one before.
+
+    With fewer, a body of 6 MiB becomes millions of windows, and gigabytes before the model has seen anything.
+    """
+    return max(16, window_tokens // 8)
+
+
+def _check_step(loaded: Loaded, example: Example, length: int, stride: int) -> None:
+    question = loaded.backend.encode(example.question, add_special_tokens=False)
+    room = length - len(question.ids) - loaded.backend.num_special_tokens_to_add(True)
+    step, least = room - stride, least_step(length)
+    if step <= 0 or step >= least:  # where nothing is left, `cut` says so
+        return
+    context = loaded.tokenizer(example.context, add_special_tokens=False, verbose=False)
+    windows = math.ceil((len(context["input_ids"]) - stride) / step)
+    if windows > FEW_WINDOWS:
+        raise BadInputs(
+            f"{example.where}: doc_stride {stride} cuts the context in {windows:,} windows that are {step} of {length} "
+            f"tokens apart: more than {FEW_WINDOWS} must be {least} or more apart, so make doc_stride smaller or "
+            "max_seq_len larger"
+        )
 
 
 def _window_tokens(loaded: Loaded, options: Mapping[str, Any]) -> int:

@@ -18,10 +18,16 @@ class Word:
     """An example of a model that doubles words."""
 
     text: str
+    new_tokens: int = 0
+    rows: int = 1
 
     @property
     def length(self) -> int:
         return len(self.text)
+
+    @property
+    def cost(self) -> int:
+        return self.rows * len(self.text) + self.new_tokens
 
 
 class Doubling:
@@ -134,3 +140,23 @@ def test_whatever_fails_is_told_and_the_next_is_answered(text: str, words: str) 
         return await asyncio.wait_for(batcher.answers([Word("a")]), 30)
 
     assert asyncio.run(ask()) == ["a"]
+
+
+def test_long_work_never_keeps_the_loop() -> None:
+    """However little the last batch took for a token: texts that go on, and many windows of one length."""
+    threads: dict[Word, bool] = {}
+
+    def model(examples: Sequence[Word]) -> list[str]:
+        threads.update(dict.fromkeys(examples, threading.current_thread() is not threading.main_thread()))
+        return [each.text for each in examples]
+
+    first, short = Word("a" * 10_000), Word("b")
+    generated, windows = Word("c", new_tokens=2048), Word("d" * 300, rows=10**9)
+
+    async def ask() -> None:
+        batcher = Batcher(model)
+        for word in (first, short, generated, first, windows):
+            assert await batcher.answers([word]) == [word.text]
+
+    asyncio.run(ask())
+    assert threads == {first: False, short: False, generated: True, windows: True}

@@ -33,6 +33,14 @@ def test_questions_of_unlike_parameters_run_in_one_batch(writer: Predictor) -> N
     assert writer.run(mixed) == expected
 
 
+def test_what_follows_counts_as_work(writer: Predictor) -> None:
+    """A server tells by it that even the shortest text is not answered at once."""
+    (few,) = writer.encode(writer.read(TEXTS[0], {"max_new_tokens": 7}))
+    (default,) = writer.encode(writer.read(TEXTS[0]))
+    assert (few.new_tokens, few.cost) == (7, few.length + 7)
+    assert default.cost == default.length + 50
+
+
 @pytest.mark.parametrize(
     ("inputs", "parameters", "words"),
     [

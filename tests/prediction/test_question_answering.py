@@ -10,7 +10,7 @@ import torch
 
 from serving.inputs import BadInputs
 from serving.predictor import Predictor, load_predictor
-from serving.tasks.question_answering import Found, best_spans
+from serving.tasks.question_answering import Found, best_spans, least_step
 from tests.staging.fast_tokenizers import CORPUS
 
 LONG = " ".join(CORPUS * 6)
@@ -65,6 +65,34 @@ def test_a_long_context_is_cut_in_windows_that_cover_it(reader: Predictor) -> No
         for at in range(first, first + tokens)
     }
     assert held == set(range(len(places.spans)))
+
+
+def test_the_work_is_that_of_all_windows(reader: Predictor) -> None:
+    (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
+    assert encoded.new_tokens == 0
+    assert encoded.cost == sum(len(row.ids) for row in encoded.rows) > 10 * encoded.length / 2
+
+
+def test_windows_that_hardly_move_are_refused_where_they_are_many(reader: Predictor) -> None:
+    """Before they are made: of a window's 64 tokens 3 are special, and one is a question's."""
+    many, few = "the " * 5_000, "the " * 75
+    asked = {"question": "the", "context": many}
+    words = r"inputs: doc_stride 59 cuts the context in 4,941 windows that are 1 of 64 tokens apart: more than 32 must"
+    with pytest.raises(BadInputs, match=words):
+        reader.encode(reader.read(asked, {"doc_stride": 59}))
+    with pytest.raises(BadInputs, match=r"that are 15 of 64 tokens apart: .* 16 or more apart, so make doc"):
+        reader.encode(reader.read(asked, {"doc_stride": 45}))
+    for doc_stride in (44, 30, 1):
+        (encoded,) = reader.encode(reader.read(asked, {"doc_stride": doc_stride}))
+        assert len(encoded.rows) == math.ceil((5_000 - doc_stride) / (60 - doc_stride))
+    (encoded,) = reader.encode(reader.read({**asked, "context": few}, {"doc_stride": 59}))
+    assert len(encoded.rows) == 16
+
+
+@pytest.mark.parametrize(("window", "stride"), [(384, 128), (192, 64), (384, 192), (512, 128), (512, 256)])
+def test_the_strides_of_trainings_and_pipelines_leave_room_for_long_questions(window: int, stride: int) -> None:
+    """A quarter of the window for the question and the special tokens is more than SQuAD's longest takes."""
+    assert window - window // 4 - stride >= least_step(window)
 
 
 def test_several_answers(reader: Predictor) -> None:
