@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from serving.batch.unfinished import as_line
 from training.errors import InputError, nearest
-from training.staging.examples import text_of
+from training.staging.examples import shown, text_of
 from training.staging.questions import COLUMNS as SQUAD
 from training.staging.readers import Row, read_rows, reader_name, unit_of
 from training.staging.squad_json import squad_rows
@@ -85,4 +86,16 @@ class Source:
             if is_plain:  # its reader keeps the end of the line
                 texts = {role: text.rstrip("\n") for role, text in texts.items()}
             inputs = texts["text"] if list(texts) == ["text"] else texts
-            yield InputRow(number, place, values[at[NAME]] if NAME in at else None, inputs)
+            name = _name(place, self.columns.get(NAME, NAME), values[at[NAME]]) if NAME in at else None
+            yield InputRow(number, place, name, inputs)
+
+
+def _name(place: str, column: str, value: Any) -> Any:
+    """Return what the column `id` holds, which must be something that a line of the output can tell."""
+    try:
+        as_line({NAME: value}).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{place}: column {column!r} holds half a surrogate pair, which is no text") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{place}: column {column!r} is {shown(value)}: an id is text or a finite number") from None
+    return value

@@ -16,7 +16,7 @@ import torch
 
 from serving.batch.batches import CPU_TOKENS, CUDA_TOKENS, batches
 from serving.batch.rows import InputRow
-from serving.batch.unfinished import Unfinished
+from serving.batch.unfinished import Unfinished, as_line
 from serving.encoded import Encoded
 from serving.inputs import BadInputs
 from serving.predictor import Predictor
@@ -88,11 +88,24 @@ def _run_window(
     encoded = predictor.encode([each for at in missing for each in _read(predictor, window[at], parameters)])
     for batch, found in pool.run(encoded):
         made = [(missing[position], answer) for position, answer in zip(batch, found, strict=True)]
-        unfinished.keep((first + at, answer) for at, answer in made)
+        try:
+            unfinished.keep((first + at, answer) for at, answer in made)
+        except ValueError as error:
+            place = next(window[at].place for at, answer in made if not _is_finite(answer))
+            said = "the model's answer is not a number: its weights or its precision are broken"
+            raise InputError(f"{place}: {said}") from error
         answers.update(made)
         saw(first + len(answers))
     unfinished.append([_line(row, answers[at]) for at, row in enumerate(window)])
     unfinished.known.clear()
+
+
+def _is_finite(answer: Any) -> bool:
+    try:
+        as_line({"answer": answer})
+    except ValueError:
+        return False
+    return True
 
 
 def _line(row: InputRow, answer: Any) -> dict[str, Any]:

@@ -52,14 +52,17 @@ class Unfinished:
         self._opened.close()
 
     def keep(self, answers: Iterable[tuple[int, Any]]) -> None:
-        """Keep answers of the window, each with the row that it is of, from 0; a killed process has them again."""
-        told = "".join(_json({"at": at, "answer": answer}) for at, answer in answers)
+        """Keep answers of the window, each with the row that it is of, from 0; a killed process has them again.
+
+        Raises `ValueError` where one holds a number that is not finite; then none of these is kept.
+        """
+        told = "".join(as_line({"at": at, "answer": answer}) for at, answer in answers)
         self._window.write(told.encode())
         self._window.flush()
 
     def append(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Add the lines of a whole window, whose answers need not be kept any more."""
-        self._lines.write("".join(map(_json, lines)).encode())
+        self._lines.write("".join(map(as_line, lines)).encode())
         self._lines.flush()
         os.fsync(self._lines.fileno())
         self.done += len(lines)
@@ -123,5 +126,6 @@ def _whole_lines(path: Path) -> tuple[BinaryIO, int]:
     return path.open("ab"), count
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def as_line(value: Mapping[str, Any]) -> str:
+    """Return a value as a line of JSON. Raises `ValueError` where it holds a number that is not finite."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str) + "\n"

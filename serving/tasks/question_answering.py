@@ -192,8 +192,11 @@ def _answer(asked: Encoded, starts: Sequence[np.ndarray], ends: Sequence[np.ndar
     starts = [line[part] for line, part in zip(starts, own, strict=True)]
     ends = [line[part] for line, part in zip(ends, own, strict=True)]
     found = best_spans(starts, ends, places.first_token, options.get("max_answer_len", ANSWER_TOKENS))
-    total = float(np.logaddexp.reduce(np.concatenate(starts)) + np.logaddexp.reduce(np.concatenate(ends)))
+    with np.errstate(invalid="ignore"):  # of broken weights; whoever asked is told
+        total = float(np.logaddexp.reduce(np.concatenate(starts)) + np.logaddexp.reduce(np.concatenate(ends)))
     told = [_told(asked.example.context, places.spans, each, total) for each in found[: options.get("top_k", 1)]]
+    if not told and math.isnan(total):  # empty too, but no answer
+        told = [{"answer": "", "score": total, "start": 0, "end": 0}]
     if "top_k" in options:
         return told
     return told[0] if told else {"answer": "", "score": 0.0, "start": 0, "end": 0}

@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from mlflow import MlflowClient
 
 from experiments.serving.batch import predict_file
-from serving.predictor import Predictor
+from serving.predictor import Predictor, load_predictor
 from tests.prediction.conftest import TEXTS
+from tests.staging.fast_tokenizers import CORPUS
 from training.errors import InputError
 
 
@@ -99,11 +101,24 @@ def test_texts_go_on(tmp_path: Path, writer_folder: Path, writer: Predictor) -> 
     assert found == [{"row": at, **each} for at, each in enumerate(expected, start=1)]
 
 
+ID = {"columns.id": "n"}
+
 REFUSED = {
     "broken line": ('{"text": "a"}\n{"text": \n', {}, r"a.jsonl line 2 is not JSON"),
     "no text": ('{"text": "a"}\n\n{"text": 5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5"),
     "no column": ('{"txt": "a"}\n', {}, r"line 1 has no column 'text'; it has 'txt'.* Did you mean 'txt'"),
     "surrogate": ('{"text": "\\ud800"}\n', {}, r"line 1: column 'text' holds a NUL or half a surrogate pair"),
+    "id": (
+        '{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n',
+        ID,
+        r"a.jsonl line 2: column 'n' is nan: an id is text or",
+    ),
+    "id of infinity": (
+        '{"text": "a", "n": [1, -Infinity]}\n',
+        ID,
+        r"line 1: column 'n' is a list: an id is text or a fi",
+    ),
+    "id of half a pair": ('{"text": "a", "n": "\\ud800"}\n', ID, r"line 1: column 'n' holds half a surrogate pair"),
     "no rows": ("\n\n", {}, r"a.jsonl has no rows"),
     "empty": ("", {}, r"a.jsonl is empty"),
     "column of no task": ('{"text": "a"}\n', {"columns.question": "q"}, r"columns.question is unknown to classif"),
@@ -142,6 +157,48 @@ def test_a_text_that_makes_no_token_is_refused_first(tmp_path: Path, other_class
     with pytest.raises(InputError, match=r"a.jsonl line 2: inputs makes no token"):
         predict_file({"model": str(other_classifiers["gpt2"]), "file": str(tmp_path / "a.jsonl"), "track": "false"})
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_ids_that_are_no_number_are_refused_in_parquet_too(tmp_path: Path, classifier_folder: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"], "n": [1.0, float("nan")]}), tmp_path / "a.parquet")
+    fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.parquet"), "track": "false", **ID}
+    with pytest.raises(InputError, match=r"a.parquet row 2: column 'n' is nan"):
+        predict_file(fields)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_ids_of_any_kind_are_told(tmp_path: Path, classifier_folder: Path) -> None:
+    ids = ["ü\0", 7, 0.5, True, ["a", 1], {"b": 2}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "a", "n": each}) + "\n" for each in ids))
+    assert [each["id"] for each in predicted(tmp_path, classifier_folder, tmp_path / "a.jsonl", **ID)] == ids
+
+
+@pytest.mark.parametrize("task", ["classification", "question-answering"])
+def test_an_answer_that_is_no_number_names_its_row(
+    tmp_path: Path, classifier_folder: Path, reader_folder: Path, task: str
+) -> None:
+    folder = classifier_folder if task == "classification" else reader_folder
+    broken = without_a_number(folder, tmp_path / "broken", "日")
+    texts = [CORPUS[1], "日", CORPUS[1] * 2]
+    row = {"question": "Who?", "context": ""} if task == "question-answering" else {"text": ""}
+    lines = [json.dumps({**row, list(row)[-1]: text}) for text in texts]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    words = r"a.jsonl line 2: the model's answer is not a number: its weights or its precision are broken$"
+    with pytest.raises(InputError, match=words):
+        predict_file({"model": str(broken), "file": str(tmp_path / "a.jsonl"), "track": "false", "precision": "fp32"})
+    assert not (tmp_path / "a.answers.jsonl").exists()
+
+
+def without_a_number(source: Path, folder: Path, word: str) -> Path:
+    """Save a model whose answers to one word are no numbers."""
+    predictor = load_predictor(source, precision="fp32")
+    tokenizer, model = predictor.loaded.tokenizer, predictor.loaded.model
+    (token,) = tokenizer(word, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        model.get_input_embeddings().weight[token] = float("nan")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 def test_an_output_that_exists_is_kept(tmp_path: Path, classifier_folder: Path) -> None:
