@@ -129,9 +129,10 @@ class Endpoints(Protocol):
     def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
         """Return the endpoint once it answers; `say` hears what is waited for.
 
-        One of this name that lives and serves the same `identity` is returned as it is (waited for, while it is
-        created); where `spec` gives it a lifetime, that begins now. One of another identity raises `EndpointTaken`,
-        or is replaced with `spec.replace`: the new model answers before the old one goes. Raises `EndpointFailed`
+        One of this name that lives and serves the same is returned as it is (waited for, while it is created); where
+        `spec` gives it a lifetime, that begins now. One of another identity, or that answers in another way (each
+        service tells by what), raises `EndpointTaken`, or is replaced with `spec.replace`: the new model answers before
+        the old one goes. Raises `EndpointFailed`
         where it does not come up; after that, and after Ctrl-C, nothing is left of what was created here.
         """
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from serving.local.asked import asked, difference
 from serving.local.place import Place
 from serving.local.server_folder import ServerFolder
 from serving.protocol import ALIVE, EndpointSpec, EndpointState, Say
@@ -63,11 +64,11 @@ class LocalEndpoints:
         state = _state(place.name, current)
         if state.status not in ALIVE:
             return None
-        if state.identity != spec.identity:
+        if differs := difference(current.state(), spec):
             if spec.replace:
                 return None
             raise EndpointTaken(
-                f"endpoint {place.name} serves {state.identity}, not {spec.identity}: "
+                f"endpoint {place.name} {differs}: "
                 f"-P replace=true puts this one in its place, -P name=... gives it another name."
             )
         if state.status == "Creating":
@@ -82,7 +83,8 @@ class LocalEndpoints:
 
     @staticmethod
     def _write(server: ServerFolder, spec: EndpointSpec) -> None:
-        kept = {"identity": spec.identity, "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
+        # Before its server reads them: files that change meanwhile are told as others by the next deploy.
+        kept = {**asked(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
         server.write_state(kept | _lifetime(spec))
 
     def _start(self, server: ServerFolder, spec: EndpointSpec) -> None:

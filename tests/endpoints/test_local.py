@@ -20,6 +20,7 @@ from serving.local.endpoints import LocalEndpoints
 from serving.local.place import Place
 from serving.protocol import EndpointSpec, EndpointState
 from tests.conftest import ROOT
+from tests.endpoints.conftest import made
 from training.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError
 
 QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).encode()
@@ -88,6 +89,30 @@ def test_an_endpoint_from_its_deploy_to_its_end(
     for asked in (lambda: endpoints.describe("winter"), lambda: endpoints.undeploy("winter", print)):
         with pytest.raises(EndpointNotFound, match="there is no local endpoint 'winter'"):
             asked()
+
+
+@pytest.mark.slow
+def test_new_weights_in_the_folder_are_another_model(endpoints: LocalEndpoints, tmp_path: Path) -> None:
+    folder = made(tmp_path / "model", seed=0)
+    spec = EndpointSpec(name="winter", model=folder, lifetime_seconds=3600)
+    state = endpoints.deploy(spec, print)
+    first = score(endpoints, "winter")
+    renewed = endpoints.deploy(spec, print)
+    assert replace(renewed, expires=state.expires) == state
+    with pytest.raises(EndpointTaken, match=f"winter serves {folder} with precision auto, not fp32: -P replace=true"):
+        endpoints.deploy(replace(spec, precision="fp32"), print)
+
+    made(folder, seed=1)
+    with pytest.raises(EndpointTaken, match=rf"winter serves {folder} as it was before .* changed: -P replace=true"):
+        endpoints.deploy(spec, print)
+    assert endpoints.describe("winter") == renewed
+    replaced = endpoints.deploy(replace(spec, replace=True), print)
+    assert replaced.address != state.address
+    assert score(endpoints, "winter") != first
+    # Once it serves them it is the same again, also where it may be replaced.
+    again = endpoints.deploy(replace(spec, replace=True, lifetime_seconds=None), print)
+    assert again == replaced
+    assert len(servers(tmp_path / "endpoints")) == 1
 
 
 @pytest.mark.slow

@@ -1,0 +1,73 @@
+"""By what a deploy tells that a living endpoint serves something else than it asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.local.asked import asked, difference
+from serving.protocol import EndpointSpec
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> EndpointSpec:
+    """A folder of weights and configuration, with a folder of checkpoints that nobody serves."""
+    (tmp_path / "checkpoint-1").mkdir()
+    for name in ("config.json", "model.safetensors", "checkpoint-1/model.safetensors"):
+        (tmp_path / name).write_text("old")
+    return EndpointSpec(name="a", model=tmp_path)
+
+
+def kept(spec: EndpointSpec) -> Any:
+    """Return what is found on the disk of an endpoint."""
+    return json.loads(json.dumps(asked(spec)))
+
+
+def test_the_same_is_the_same(spec: EndpointSpec) -> None:
+    before = kept(spec)
+    assert difference(before, spec) is None
+    assert difference(before, replace(spec, precision="auto", lifetime_seconds=5.0, replace=True)) is None
+    (spec.model / "checkpoint-1" / "model.safetensors").write_text("newer")
+    assert difference(before, spec) is None
+
+
+def test_files_that_changed_are_named(spec: EndpointSpec) -> None:
+    before = kept(spec)
+    weights = spec.model / "model.safetensors"
+    told = weights.stat()
+    weights.write_text("new")
+    os.utime(weights, ns=(told.st_atime_ns, told.st_mtime_ns + 1))
+    assert difference(before, spec) == f"serves {spec.model} as it was before model.safetensors changed"
+    (spec.model / "config.json").unlink()
+    (spec.model / "tokenizer.json").write_text("{}")
+    assert difference(before, spec) == f"serves {spec.model} as it was before config.json and 2 more changed"
+
+
+def test_how_it_answers_is_told(spec: EndpointSpec) -> None:
+    served = kept(replace(spec, precision="bf16", max_length=128))
+    assert difference(served, spec) == f"serves {spec.model} with precision bf16, not auto"
+    longer = replace(spec, precision="bf16")
+    assert difference(served, longer) == f"serves {spec.model} with max_length 128, not as the model has it"
+
+
+def test_another_model_is_another(spec: EndpointSpec) -> None:
+    of_run = replace(spec, run_id="0123")
+    assert difference(kept(spec), of_run) == f"serves {spec.model}, not 0123"
+    assert difference({}, of_run) == "serves an unknown model, not 0123"
+
+
+def test_a_run_is_the_same_however_often_it_is_fetched(spec: EndpointSpec) -> None:
+    of_run = replace(spec, run_id="0123")
+    before = kept(of_run)
+    (spec.model / "model.safetensors").write_text("fetched anew")
+    assert difference(before, of_run) is None
+    assert difference(before, replace(of_run, precision="fp32")) == "serves 0123 with precision auto, not fp32"
+
+
+def test_an_endpoint_of_an_older_version_is_the_same(spec: EndpointSpec) -> None:
+    assert difference({"identity": spec.identity}, replace(spec, precision="fp32")) is None
