@@ -83,7 +83,7 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
     if sweep.confirmation is None:
         return str(best.setting), [best.job], told
     setting = best.setting if _is_confirmed(sweep) else sweep.base
-    why = told if setting == best.setting else f"{told.rstrip('.')}, so the base setting stays."
+    why = told if setting == best.setting else f"{told.rstrip('.')}{_but(sweep)}, so the base setting stays."
     if arm := sweep.arm_of(setting):
         return str(setting), arm.succeeded, why
     return str(setting), [trial.job for trial in sweep.trials if trial.has_value and trial.setting == setting], why
@@ -92,10 +92,27 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
 def _is_confirmed(sweep: Sweep) -> bool:
     """Tell whether the best trial's repeats, by the verdict that the report gives, are better than the base's."""
     assert sweep.best is not None
-    contrast, ratio = sweep.contrast_of(sweep.best.setting), interval_of(sweep, sweep.best)
-    if sweep.asked.is_rate:
-        return ratio is not None and ratio.low > 1
-    return contrast is not None and contrast.verdict.outcome == "cheaper"
+    contrast = sweep.contrast_of(sweep.best.setting)
+    if contrast is None or contrast.verdict.outcome == "not comparable":
+        return False
+    return _is_faster(sweep) and not _but(sweep) if sweep.asked.is_rate else contrast.verdict.outcome == "cheaper"
+
+
+def _is_faster(sweep: Sweep) -> bool:
+    ratio = interval_of(sweep, sweep.best) if sweep.best else None
+    return ratio is not None and ratio.low > 1
+
+
+def _but(sweep: Sweep) -> str:
+    """Return what keeps a faster setting from being used: the headline of a rate says nothing of its quality."""
+    contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
+    if contrast is None or not (sweep.asked.is_rate and _is_faster(sweep)):
+        return ""
+    quality, measure = contrast.verdict.quality, sweep.confirmation.measure if sweep.confirmation else None
+    if quality is None:
+        return f", but not every repeat tells its {measure.label}" if measure else ""
+    told = f"{quality.measure.label} is {quality.arm:.4g} against {quality.baseline:.4g}"
+    return "" if quality.kept else f", but its {told}"
 
 
 def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:

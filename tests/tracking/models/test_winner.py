@@ -148,6 +148,47 @@ def test_a_winner_that_its_repeats_do_not_confirm_leaves_the_base_setting(tracke
     assert "so the base setting stays. The model is that of none, batch 8" in found.why
 
 
+def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> str:
+    """Write a sweep of the throughput whose winner, faster in each repeat, has seen so much with such a loss."""
+    sweep = MadeSweep(tracked.client, tracked.experiment_id)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    sweep.tell(asked(objective={"cost": "steady_samples_per_second"}))
+
+    def job(role: str, compiler: str, repeat: int, rate: float, **metrics: float) -> None:
+        tags = {"platform.batch_size": "8", "platform.arm": f"{compiler}, batch 8", "platform.repeat": str(repeat)}
+        tags |= {"platform.baseline": str(compiler == "none").lower(), "platform.end": "completed"}
+        told = {"throughput/steady_samples_per_second": rate + repeat, **metrics}
+        sweep.run(role, compiler, seconds=100.0 + repeat, tags=tags, metrics=told)
+
+    for compiler, rate in (("none", 100.0), ("inductor", 200.0)):
+        job("trial", compiler, 0, rate)
+        for repeat in range(1, 4):
+            seen = {"samples": samples, "eval_loss": loss} if compiler == "inductor" else {"samples": 16_000.0}
+            job("confirmation", compiler, repeat, rate, **{"eval_loss": 0.35, **seen})
+    return sweep.group
+
+
+@pytest.mark.parametrize(
+    ("told", "arm", "why"),
+    [
+        ({}, "inductor", "inductor at batch 8 trains 98 % more samples/s than none at batch 8"),
+        (
+            {"samples": 800.0},
+            "none",
+            "No verdict on inductor at batch 8, the best of 2 trials: the samples seen differ",
+        ),
+        ({"loss": 0.9}, "none", ", but its validation loss is 0.9 against 0.35, so the base setting stays."),
+        ({"loss": float("nan")}, "none", "but not every repeat tells its validation loss, so the base setting stays."),
+    ],
+)
+def test_what_is_faster_has_to_do_the_same_work_as_well(
+    tracked: Tracked, told: dict[str, float], arm: str, why: str
+) -> None:
+    found = winner(tracked.client, rates(tracked, **told))
+    assert tracked.client.get_run(found.run_id).data.tags["platform.arm"] == f"{arm}, batch 8"
+    assert why in found.why
+
+
 def test_a_sweep_without_repeats_has_its_best_trial(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
