@@ -116,6 +116,7 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     from tracking.models.gate import allowed_words, check
     from tracking.models.registry import CHAMPION, Registry, checked_alias, registered_name
     from tracking.models.trained import trained_model
+    from tracking.models.versions import model_name
     from tracking.predictions import evaluated
     from tracking.store import open_store
 
@@ -126,7 +127,8 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     trained = trained_model(store, given["run"])
     if trained.chosen:
         say(f"Winner of group {trained.group}: {trained.chosen}")
-    check(trained, Registry(store).in_use(registered_name(trained.experiment_name), alias), allowed)
+    registered = model_name(given["run"]) or registered_name(trained.experiment_name)
+    check(trained, Registry(store).in_use(registered, alias), allowed)
     known = evaluated(store, trained)
     return replace(
         spec,

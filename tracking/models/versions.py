@@ -34,6 +34,12 @@ class Version:
         return f"version {self.number} of {self.name}"
 
 
+def model_name(uri: str) -> str | None:
+    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`, None of what is neither."""
+    found = _URI.fullmatch(uri.strip())
+    return found[1] if found else None
+
+
 class Versions:
     """The registry of one tracking server."""
 
