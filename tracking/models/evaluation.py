@@ -15,14 +15,16 @@ NOISE = 1e-6
 """Relative difference of two numbers that are the same evaluation: sums of another order, other kernels."""
 
 
-def measure_of(models: Iterable[Mapping[str, float]], asked: str | None = None) -> Measure | None:
+def measure_of(
+    models: Iterable[Mapping[str, float]], asked: str | None = None, *, of_any: bool = False
+) -> Measure | None:
     """Return the measure by which models are told apart: the one `asked` for, else the first that all of them have.
 
-    `models` are their metrics. None where they have none in common.
+    `models` are their metrics; with `of_any` it is enough that one of them has it. None where there is none.
     """
-    told = list(models)
+    told, enough = list(models), any if of_any else all
     names = [asked, *EVALUATIONS] if asked in EVALUATIONS else [*EVALUATIONS]
-    return next((EVALUATIONS[name] for name in names if name and all(has(each, name) for each in told)), None)
+    return next((EVALUATIONS[name] for name in names if name and enough(has(each, name) for each in told)), None)
 
 
 def has(metrics: Mapping[str, float], name: str) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 from mlflow import MlflowClient
 
 from tracking import query
-from tracking.models.evaluation import measure_of
+from tracking.models.evaluation import has, measure_of
 from tracking.report.arms import Arm, Job, job_of
 from tracking.report.comparison import Comparison, compare
 from tracking.report.probes import is_of_probes
@@ -119,12 +119,14 @@ def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     if not jobs:
         raise _none(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
     asked = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
-    measure = measure_of([job.numbers for job in jobs], asked)
+    # A job that diverged has no number, and must not keep the others from being told apart.
+    measure = measure_of([job.numbers for job in jobs], asked, of_any=True)
     if measure is None or len(jobs) == 1:
         chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
     else:
         sign = -1 if measure.higher_is_better else 1
-        chosen = min(jobs, key=lambda job: sign * job.number(measure.column))
+        told = [job for job in jobs if has(job.numbers, measure.column)]
+        chosen = min(told, key=lambda job: sign * job.number(measure.column))
         best = f"{measure.column} {chosen.number(measure.column):.6g}"
         how = f"the best of its {len(jobs)} jobs, {best}"
     return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from mlflow import MlflowClient
 
@@ -60,6 +62,15 @@ def test_a_loss_is_better_where_it_is_lower_and_the_target_is_what_counts(tracke
         metrics = {"eval_loss": loss, "eval_accuracy": accuracy}
         tracked.trained("none", repeat, 100.0, metrics=metrics, params=params, losses=[])
     assert "repeat 2: the best of its 3 jobs, eval_loss 0.3" in winner(tracked.client, tracked.group).why
+
+
+@pytest.mark.parametrize("target", ["eval_loss", None])
+def test_a_job_without_a_number_does_not_win(tracked: Tracked, target: str | None) -> None:
+    params = {"hp.target_metric": target} if target else {}
+    for repeat, (loss, accuracy) in enumerate([(math.nan, 0.99), (0.5, math.nan), (0.4, math.nan)]):
+        metrics = {"eval_loss": loss, "eval_accuracy": accuracy if target else math.nan}
+        tracked.trained("none", repeat, 100.0, metrics=metrics, params=params, losses=[])
+    assert "repeat 3: the best of its 3 jobs, eval_loss 0.4" in winner(tracked.client, tracked.group).why
 
 
 def test_one_job_needs_no_evaluation_and_no_parent(tracked: Tracked) -> None:
