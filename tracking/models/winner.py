@@ -69,7 +69,14 @@ def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
     arm = best.arm if best else baseline
     if not comparison.contrasts:
         return arm.label, arm.succeeded, ""
+    _check_baseline(comparison)
     return arm.label, arm.succeeded, headline(comparison) if best else _held(headline(comparison), baseline)
+
+
+def _check_baseline(comparison: Comparison) -> None:
+    """Raise where the first arm is no baseline: its runs were deleted, and another arm would be taken for it."""
+    if not any(job.is_baseline for job in comparison.arms[0].jobs):
+        raise _none(comparison.group, "the runs of its baseline are gone, so nothing tells which setting is better")
 
 
 def _held(told: str, baseline: Arm) -> str:
@@ -82,6 +89,7 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
         raise _none(sweep.group, told[:1].lower() + told[1:].rstrip("."))
     if sweep.confirmation is None:
         return str(best.setting), [best.job], told
+    _check_baseline(sweep.confirmation)
     setting = best.setting if _is_confirmed(sweep) else sweep.base
     why = told if setting == best.setting else f"{told.rstrip('.')}{_but(sweep)}, so the base setting stays."
     if arm := sweep.arm_of(setting):

@@ -111,6 +111,29 @@ def test_a_baseline_whose_jobs_failed_is_no_winner(tracked: Tracked) -> None:
         winner(tracked.client, tracked.group)
 
 
+GONE = r"has no winner: the runs of its baseline are gone, so nothing tells which setting is better\. A job of it"
+
+
+def test_no_other_arm_stands_for_a_baseline_that_is_gone(tracked: Tracked) -> None:
+    parent(tracked)
+    gone = arm(tracked, "none", [100.0, 101.0, 99.0], [0.9, 0.9, 0.9], baseline=True)
+    arm(tracked, "slow", [120.0, 121.0, 119.0], [0.9, 0.9, 0.9])
+    arm(tracked, "inductor", [110.0, 111.0, 109.0], [0.9, 0.9, 0.9])
+    for run_id in gone:
+        tracked.client.delete_run(run_id)
+    with pytest.raises(InputError, match=GONE):
+        winner(tracked.client, tracked.group)
+
+
+def test_no_other_setting_stands_for_a_sweeps_baseline_that_is_gone(tracked: Tracked) -> None:
+    group = rates(tracked)
+    where = "tags.`platform.baseline` = 'true' and tags.`platform.role` = 'confirmation'"
+    for run in tracked.client.search_runs([tracked.experiment_id], where):
+        tracked.client.delete_run(run.info.run_id)
+    with pytest.raises(InputError, match=GONE):
+        winner(tracked.client, group)
+
+
 def test_probes_have_no_model(tracked: Tracked) -> None:
     tracked.job("none", metrics={"projected/billable_seconds": 100.0}, params={"hp.probe_precision": 0.05})
     with pytest.raises(InputError, match="has no winner: probes train only the beginning"):
