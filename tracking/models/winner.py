@@ -35,8 +35,8 @@ def winner(client: MlflowClient, group: str) -> Winner:
 
     Of a comparison it is the arm that the verdict calls cheapest, and the baseline where none is shown to be cheaper:
     what has not proved itself does not replace what is in use. Of a sweep it is its winner once its repeats confirm it,
-    its best trial where nothing was repeated, else the base setting. Of that setting's jobs it is the one with the best
-    evaluation, the first of equals.
+    else the base setting; where nothing was repeated there is no model to use. Of that setting's jobs it is the one
+    with the best evaluation, the first of equals.
 
     Raises `InputError` with one sentence for a group that has no winner, and `TrackingError`.
     """
@@ -88,13 +88,13 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
     if best is None or (sweep.asked.is_front and len(sweep.front) > 1):
         raise _none(sweep.group, told[:1].lower() + told[1:].rstrip("."))
     if sweep.confirmation is None:
-        return str(best.setting), [best.job], told
+        command = f" `{sweep.train_command}` trains {best.setting}." if sweep.train_command else ""
+        raise _none(sweep.group, "its best setting was not repeated, and trials keep no model", instead=command)
     _check_baseline(sweep.confirmation)
     setting = best.setting if _is_confirmed(sweep) else sweep.base
     why = told if setting == best.setting else f"{told.rstrip('.')}{_but(sweep)}, so the base setting stays."
-    if arm := sweep.arm_of(setting):
-        return str(setting), arm.succeeded, why
-    return str(setting), [trial.job for trial in sweep.trials if trial.has_value and trial.setting == setting], why
+    arm = sweep.arm_of(setting)
+    return str(setting), arm.succeeded if arm else [], why
 
 
 def _is_confirmed(sweep: Sweep) -> bool:
@@ -140,7 +140,5 @@ def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
 
 
-def _none(group: str, why: str, when: str = "") -> InputError:
-    return InputError(
-        f"run: group '{group}' has no winner{when and f' {when}'}: {why}. A job of it can be named instead."
-    )
+def _none(group: str, why: str, when: str = "", *, instead: str = " A job of it can be named instead.") -> InputError:
+    return InputError(f"run: group '{group}' has no winner{when and f' {when}'}: {why}.{instead}")

@@ -223,12 +223,18 @@ def test_what_is_faster_has_to_do_the_same_work_as_well(
     assert why in found.why
 
 
-def test_a_sweep_without_repeats_has_its_best_trial(tracked: Tracked) -> None:
+def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    sweep.tell(asked())
-    runs = [sweep.training("trial", "none", size, factor) for size, factor in ((8, 1.0), (64, 2.0), (32, 1.0))]
-    assert winner(tracked.client, sweep.group).run_id == runs[1]
+    sweep.tell(asked(train_command="trainfare train -P batch_size=64"))
+    for size, factor in ((8, 1.0), (64, 2.0), (32, 1.0)):
+        sweep.training("trial", "none", size, factor)
+    with pytest.raises(InputError) as caught:
+        winner(tracked.client, sweep.group)
+    assert str(caught.value) == (
+        f"run: group '{sweep.group}' has no winner: its best setting was not repeated, and trials keep no model. "
+        "`trainfare train -P batch_size=64` trains none at batch 64, rate × 2."
+    )
 
 
 def test_a_sweep_without_an_answer_says_so(tracked: Tracked) -> None:
