@@ -11,6 +11,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
+from tracking.histories import number
 from tracking.models.evaluation import EVALUATIONS
 from tracking.models.versions import Versions
 from tracking.query import quoted, runs_where
@@ -90,7 +91,8 @@ def trained_model(store: Store, run: str) -> TrainedModel:
 def trained_of(store: Store, run: Run) -> TrainedModel:
     """Return the model of a job's run."""
     tags, params = run.data.tags, run.data.params
-    evaluated = {key: value for key, value in run.data.metrics.items() if key in EVALUATIONS and math.isfinite(value)}
+    told = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
+    evaluated = {key: value for key, value in told.items() if math.isfinite(value)}
     return TrainedModel(
         run_id=str(run.info.run_id),
         job_name=tags.get("platform.job_name", str(run.info.run_name)),

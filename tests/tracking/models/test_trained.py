@@ -41,6 +41,12 @@ def test_a_job_without_a_parent_has_the_mlflow_experiments_name(tracked: Tracked
     assert trained_model(store_of(tracked.client), run_id).experiment_name == "reports"
 
 
+def test_an_infinite_evaluation_is_none(tracked: Tracked) -> None:
+    """A database keeps it as the largest float."""
+    run_id = tracked.job("none", metrics={"eval_loss": float("inf"), "eval_accuracy": 0.1})
+    assert trained_model(store_of(tracked.client), run_id).metrics == {"eval_accuracy": 0.1}
+
+
 def test_a_group_is_its_winner(tracked: Tracked) -> None:
     parent(tracked)
     arm(tracked, "none", [100.0, 101.0, 99.0], [0.90, 0.91, 0.90], baseline=True)
