@@ -17,7 +17,9 @@ from training.errors import InputError
 MODEL_TAG = "platform.model"
 """Tag of a version: the address of its MLflow model, `models:/m-...` or `runs:/RUN/model`."""
 RUN_ID_TAG = "platform.run_id"
-_URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/(\d+))")
+_URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]+))")
+_LONGEST_NUMBER = 9
+"""Digits that every database takes for a number; what it does not take would be asked for again and again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,8 @@ class Versions:
 
     def numbered(self, name: str, number: str) -> Version | None:
         """Return the version of that number, or None."""
+        if len(number) > _LONGEST_NUMBER:
+            return None
         found = self._found(f"name = {quoted(name)} and version_number = {number}")
         return _version(found[0]) if found else None
 

@@ -77,6 +77,7 @@ def test_names_that_lead_nowhere(tracked: Tracked) -> None:
         "a'b\"c": "the name 'a\\'b\"c' holds both kinds of quotes",
         "models:/nothing@champion": "run is 'models:/nothing@champion', which the registry of sqlite:",
         "models:/nothing/7": "run is 'models:/nothing/7', which the registry of sqlite:",
+        f"models:/nothing/{'9' * 20}": f"run is 'models:/nothing/{'9' * 20}', which the registry of sqlite:",
         "models:/nothing": "a registered model is named models:/NAME@ALIAS or models:/NAME/3.",
     }.items():
         with pytest.raises(InputError, match=re.escape(told)):
