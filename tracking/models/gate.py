@@ -78,7 +78,7 @@ def objections(candidate: TrainedModel, in_use: InUse | None) -> list[Objection]
         )
     if not candidate.metrics:
         found.append(Objection(word="unevaluated", told="has no evaluation metric"))
-    elif in_use and in_use.trained is None:
+    if in_use and in_use.trained is None:
         told = f"cannot be compared with {in_use.title}, of which no run tells how good it is"
         found.append(Objection(word="worse", told=told))
     elif in_use and in_use.trained and in_use.trained.run_id != candidate.run_id:
@@ -87,6 +87,8 @@ def objections(candidate: TrainedModel, in_use: InUse | None) -> list[Objection]
 
 
 def _against(candidate: TrainedModel, other: TrainedModel, title: str) -> Iterable[Objection]:
+    if not candidate.metrics:
+        return [Objection(word="worse", told=f"cannot be compared with {title}")]
     measure = measure_of([candidate.metrics, other.metrics], candidate.target_metric)
     if measure is None:
         told = f"has {_named(candidate)}, and {title} has {_named(other)}: they cannot be compared"

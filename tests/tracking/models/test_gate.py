@@ -128,8 +128,22 @@ def test_what_cannot_be_held_against_anything_is_not_taken_on_trust() -> None:
     assert refusal(trained(), gone, {"worse"}) is None
 
 
+def test_a_model_without_an_evaluation_does_not_replace_one_by_that_word_alone() -> None:
+    candidate = trained(metrics={})
+    for now in (in_use(), in_use(metrics={})):
+        said = refusal(candidate, now)
+        assert said == (
+            f"Job demo-1-none-0 (run {'a' * 32}) has no evaluation metric and cannot be compared with {TITLE}; "
+            "allow=unevaluated,worse takes it all the same."
+        )
+        assert refusal(candidate, now, {"unevaluated"})
+        assert refusal(candidate, now, {"unevaluated", "worse"}) is None
+    assert refusal(candidate, InUse(trained=None, title=TITLE), {"unevaluated"})
+
+
 def test_the_model_in_use_passes_again() -> None:
     assert refusal(trained(NOW, data_key=None), in_use(data_key=None)) is None
+    assert refusal(trained(NOW, metrics={}), in_use(metrics={}), {"unevaluated"}) is None
 
 
 def test_the_words_that_a_refusal_names_allow_it() -> None:
