@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from tracking.models.gate import InUse
+from tracking.models.gate import WORDS, InUse, Word, check
 from tracking.models.place import code_of, place_of
 from tracking.models.trained import TrainedModel, trained_of
 from tracking.models.versions import MODEL_TAG, RUN_ID_TAG, Version, Versions
@@ -59,12 +60,15 @@ class Registry:
             raise
         return InUse(trained=self._trained(version), title=f"{version} ({alias})") if version else None
 
-    def register(self, trained: TrainedModel, name: str, alias: str = CHAMPION) -> Registered:
+    def register(
+        self, trained: TrainedModel, name: str, alias: str = CHAMPION, allowed: Set[Word] = frozenset(WORDS)
+    ) -> Registered:
         """Make a model a version of the registered model `name`, where it is none, and have the alias name it.
 
         Every step looks for what an earlier one left, so that a command which was killed goes on, and of two that
-        register one model at a time only one version stays. Raises `InputError` for a model that cannot be registered,
-        and `TrackingError`.
+        register one model at a time only one version stays. `allowed` is what of the quality gate is let pass, which
+        is asked last of all: another command may have moved the alias meanwhile. Raises `InputError` for a model that
+        cannot be registered, `NotGoodEnough`, and `TrackingError`.
         """
         place = place_of(self._store, trained)
         self._store.subject = f"registered model '{name}'"
@@ -74,6 +78,7 @@ class Registry:
         before = self._versions.of_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
+            check(trained, self.in_use(name, alias), allowed)
             self._move_alias(name, alias, version)
         self._link(trained, version)
         replaced = None if had_alias else before

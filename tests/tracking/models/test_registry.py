@@ -15,7 +15,7 @@ from tests.tracking.models.made import parent, store_of
 from tests.tracking.models.tiny import modelled
 from tracking.models.registry import Registry, checked_alias, checked_name, registered_name
 from tracking.models.trained import TrainedModel, trained_model
-from training.errors import InputError, TrackingError
+from training.errors import InputError, NotGoodEnough, TrackingError
 
 
 def registry_of(client: MlflowClient) -> MlflowClient:
@@ -143,6 +143,18 @@ def test_two_that_register_one_model_at_a_time_leave_one_version(tracked_by_serv
         )
     assert {str(each.version) for each in made} == {"version 1 of at once"}
     assert versions(tracked_by_server, "at once") == [(1, trained.run_id)]
+
+
+def test_a_better_model_that_came_meanwhile_keeps_the_alias(tracked: Tracked) -> None:
+    """Both have passed the gate when nothing was in use."""
+    registry = Registry(store_of(tracked.client))
+    better, worse = logged(tracked, "job-1", 0.9), logged(tracked, "job-2", 0.8)
+    registry.register(better, "emotion", allowed=set())
+    with pytest.raises(NotGoodEnough, match=r"eval_accuracy 0\.8 against 0\.9 of version 1 of emotion \(champion\)"):
+        registry.register(worse, "emotion", allowed=set())
+    assert registry_of(tracked.client).get_model_version_by_alias("emotion", "champion").run_id == better.run_id
+    registry.register(worse, "emotion", allowed={"worse"})
+    assert registry_of(tracked.client).get_model_version_by_alias("emotion", "champion").run_id == worse.run_id
 
 
 def test_on_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
