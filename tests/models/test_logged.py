@@ -29,6 +29,7 @@ from training.retention.inventory import UNFINISHED
 from training.services.local import LocalService
 
 ArchiveOf = Callable[[str], Path]
+BERT = '{"architectures": ["BertForSequenceClassification"]'
 
 
 def local(model: LoggedModel) -> Path:
@@ -179,6 +180,17 @@ class TestNoModel:
             ({"config__json": "[]"}, "its config.json holds no object"),
             ({"config__json": "{}"}, "its config.json names no architecture: served are ForSequenceClassification, "),
             ({"config__json": '{"architectures": ["ViTForImageClassification"]}'}, "names ViTForImageClassification"),
+            ({"config__json": '{"architectures": [null]}'}, "has architectures [null], which must be a list of names"),
+            ({"config__json": '{"architectures": 5}'}, "has architectures 5, which must be a list of names"),
+            (
+                {"config__json": f'{BERT}, "id2label": ["neg", "pos"]}}'},
+                'has id2label ["neg", "pos"], which must be an',
+            ),
+            (
+                {"config__json": f'{BERT}, "id2label": {{"neg": 0}}}}'},
+                'has id2label {"neg": 0}, which must be an object',
+            ),
+            ({"config__json": '{"a":' * 100_000}, "its config.json is no JSON: maximum recursion depth exceeded"),
             ({"model__safetensors": None}, "it has no model.safetensors and no pytorch_model.bin"),
             (
                 dict.fromkeys(

@@ -23,6 +23,8 @@ TOKENIZER = re.compile(
 )
 CONFIGURATION = re.compile(r"(config|generation_config|adapter_config)\.json")
 README = "README.md"
+_MOST_TOLD = 80
+"""Characters of a value in a message."""
 
 
 class NoModel(Exception):
@@ -52,7 +54,7 @@ def is_needed(path: PurePosixPath) -> bool:
 def read_checkpoint(folder: Path) -> Checkpoint:
     """Return what a folder holds. Raises NoModel."""
     config = _config(folder)
-    architecture = next(iter(config.get("architectures") or []), "")
+    architecture = _architecture(config)
     task = next((task for ending, task in TASKS.items() if architecture.endswith(ending)), None)
     if task is None:
         known = ", ".join(TASKS)
@@ -77,13 +79,27 @@ def _config(folder: Path) -> dict[str, Any]:
         raise NoModel("it has no config.json, so it is no folder of Transformers")
     try:
         config = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoModel(f"its config.json is no JSON: {error}") from error
     if not isinstance(config, dict):
         raise NoModel("its config.json holds no object")
     return config
 
 
+def _architecture(config: dict[str, Any]) -> str:
+    names = config.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise NoModel(f"its config.json has architectures {_short(names)}, which must be a list of names")
+    return next(iter(names), "")
+
+
 def _label_names(config: dict[str, Any]) -> tuple[str, ...]:
     names = config.get("id2label") or {}
+    if not isinstance(names, dict) or not all(re.fullmatch("[0-9]{1,9}", number) for number in names):
+        raise NoModel(f"its config.json has id2label {_short(names)}, which must be an object of names by number")
     return tuple(str(names[number]) for number in sorted(names, key=int))
+
+
+def _short(value: object) -> str:
+    told = json.dumps(value)
+    return told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}..."
