@@ -35,18 +35,20 @@ def written(folder: Path, kind: str, model_of: ModelOf) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory, model_of: ModelOf) -> Iterator[Callable[[str], Any]]:
-    """Returns the pyfunc of a kind, loaded from a folder of its own; what it puts on the path goes again."""
+def loaded(tmp_path_factory: pytest.TempPathFactory, model_of: ModelOf) -> Iterator[Callable[..., Any]]:
+    """Returns the pyfunc of a kind as another config trains it, from its own folder; what it puts on the path goes."""
     path, known = list(sys.path), set(sys.modules)
-    made: dict[str, Any] = {}
+    made: dict[tuple[str, str], Any] = {}
 
-    def load(kind: str) -> Any:
-        if kind not in made:
+    def load(kind: str, **config: int) -> Any:
+        key = kind, str(config)
+        if key not in made:
             folder = written(tmp_path_factory.mktemp("mlflow model"), kind, model_of)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                made[kind] = importlib.import_module("mlflow.pyfunc").load_model(str(folder))
-        return made[kind]
+                pyfunc = importlib.import_module("mlflow.pyfunc")
+                made[key] = pyfunc.load_model(str(folder), model_config=config)
+        return made[key]
 
     yield load
     sys.path[:] = path
@@ -87,8 +89,8 @@ def test_a_pair_is_no_text_of_its_own(loaded: Callable[[str], Any], model_of: Mo
     assert records(loaded("pairs").predict([pair, pair])) == [pytest.approx(answer)] * 2
 
 
-def best_by_hand(model_folder: Path, question: str, context: str) -> tuple[str, float]:
-    """Return the best answer of at most 8 tokens over windows of 48 tokens that share 16, each span tried in turn."""
+def best_by_hand(model_folder: Path, question: str, context: str, shared: int = 16) -> tuple[str, float]:
+    """Return the best answer of at most 8 tokens over windows of 48 tokens, each span tried in turn."""
     import torch
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
@@ -99,7 +101,7 @@ def best_by_hand(model_folder: Path, question: str, context: str) -> tuple[str, 
     ids, offsets = whole["input_ids"], whole["offset_mapping"]
     size = 48 - 3 - len(asked)
     found: list[tuple[float, float, str]] = []
-    for at in range(0, len(ids), size - 16):
+    for at in range(0, len(ids), size - shared):
         part = ids[at : at + size]
         tokens = [tokenizer.cls_token_id, *asked, tokenizer.sep_token_id, *part, tokenizer.sep_token_id]
         types = [0] * (len(asked) + 2) + [1] * (len(part) + 1)
@@ -130,6 +132,30 @@ def test_an_answer_is_the_best_span_of_all_windows(
     assert answer["answer"] == text
     assert answer["score"] == pytest.approx(chance, rel=1e-4)
     assert context[answer["start"] : answer["end"]].strip() == text
+
+
+@pytest.mark.parametrize(("words", "shared"), [(4, 32), (4, 36), (23, 16), (22, 22), (23, 20)])
+def test_windows_share_what_they_shared_in_training(
+    loaded: Callable[..., Any], model_of: ModelOf, words: int, shared: int
+) -> None:
+    question = "where " * words
+    [answer] = records(
+        loaded("question-answering", doc_stride=shared).predict({"question": question, "context": CONTEXT})
+    )
+    text, chance = best_by_hand(model_of("question-answering"), question, CONTEXT, shared)
+    assert answer["answer"] == text
+    assert answer["score"] == pytest.approx(chance, rel=1e-4)
+
+
+@pytest.mark.parametrize(("words", "shared"), [(22, 24), (23, 24), (300, 24), (300, 47), (30, 0)])
+def test_a_question_that_leaves_no_room_for_what_windows_share_is_answered_all_the_same(
+    loaded: Callable[..., Any], words: int, shared: int
+) -> None:
+    [answer] = records(
+        loaded("question-answering", doc_stride=shared).predict({"question": "where " * words, "context": CONTEXT})
+    )
+    assert answer["answer"]
+    assert CONTEXT[answer["start"] : answer["end"]].strip() == answer["answer"]
 
 
 def test_a_context_without_words_has_no_answer(loaded: Callable[[str], Any]) -> None:

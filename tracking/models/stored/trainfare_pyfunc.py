@@ -122,7 +122,7 @@ class Questions:
     def __init__(self, model: Any, tokenizer: Any, limit: int, config: dict[str, Any]) -> None:
         self._model, self._tokenizer = model, tokenizer
         self._length = min(limit, int(config.get("max_length", 384)))
-        self._stride = min(int(config.get("doc_stride", 128)), self._length // 2)
+        self._stride = int(config.get("doc_stride", 128))
         self._most = int(config.get("n_best_answers", 20)), int(config.get("max_answer_length", 30))
         self._spans = importlib.import_module("trainfare_spans")
 
@@ -130,7 +130,7 @@ class Questions:
         return [self._answer(row["question"], row["context"]) for row in rows]
 
     def _answer(self, question: str, context: str) -> dict[str, Any]:
-        windows = self._windows(question, context)
+        windows, stride = self._windows(question, context)
         offsets = windows.pop("offset_mapping").numpy()
         is_context = np.array([[part == 1 for part in encoding.sequence_ids] for encoding in windows.encodings])
         tokens = is_context.sum(axis=1)
@@ -140,7 +140,7 @@ class Questions:
         places = self._spans.Places(
             question=np.zeros(len(tokens), dtype=np.int64),
             context_at=is_context.argmax(axis=1),
-            first_token=np.concatenate([[0], np.cumsum(tokens[:-1] - self._stride)]),
+            first_token=np.concatenate([[0], np.cumsum(tokens[:-1] - stride)]),
             tokens=tokens,
         )
         first, last = self._spans.best_spans(starts, ends, places, 1, *self._most)[0].tolist()
@@ -153,21 +153,39 @@ class Questions:
         start, end = int(offsets[window, first + moved, 0]), int(offsets[window, last + moved, 1])
         return {"answer": context[start:end].strip(), "score": float(scores[window]), "start": start, "end": end}
 
-    def _windows(self, question: str, context: str) -> Any:
-        longest = self._length // 2
-        cut = self._tokenizer(question, truncation=True, max_length=longest, add_special_tokens=False)["input_ids"]
-        asked = question if len(cut) < longest else self._tokenizer.decode(cut)
-        return self._tokenizer(
+    def _windows(self, question: str, context: str) -> tuple[Any, int]:
+        """Return the windows of a context, and how many tokens they share."""
+        asked, room = self._cut(question)
+        # A window that holds no more than it shares gets the context nowhere: the tokenizer panics. By half of it, a
+        # question that is longer than the training let pass takes no window for every token.
+        stride = self._stride if self._stride < room else max(0, room // 2)
+        windows = self._tokenizer(
             asked,
             context,
             truncation="only_second",
             max_length=self._length,
-            stride=self._stride,
+            stride=stride,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
             padding=True,
             return_tensors="pt",
         )
+        return windows, stride
+
+    def _cut(self, question: str) -> tuple[str, int]:
+        """Return a question that leaves room for its context, and the tokens of that room in each window."""
+        longest, most = self._length // 2, self._length - self._tokenizer.num_special_tokens_to_add(pair=True)
+        while True:
+            ids = self._ids(question)
+            asked = question if len(ids) < longest else self._tokenizer.decode(ids[:longest])
+            # What is cut may have more tokens than were kept of it.
+            room = most - len(self._ids(asked))
+            if room > 0 or longest <= 0:
+                return asked, room
+            longest += room - 1
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def _logits(self, windows: Any) -> tuple[np.ndarray, np.ndarray]:
         import torch
