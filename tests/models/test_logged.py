@@ -97,7 +97,8 @@ def test_what_a_killed_launcher_left_is_taken_up(place: Place, archive_of: Archi
         if stage:
             client.finalize_logged_model(model.model_id, "READY")
         if stage > 1:
-            log_model(place.store, place.service, planned_job(place.folder, f"job-{stage}"), run, place.scratch)
+            job = planned_job(place.folder, f"job-{stage}")
+            log_model(place.store, place.service, job, run.info.run_id, place.scratch)
             client.delete_tag(run.info.run_id, "platform.model_id")
         place.log(place.again(run))
         assert place.again(run).data.tags["platform.model_id"] == model.model_id
@@ -118,7 +119,7 @@ def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
 
     class Watched(LocalService):
         def open_model(self, uri: str) -> AbstractContextManager[BinaryIO]:
-            meanwhile.extend(path.name for path in place.scratch.iterdir())
+            meanwhile.extend(path.name for path in place.scratch.iterdir() if path.is_dir())
             return super().open_model(uri)
 
     place.service = Watched(tmp_path / "home")

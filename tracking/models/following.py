@@ -37,9 +37,9 @@ def log_models(
         return
     for outcome in waiting:
         try:
-            run = store.call(store.client.get_run, outcome.run_id)
-            logged.append(log_model(store, service, outcome.planned, run, scratch))
-            last = outcome.run_id
+            if made := log_model(store, service, outcome.planned, outcome.run_id, scratch):
+                logged.append(made)
+                last = outcome.run_id
         except (NoModel, ServiceError, TrackingError, OSError) as error:
             failures.setdefault(_reason(error), []).append(outcome.planned.spec.name)
             _tag(store, outcome.run_id, error)

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
 
 from tracking.models import flavor
+from tracking.models.alone import alone
 from tracking.models.checkpoint import NoModel, is_needed, read_checkpoint
 from tracking.models.folder import UNFINISHED_PREFIX
 from tracking.plan import PlannedJob
@@ -54,13 +55,20 @@ def is_logged(run: Run) -> bool:
     return MODEL_ID in run.data.tags or MODEL_ARTIFACT in run.data.tags
 
 
-def log_model(store: Store, service: Service, planned: PlannedJob, run: Run, scratch: Path) -> Logged:
-    """Log the model that a completed job left at `platform.model_uri`, and tag its run.
+def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, scratch: Path) -> Logged | None:
+    """Log the model that a completed job left at `platform.model_uri`, and tag its run; None where it has it by now.
 
-    `scratch` is the state's folder of models, used where artifacts are not on this machine. Raises NoModel
-    where the artifact holds none, ServiceError, TrackingError.
+    `scratch` is the state's folder of models: there another command of this machine that logs the same model is waited
+    for, and the model is built where artifacts are not on this machine. Raises NoModel where the artifact holds none,
+    ServiceError, TrackingError, OSError.
     """
-    model = _open(store, run)
+    with alone(scratch, run_id):
+        run = store.call(store.client.get_run, run_id)
+        return None if is_logged(run) else _log(store, service, planned, run, scratch)
+
+
+def _log(store: Store, service: Service, planned: PlannedJob, run: Run, scratch: Path) -> Logged:
+    model, is_new = _open(store, run)
     location = model.artifact_location if model else None
     with _workplace(location, scratch) as folder:
         try:
@@ -72,37 +80,43 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run: Run, scr
         except (NoModel, ServiceError, TrackingError, OSError) as error:
             # Where the server does not answer, the next try goes on with what there is.
             if not isinstance(error, TrackingError) or is_refusal(error):
-                _give_up(store, model, folder)
+                _give_up(store, model if is_new else None, folder)
             raise
     uri = f"runs:/{run.info.run_id}/{NAME}" if model is None else f"models:/{model.model_id}"
     _conclude(store, run, model, uri)
     return Logged(uri=uri, size_bytes=size_bytes)
 
 
-def _open(store: Store, run: Run) -> LoggedModel | None:
-    """Return the run's logged model, an earlier try's or a new one; None where the server knows no such thing."""
+def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
+    """Return the run's logged model, and whether it was made just now; None where the server knows no such thing.
+
+    One that was there is an earlier try's, or is being written on another machine.
+    """
     client, info = store.client, run.info
+    is_new = False
 
     def existing() -> LoggedModel | None:
         found = client.search_logged_models([info.experiment_id], f"source_run_id = '{info.run_id}'")
         own = [each for each in found if each.name == NAME]
         return min(own, key=lambda each: (each.creation_timestamp, each.model_id), default=None)
 
-    try:
-        return store.call(existing) or store.create(
-            client.create_logged_model,
-            info.experiment_id,
-            name=NAME,
-            source_run_id=info.run_id,
-            params=run.data.params,
-            tags={"platform.job_name": run.data.tags.get("platform.job_name", "")},
-            existing=existing,
+    def create() -> LoggedModel:
+        nonlocal is_new
+        tags = {"platform.job_name": run.data.tags.get("platform.job_name", "")}
+        made = client.create_logged_model(
+            info.experiment_id, name=NAME, source_run_id=info.run_id, params=run.data.params, tags=tags
         )
+        is_new = True
+        return made
+
+    try:
+        model = store.call(existing) or store.create(create, existing=existing)
     except TrackingError as error:
         # SageMaker's server answers 403 to calls that it does not know.
         if is_unknown_call(error.__cause__) or store.uri.startswith("arn:"):
-            return None
+            return None, False
         raise
+    return model, is_new
 
 
 def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel | None, folder: Path) -> int:
@@ -128,7 +142,7 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
 
 
 def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
-    """Leave nothing of a model that cannot be made: neither half of its files nor an entry without them."""
+    """Leave nothing of a model that cannot be made: neither half of its files nor an entry made for it."""
     shutil.rmtree(folder, ignore_errors=True)
     if model is not None:
         with suppress(TrackingError):

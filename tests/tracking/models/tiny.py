@@ -61,4 +61,4 @@ def modelled(tracked: Tracked, tmp_path: Path, name: str, *, accuracy: float = 0
 def log(client: MlflowClient, tmp_path: Path, name: str, run_id: str) -> None:
     """Log the model of a job's run."""
     job = replace(planned(tmp_path, name), model=ModelPlan(is_of_pairs=False, answering={}))
-    log_model(store_of(client), LocalService(tmp_path), job, client.get_run(run_id), tmp_path)
+    log_model(store_of(client), LocalService(tmp_path), job, run_id, tmp_path)
