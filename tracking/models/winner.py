@@ -114,7 +114,9 @@ def _is_faster(sweep: Sweep) -> bool:
 def _but(sweep: Sweep) -> str:
     """Return what keeps a faster setting from being used: the headline of a rate says nothing of its quality."""
     contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
-    if contrast is None or not (sweep.asked.is_rate and _is_faster(sweep)):
+    if contrast is None or contrast.verdict.outcome == "not comparable":
+        return ""
+    if not (sweep.asked.is_rate and _is_faster(sweep)):
         return ""
     quality, measure = contrast.verdict.quality, sweep.confirmation.measure if sweep.confirmation else None
     if quality is None:

@@ -209,7 +209,7 @@ def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> s
         (
             {"samples": 800.0},
             "none",
-            "No verdict on inductor at batch 8, the best of 2 trials: the samples seen differ",
+            "of 2 trials: the samples seen differ (800 to 16,000), so the base setting stays.",
         ),
         ({"loss": 0.9}, "none", ", but its validation loss is 0.9 against 0.35, so the base setting stays."),
         ({"loss": float("nan")}, "none", "but not every repeat tells its validation loss, so the base setting stays."),
