@@ -73,28 +73,23 @@ def numbers(curve: dict[int, Any]) -> dict[int, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("devices", "steps"), [(1, 200), (2, 104)])
-def test_two_jobs_are_one_training(home: Path, devices: int, steps: int) -> None:
-    whole = numbers(losses(told(start(home, "whole", "checkpoints of whole", devices, epochs=8))))
-    assert sorted(whole) == list(range(1, steps + 1))
+def test_two_jobs_are_one_training(home: Path) -> None:
+    whole = numbers(losses(told(start(home, "whole", "checkpoints of whole", 1, epochs=4))))
+    assert sorted(whole) == list(range(1, 101))
 
-    first = start(home, "first", "checkpoints of both", devices, epochs=8)
+    first = start(home, "first", "checkpoints of both", 1, epochs=4)
     told(first, until_step=5)
-    if devices == 1:
-        for process in marked(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
-            os.kill(process, signal.SIGKILL)
-    else:
-        first.stop()
+    for process in marked(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
+        os.kill(process, signal.SIGKILL)
     before = told(first)
-    status = first.describe()["TrainingJobStatus"]
-    assert status == ("Failed" if devices == 1 else "Stopped")
-    assert failure_of(first.describe(), before, [])[0] == ("Killed" if devices == 1 else "Stopped")
+    assert first.describe()["TrainingJobStatus"] == "Failed"
+    assert failure_of(first.describe(), before, [])[0] == "Killed"
 
-    second = told(start(home, "second", "checkpoints of both", devices, epochs=8))
+    second = told(start(home, "second", "checkpoints of both", 1, epochs=4))
     (begun,) = (event for event in second if event.kind == "start")
     assert 4 <= begun.fields["resumed_from_step"] <= max(losses(before))
     after = numbers(losses(second))
-    assert sorted(after) == list(range(begun.fields["resumed_from_step"] + 1, steps + 1))
+    assert sorted(after) == list(range(begun.fields["resumed_from_step"] + 1, 101))
     assert numbers(losses(before)) | after == whole
     assert [event.kind for event in second if event.kind == "failure"] == []
 

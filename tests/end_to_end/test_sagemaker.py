@@ -65,11 +65,9 @@ def test_the_same_job_on_both_services(
     ("wrong", "said"),
     [
         ({"machine.instance_type": "ml.g5.huge"}, "SageMaker refuses the request: 1 validation error detected"),
-        ({"aws.role": "nobody"}, "Role nobody does not exist in this account"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, "Could not assume role"),
         ({"aws.bucket": "nowhere-at-all"}, "Bucket nowhere-at-all does not exist"),
         ({"compiler": "trcomp", "machine.instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
-        ({"machine.spot": "true"}, "machine.spot needs checkpoints to go on from, and save_strategy is none"),
         ({"machine.devices": 2, "machine.instance_type": "ml.g5.12xlarge"}, "ml.g5.12xlarge has 4 GPUs"),
     ],
 )
@@ -93,14 +91,14 @@ def all_ended(command_line: CommandLine) -> bool:
 def test_no_quota_ends_the_command(command_line: CommandLine, reviews: dict[str, object], account: Account) -> None:
     account.make_role()
     account.jobs.quotas["ml.g5.xlarge"] = 0
-    arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 2}
+    arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 1}
     done = command_line("compare", {**reviews, **ON_SAGEMAKER, **arms})
     assert done.returncode == 1, done.stdout
     [said] = done.stderr.splitlines()
     assert "quota 'ml.g5.xlarge for training job usage' is 0: ask for more under Service Quotas" in said
     assert account.jobs.names() == []
     runs = command_line.runs()
-    assert [run.info.status for run in runs] == ["FAILED"] * 4
+    assert [run.info.status for run in runs] == ["FAILED"] * 2
     assert {run.data.tags["platform.failure_class"] for run in runs} == {"Refused"}
     assert all("is 0: ask for more" in run.data.tags["platform.failure_message"] for run in runs)
     [group] = command_line.runs("group")

@@ -63,20 +63,6 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_losses(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    fields = {**reviews, "max_steps": 3, "save_model": "false"}
-    del fields["epochs"]
-    for _ in range(2):
-        assert command_line("train", fields).returncode == 0
-    client = MlflowClient(command_line.uri)
-    first, second = (
-        [m.value for m in client.get_metric_history(run.info.run_id, "loss")] for run in command_line.runs()
-    )
-    assert len(first) == 3
-    assert first == second
-
-
-@pytest.mark.slow
 def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
     done = command_line("train", {**reviews, "machine.memory_gib": 0.7, "machine.cores": 1})
     assert done.returncode == 1

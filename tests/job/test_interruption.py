@@ -81,7 +81,6 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
             [2, 6],
             id="in training",
         ),
-        pytest.param(["reporter:Reporter.on_prediction_step:7"], [4], id="in an evaluation"),
         pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
         pytest.param(
             ["checkpoints:complete:1", "checkpoints:remove_older:2"],
