@@ -8,7 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
-BYTES = 1_500_000_000
+BYTES = 1_800_000_000
 
 if os.environ.get("RANK", "0") == sys.argv[1]:
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
