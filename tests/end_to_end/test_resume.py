@@ -92,13 +92,3 @@ def test_two_jobs_are_one_training(home: Path) -> None:
     assert sorted(after) == list(range(begun.fields["resumed_from_step"] + 1, 101))
     assert numbers(losses(before)) | after == whole
     assert [event.kind for event in second if event.kind == "failure"] == []
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_another_training_is_said(home: Path) -> None:
-    told(start(home, "first", "checkpoints", 1, max_steps=4))
-    second = start(home, "second", "checkpoints", 1, max_steps=4, seed=7)
-    events = told(second)
-    failure_class, reason = failure_of(second.describe(), events, [])
-    assert failure_class == "Error"
-    assert "checkpoint-4 is of another training: seed was 42 and is 7" in reason

@@ -89,7 +89,11 @@ def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
         ("a.csv", b"text,label\ra,b\r", "FILE line 1 is broken: new-line character seen in unquoted field"),
         ("a.csv", b"\n\n", "FILE line 2 has no column 'text'; it has none."),
         ("a.jsonl.gz", b"no gzip", "FILE is not a whole gzip file: Not a gzipped file"),
-        ("a.jsonl.gz", gzip.compress(b'{"text": "a", "label": 1}\n' * 99, mtime=0)[:-12], "FILE is a truncated gzip file"),
+        (
+            "a.jsonl.gz",
+            gzip.compress(b'{"text": "a", "label": 1}\n' * 99, mtime=0)[:-12],
+            "FILE is a truncated gzip file",
+        ),
         ("a.parquet", b"PAR1 and no more", "FILE is not a whole Parquet file"),
         ("a.parquet.gz", gzip.compress(b"no", mtime=0), "FILE is not a whole Parquet file"),
     ],
