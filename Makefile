@@ -6,8 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest/.installed
 EXPERIMENT ?= demo
-# Tests wait much, for imports and servers above all: two at once take about half the time on two cores. A thread that
-# waits for the other test's core must not spin on its own.
+# Tests wait much, for imports and servers above all: two at once, each on a core of its own, take about half the time.
 WORKERS ?= 2
 BESIDE := -n $(WORKERS) --dist worksteal
 

@@ -25,6 +25,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+CORES = sorted(os.sched_getaffinity(0))
+"""All of this machine that the tests may use."""
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Tests that run beside each other have cores of their own: each has a state of its own, so that nothing else would
+    # keep two trainings from the same core, or from being torn between both.
+    lane, lanes = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.sched_setaffinity(0, CORES[lane::lanes] or CORES)
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
@@ -32,6 +40,15 @@ SHARED = ROOT.parent / "shared"
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
         os.environ.pop(name, None)
+
+
+@pytest.fixture
+def every_core() -> Iterator[None]:
+    """The whole machine, for one test."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, CORES)
+    yield
+    os.sched_setaffinity(0, before)
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,13 @@ import time
 
 import pytest
 
+from tests.conftest import CORES as EVERY_CORE
 from tests.services.following import RUNS_ON, ended, running, statuses, supervisor_pid, until
 from tests.services.places import LocalPlace
 from training.launcher import submit
 
-CORES = len(os.sched_getaffinity(0))
+pytestmark = pytest.mark.usefixtures("every_core")
+CORES = len(EVERY_CORE)
 
 
 class TestSlots:

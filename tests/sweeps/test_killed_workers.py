@@ -48,7 +48,7 @@ def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> 
         assert used.billable_seconds == pytest.approx(service.billable_seconds)
         assert used.usd == pytest.approx(0.01 * service.billable_seconds)
         # It would prove nothing if no trial had lost its worker.
-        assert sum(bool(retries(trial)) for study in studies for trial in study.trials) >= 5
+        assert sum(bool(retries(trial)) for study in studies for trial in study.trials) >= 3
         storage.engine.dispose()
 
 
