@@ -191,6 +191,7 @@ def read_until(terminal: int, words: str) -> str:
     return shown
 
 
+@pytest.mark.usefixtures("every_core")
 def test_parallel_jobs_share_the_time(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs of one core each overlap when told to, and take turns when not."""
     monkeypatch.chdir(tmp_path)
