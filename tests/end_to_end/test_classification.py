@@ -96,14 +96,6 @@ def test_emotion_bert(command_line: CommandLine, shared: Path) -> None:
 
 
 @pytest.mark.slow
-def test_distilbert_spot(command_line: CommandLine, shared: Path) -> None:
-    run = trained(command_line, "distilbert-spot", "distilbert", {**emotion(shared), "save_steps": 2})
-    check_tables(tables(command_line, run), EMOTIONS, run.data.metrics["eval_accuracy"])
-    assert run.data.metrics["time/checkpoint_seconds"] > 0
-    assert checkpoints(command_line, run) == ["checkpoint-4"]
-
-
-@pytest.mark.slow
 def test_roberta_large_mnli_mp(command_line: CommandLine, shared: Path) -> None:
     """Pairs, as the tab-separated files have them: with quotation marks that mean nothing."""
     data = {
@@ -131,17 +123,6 @@ def starred(folder: Path, shared: Path) -> dict[str, object]:
         file = data[name] = folder / f"{split}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return data
-
-
-@pytest.mark.slow
-def test_reviews_distilbert(command_line: CommandLine, shared: Path) -> None:
-    steps = {"eval_steps": 1, "save_steps": 1, "save_model": "false"}
-    data = starred(command_line.folder, shared)
-    run = trained(command_line, "reviews-distilbert", "distilbert", {**data, **steps})
-    check_tables(tables(command_line, run), ["negative", "neutral", "positive"], run.data.metrics["eval_accuracy"])
-    evaluations = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, "eval_f1_macro")
-    assert {point.step for point in evaluations} == {1, 2, 3, 4}
-    assert len(checkpoints(command_line, run)) == 2
 
 
 def test_reviews_without_the_tables_say_which_are_missing(command_line: CommandLine) -> None:

@@ -53,21 +53,6 @@ def assert_hidden(command_line: CommandLine, *texts: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_refused_push_is_told_and_loses_nothing(
-    command_line: CommandLine, fields: dict[str, object], hub: Hub
-) -> None:
-    hub.refuses = "/commit/"
-    done = pushing(command_line, hub, HF_TOKEN=TOKEN)("train", fields)
-    assert done.returncode == 1
-    assert "was not pushed: " in done.stdout
-    [run] = command_line.runs()
-    assert run.info.status == "FINISHED"
-    assert "Bearer (hidden)" in run.data.tags["platform.hub_failure"]
-    assert Path(run.data.tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 10_000_000
-    assert_hidden(command_line, done.stdout, done.stderr)
-
-
-@pytest.mark.slow
 def test_a_trained_model_is_pushed_with_the_token_of_a_secret(
     command_line: CommandLine, fields: dict[str, object], hub: Hub
 ) -> None:

@@ -74,18 +74,6 @@ def test_the_reference_experiments_run_with_other_models_and_data(command_line: 
     assert float(command_line.runs()[0].data.params["hp.learning_rate"]) == pytest.approx(3e-5 / 32 * 8)
 
 
-@pytest.mark.slow
-def test_two_devices(command_line: CommandLine, tmp_path: Path) -> None:
-    model = model_folder(tmp_path / "model", KINDS["unigram"](), "bert")
-    data = squad_file(tmp_path, 6)
-    options = {**FIELDS, "model": model, "data.train": data, "data.validation": data, "batch_size": 4}
-    done = command_line("train", {"experiment": "bert-large-squad-dp", **options})
-    assert done.returncode == 0, done.stdout + done.stderr
-    [run] = command_line.runs()
-    assert run.data.metrics["optim/global_batch_size"] == 8
-    assert len(predictions(command_line)) == 30
-
-
 def test_a_wrong_answer_is_refused_before_any_job(command_line: CommandLine, tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
     data = squad_file(tmp_path, 2)

@@ -105,19 +105,6 @@ def test_by_mlflows_runner_every_field_arrives(command_line: CommandLine, two_gr
 
 
 @pytest.mark.slow
-def test_by_mlflows_runner_an_overview_is_in_the_run_that_it_opens(
-    command_line: CommandLine, two_groups: Tracked
-) -> None:
-    done = command_line.by_mlflow("report", {"experiment": "demo", "overview": "true"})
-    assert done.returncode == 0, done.stderr
-    assert "6 jobs took 546 billable instance seconds" in " ".join(done.stdout.split())
-    (run,) = command_line.runs("report")
-    assert (run.info.status, run.data.tags["platform.report_of"]) == ("FINISHED", "demo")
-    logged = {each.path for each in two_groups.client.list_artifacts(run.info.run_id, "report")}
-    assert logged == {"report/overview.html", "report/groups.csv"}
-
-
-@pytest.mark.slow
 def test_by_mlflows_runner_wrong_input_is_one_sentence_and_a_run_that_failed(
     command_line: CommandLine, two_groups: Tracked
 ) -> None:
@@ -128,17 +115,3 @@ def test_by_mlflows_runner_wrong_input_is_one_sentence_and_a_run_that_failed(
         [two_groups.client.get_experiment_by_name("q").experiment_id]  # type: ignore[union-attr]
     )
     assert run.info.status == "FAILED"
-
-
-@pytest.mark.slow
-def test_what_is_not_there_is_one_sentence(command_line: CommandLine, two_groups: Tracked) -> None:
-    for fields, sentence in (
-        ({"runs": "demo-1,demo-3"}, "error: runs: 'demo-3' is no run, job or group of the tracking server.\n"),
-        ({"group": "demo-1", "baseline": "nine"}, "error: baseline 'nine' is none of the arms 'none'."),
-        ({"group": "demo-3"}, f"error: the tracking server {command_line.uri} holds no group 'demo-3'."),
-        ({"experiment": "dem"}, f"error: the tracking server {command_line.uri} holds no jobs of experiment 'dem'."),
-    ):
-        done = command_line("report", fields)
-        assert done.returncode == 2
-        assert done.stderr.startswith(sentence)
-        assert "Traceback" not in done.stderr

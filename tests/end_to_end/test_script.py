@@ -107,27 +107,6 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_log_read_twice_gives_the_same_points(command_line: CommandLine, loop: Path) -> None:
-    """The launcher dies after the job has told of itself; the same command reads the log from its start again."""
-    fields = {"experiment": loop, "compare.repeats": 1}
-    (loop.parent / "code" / "loop.py").write_text("import time; print(' loss=1'); time.sleep(8)\n" + LOOP)
-    launcher = command_line.start("compare", fields)
-    try:
-        while not (runs := command_line.runs()) or not points(command_line, runs[0], "loss"):
-            assert launcher.poll() is None
-        before = points(command_line, runs[0], "loss")
-    finally:
-        os.kill(launcher.pid, signal.SIGKILL)
-        launcher.communicate()
-    done = command_line("compare", fields)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Taking up" in done.stdout
-    after = points(command_line, command_line.runs()[0], "loss")
-    assert before[0] in after
-    assert [step for step, _, _ in after] == list(range(1, 10))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failure_class", "error"), [("Error", "no such luck"), ("OutOfMemory", "CUDA out of memory. Tried to allocate")]
 )

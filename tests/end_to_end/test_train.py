@@ -138,15 +138,3 @@ def test_wrong_input_is_one_sentence(
     assert [word for word in words if word not in done.stderr] == []
     assert command_line.runs("group") == []
     assert not (command_line.folder / "home" / "jobs").exists()
-
-
-@pytest.mark.slow
-def test_names_that_need_quoting_pass_through_mlflow_run(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    fields = {**reviews, "max_steps": 2, "save_model": "false"}
-    del fields["epochs"]
-    done = command_line.by_mlflow("train", fields)
-    assert done.returncode == 0, done.stdout + done.stderr
-    [group], [run] = command_line.runs("group"), command_line.runs()
-    assert run.data.tags["mlflow.parentRunId"] == group.info.run_id
-    assert group.info.status == run.info.status == "FINISHED"
-    assert MlflowClient(command_line.uri).search_runs([group.info.experiment_id], "attributes.status = 'RUNNING'") == []

@@ -177,7 +177,7 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [blocks, unlike])
+@pytest.mark.parametrize("rows", [unlike])
 def test_inductor_compiles_nothing_after_its_phase(
     new_lm: Any, rows: Callable[[int], list[list[int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

