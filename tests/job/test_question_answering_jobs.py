@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from tests.job.squad_examples import learnable_file, model_folder, run_job, squad_file, staged
 from tests.staging.fast_tokenizers import KINDS, left_padding
 from training.staging.models import locate
-from training.staging.questions import COLUMNS
-from training.staging.squad_json import squad_rows
 from training.staging.tokens import load_tokenizer
 
 
@@ -73,11 +70,3 @@ def test_compiled_once_with_equal_losses(tmp_path: Path) -> None:
     assert compiled.result["metrics"]["compile/recompiles"] == 0
     assert compiled.losses == pytest.approx(eager.losses, rel=1e-3)
     assert compiled.result["metrics"]["eval_f1"] == pytest.approx(eager.result["metrics"]["eval_f1"], abs=1)
-
-
-def short_questions(source: Path, path: Path, count: int) -> Path:
-    """Write the first questions about contexts of at most 450 characters as flat JSON lines."""
-    rows = [values for _, values in squad_rows(source) if len(values[1]) <= 450][:count]
-    assert len(rows) == count
-    path.write_text("".join(json.dumps(dict(zip(COLUMNS, values, strict=True))) + "\n" for values in rows))
-    return path
