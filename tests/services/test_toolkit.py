@@ -84,10 +84,11 @@ def inherited(name: str) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("every_core")
 @pytest.mark.parametrize("framework", [{}, {"sagemaker_distribution_instance_groups": '["homogeneousCluster"]'}])
 def test_the_script_sees_the_same(place: LocalPlace, tmp_path: Path, framework: dict[str, str]) -> None:
     channels = {name: place.folder("data", {"rows.jsonl": "{}"}) for name in ("train", "test")}
-    environment = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "GREETING": "hello é"}
+    environment = {"TRAINFARE_CORES": str(os.cpu_count()), "GREETING": "hello é"}
     request = place.request(SEES, hyperparameters=HYPERPARAMETERS, channels=channels, environment=environment)
     request["HyperParameters"] |= framework
     base = tmp_path / "opt" / "ml"
@@ -110,6 +111,7 @@ def test_the_script_sees_the_same(place: LocalPlace, tmp_path: Path, framework: 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("every_core")
 def test_a_failure_is_worded_the_same(place: LocalPlace, tmp_path: Path) -> None:
     request = place.request("import sys; sys.exit(7)")
     base = tmp_path / "opt" / "ml"
