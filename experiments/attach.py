@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from experiments.following import follow
+from experiments.telling import say
 from tracking.group import find_group
 from tracking.plan_file import read_plan
 from tracking.store import open_store
@@ -24,15 +25,15 @@ def attach(given: Mapping[str, str]) -> int:
         raise InputError(f"unknown field '{unknown}' of attach: group.{nearest(unknown, ['group'])}")
     if group_id is None:
         raise InputError("attach needs --group ID: the command that started the jobs has told it.")
-    store = open_store(say=_say)
+    store = open_store(say=say)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: the same `sweep` command, wherever it runs, joins it.")
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` tells what it found.")
     plan = read_plan(store, group)
-    _say(f"Taking up {group.id}: {len(plan.jobs)} jobs")
-    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, _say)
+    say(f"Taking up {group.id}: {len(plan.jobs)} jobs")
+    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, say)
 
 
 def _service(spec: JobSpec, group_id: str) -> Service:
@@ -51,7 +52,3 @@ def _service(spec: JobSpec, group_id: str) -> Service:
             f"group {group_id} runs under {urlparse(spec.output_uri).path}, not under {home()}: attach there."
         )
     return LocalService(home())
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

@@ -47,7 +47,7 @@ def register(given: Mapping[str, str]) -> int:
     registry = Registry(store)
     store.subject = f"registered model '{name}'"
     check(trained, registry.in_use(name, asked.alias), asked.allowed)
-    made = registry.register(trained, name, asked.alias, asked.allowed)
+    made = registry.register(trained, name, asked.alias, allowed=asked.allowed)
     told = _told(trained, made, asked.alias)
     print(told)
     print(f"Model: models:/{name}@{asked.alias}", flush=True)

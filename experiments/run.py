@@ -15,6 +15,7 @@ from experiments.plan import Inputs, group_key, plan
 from experiments.probing import probes, whole_trainings
 from experiments.pushing import check_token, without_pushes
 from experiments.spec import Arm, Experiment, arms, load
+from experiments.telling import say
 from experiments.where import open_where
 from training.errors import InputError
 from training.home import home
@@ -30,10 +31,10 @@ def launch(verb: str, given: Mapping[str, str]) -> int:
     experiment = load(name, fields)
     chosen, repeats = _chosen(verb, experiment)
     # The data first: what is wrong with it leaves nothing behind, not even an empty tracking database.
-    staged = inputs_of(chosen, _say)
+    staged = inputs_of(chosen, say)
     from tracking.store import open_store
 
-    store = open_store(say=_say)
+    store = open_store(say=say)
     parallel = _parallel(verb, experiment, chosen)
     return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel, wait=wait)
 
@@ -47,7 +48,7 @@ def _waits(text: str) -> bool:
 
 def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "compare":
-        return whole_trainings(without_pushes(arms(experiment), _say)), experiment.compare.repeats
+        return whole_trainings(without_pushes(arms(experiment), say)), experiment.compare.repeats
     if verb == "probe":
         return probes(arms(experiment)), 1
     check_token(experiment)
@@ -78,7 +79,7 @@ def _run(
     from tracking.session import start_jobs
     from tracking.warm_pools import settle
 
-    where = open_where(chosen[0].experiment, _say)
+    where = open_where(chosen[0].experiment, say)
     # Once for nothing: what cannot run there is refused before a run is opened and before anything is uploaded.
     for job in plan("check", name, chosen, 1, staged, home()):
         where.checked(job.spec)
@@ -87,15 +88,11 @@ def _run(
     key = group_key(verb, name, chosen, repeats, staged)
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
     jobs = [where.made_ready(job) for job in plan(group.id, name, chosen, repeats, staged, home())]
-    _say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
+    say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
     keep_plan(store, group, jobs, parallel)
     if not wait:
-        left = start_jobs(store, where.service, group, jobs, parallel=parallel, say=_say)
-        _say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows,")
-        _say(f"and `attach --group {group.id}` does from any machine.")
+        left = start_jobs(store, where.service, group, jobs, parallel=parallel, say=say)
+        say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows,")
+        say(f"and `attach --group {group.id}` does from any machine.")
         return 0
-    return follow(store, where.service, group, jobs, parallel, _say)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
+    return follow(store, where.service, group, jobs, parallel, say)

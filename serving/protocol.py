@@ -131,9 +131,9 @@ class Endpoints(Protocol):
 
         One of this name that lives and serves the same is returned as it is (waited for, while it is created); where
         `spec` gives it a lifetime, that begins now. One of another identity, or that answers in another way (each
-        service tells by what), raises `EndpointTaken`, or is replaced with `spec.replace`: the new model answers before
-        the old one goes. Raises `EndpointFailed`
-        where it does not come up; after that, and after Ctrl-C, nothing is left of what was created here.
+        service tells by what), raises `EndpointTaken`, or is replaced with `spec.replace`: the new model answers
+        before the old one goes. Raises `EndpointFailed` where it does not come up; after that, and after Ctrl-C,
+        nothing is left of what was created here.
         """
 
     def predict(self, name: str, body: bytes) -> bytes:

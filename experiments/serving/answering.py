@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.serving import given as read
+from experiments.telling import remark
 from training.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def answering_model(given: Mapping[str, str]) -> AnsweringModel:
         )
     from tracking.store import open_store
 
-    store = open_store(say=say, patience_seconds=60.0, otherwise="Nothing was predicted.")
+    store = open_store(say=remark, patience_seconds=60.0, otherwise="Nothing was predicted.")
     if "model" in given:
         return AnsweringModel(
             folder=_folder(given["model"]), name=given["model"], trained=None, store=store, is_tracked=True
@@ -53,8 +53,8 @@ def answering_model(given: Mapping[str, str]) -> AnsweringModel:
 
     trained = trained_model(store, given["run"])
     if trained.chosen:
-        say(trained.chosen)
-    folder = model_folder(store, trained, home(), say)
+        remark(trained.chosen)
+    folder = model_folder(store, trained, home(), remark)
     return AnsweringModel(folder=folder, name=trained.job_name, trained=trained, store=store, is_tracked=is_tracked)
 
 
@@ -97,8 +97,3 @@ def digest_of(folder: Path) -> str:
         with path.open("rb") as file:
             digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()
-
-
-def say(text: str) -> None:
-    """Tell a person; the output's path alone goes to standard output."""
-    print(text, file=sys.stderr, flush=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.serving import given as read
-from experiments.serving.answering import AnsweringModel, answering_model, digest_of, loaded_predictor, say
+from experiments.serving.answering import AnsweringModel, answering_model, digest_of, loaded_predictor
+from experiments.telling import remark
 from training.errors import InputError, TrackingError, TrainfareError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _finished(
     """Answer what is left, and return the exit code."""
     before = unfinished.done + len(unfinished.known)
     if before:
-        say(f"{before:,} of {rows:,} rows were answered before; the rest follows.")
+        remark(f"{before:,} of {rows:,} rows were answered before; the rest follows.")
     run_id = _begun(model, told, unfinished)
     started = time.monotonic()
     try:
@@ -111,7 +112,7 @@ def _finished(
         _end(model, run_id, "KILLED" if is_killed else "FAILED", {}, "Not finished: the same command goes on.")
         if not is_killed:
             raise
-        say(f"Stopped. The same command goes on with what is in {unfinished.folder}.")
+        remark(f"Stopped. The same command goes on with what is in {unfinished.folder}.")
         return INTERRUPTED
     unfinished.finish()
     _tell(model, run_id, rows, rows - before, time.monotonic() - started, unfinished.output)
@@ -162,7 +163,7 @@ def _begun(model: AnsweringModel, told: Mapping[str, str], unfinished: Unfinishe
 
 def _tell(model: AnsweringModel, run_id: str | None, rows: int, predicted: int, seconds: float, output: Path) -> None:
     rate = predicted / seconds if seconds > 0 else 0.0
-    say(f"Predicted {predicted:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
+    remark(f"Predicted {predicted:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
     print(output, flush=True)
     figures = {
         "prediction/rows": float(rows),

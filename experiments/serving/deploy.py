@@ -14,7 +14,6 @@ from experiments.serving.interrupt import interruptible
 from experiments.serving.services import Note, opened
 from experiments.telling import say
 from serving.protocol import Endpoints, EndpointSpec, EndpointState
-from training.aws.prices import table_price
 from training.errors import EndpointNotFound, InputError, TrainfareError
 from training.home import home
 
@@ -35,6 +34,8 @@ def deploy(given: Mapping[str, str]) -> int:
     if service == "local" and aws:
         raise InputError("aws.* and image are for service=sagemaker; this is service=local.")
     if "prices" in aws:
+        from training.aws.prices import table_price
+
         table_price(Path(aws["prices"]), spec.machine)  # what is wrong with it is said before anything is made
     spec = _of_run(given, spec) if "run" in given else spec
     with interruptible():

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from experiments.serving import given as read
 from experiments.serving.interrupt import interruptible
 from experiments.serving.services import Note, found, notes, opened
 from experiments.telling import say
-from serving.protocol import Endpoints
 from training.errors import EndpointNotFound, InputError, TrainfareError
 
 FIELDS = ("endpoint", "all", "service")
@@ -46,17 +44,11 @@ def _one(name: str, given: Mapping[str, str]) -> int:
     note, service = found(name, given, say)
     try:
         service.undeploy(note.name, say)
-    finally:
-        _forget_what_is_gone(note, service)
+    except EndpointNotFound:
+        note.forget()
+        raise
+    note.forget()
     return 0
-
-
-def _forget_what_is_gone(note: Note, service: Endpoints) -> None:
-    with suppress(TrainfareError, OSError):
-        try:
-            service.describe(note.name)
-        except EndpointNotFound:
-            note.forget()
 
 
 def _all(where: list[Note]) -> int:

@@ -14,6 +14,7 @@ from experiments.spec import load
 from experiments.sweep.fields import spelt_out
 from experiments.sweep.jobs import SweepJobs
 from experiments.sweep.meaning import Sweeping, sweeping
+from experiments.telling import say
 from experiments.where import Where, open_where
 from training.errors import InputError
 
@@ -23,15 +24,15 @@ def sweep(given: Mapping[str, str]) -> int:
     fields = spelt_out(given, is_field)
     name = fields.pop("experiment", "demo")
     searched = sweeping(load(name, fields))
-    jobs = SweepJobs(Path(name).stem, searched, _say)
+    jobs = SweepJobs(Path(name).stem, searched, say)
     key = jobs.key  # stages the data: what is wrong with it leaves nothing behind
-    where = open_where(searched.experiment, _say)
+    where = open_where(searched.experiment, say)
     jobs.check(where)
     _check_price(searched, jobs, where)
     from experiments.sweep.course import run
     from experiments.sweep.opened import open_sweep
 
-    return run(open_sweep(jobs, where, key, _command(name, given), _say))
+    return run(open_sweep(jobs, where, key, _command(name, given), say))
 
 
 def _check_price(searched: Sweeping, jobs: SweepJobs, where: Where) -> None:
@@ -49,7 +50,3 @@ def _command(name: str, given: Mapping[str, str]) -> list[str]:
         kept.pop(of_the_winner, None)  # mlflow takes no parameter twice
     words = [word for field, text in kept.items() for word in ("-P", f"{field}={text}")]
     return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *words]
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

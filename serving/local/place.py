@@ -18,6 +18,7 @@ from pathlib import Path
 
 from serving.local.server_folder import ServerFolder
 from serving.protocol import Say
+from training.locks import locked
 
 
 @dataclass(frozen=True)
@@ -90,22 +91,12 @@ class Place:
         said = False
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return locked(self.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except FileNotFoundError:
+                continue  # deleted with its folder before we had it
             except BlockingIOError:
-                os.close(lock)
                 if not said:
                     say(f"Another command works on endpoint {self.name}; waiting for it.")
                 said = True
                 time.sleep(0.1)
-                continue
-            if self._is(lock):
-                return lock
-            os.close(lock)  # deleted with its folder before we had it
-
-    def _is(self, lock: int) -> bool:
-        try:
-            return os.path.samestat(os.fstat(lock), (self.path / "lock").stat())
-        except FileNotFoundError:
-            return False

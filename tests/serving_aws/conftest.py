@@ -60,3 +60,16 @@ def opened(tmp_path: Path, waiting: Waiting = QUICK, **fields: Any) -> SageMaker
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))
     return open_endpoints({"role": "trainer", "prices": str(prices), **fields}, lambda _: None, waiting)
+
+
+@pytest.fixture
+def deploy(
+    endpoints: SageMakerEndpoints, account: Account, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """The command that deploys."""
+    account.hosting.looks = 0
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36}}')
+    fields = {"model": folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
+    fields |= {"aws.role": "trainer", "aws.prices": tmp_path / "prices.json"}
+    return ["deploy", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]

@@ -19,9 +19,6 @@ from serving.aws.endpoints import SageMakerEndpoints
 from serving.protocol import EndpointSpec
 from tests.aws.account import ACCOUNT, Account
 from tests.conftest import ROOT
-from tests.serving_aws.test_verbs import deploy
-
-__all__ = ["deploy"]
 
 
 def started(words: list[str]) -> subprocess.Popen[str]:

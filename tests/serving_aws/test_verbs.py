@@ -6,30 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from experiments.__main__ import main
-from serving.aws.endpoints import SageMakerEndpoints
 from tests.aws.account import Account
 from tests.aws.api import Refused
 from tests.conftest import ROOT
 
 DENIED = Refused("AccessDeniedException", "User: me is not authorized to perform: sagemaker:CreateEndpoint")
-
-
-@pytest.fixture
-def deploy(
-    endpoints: SageMakerEndpoints, account: Account, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
-    """The command that deploys."""
-    account.hosting.looks = 0
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36}}')
-    fields = {"model": folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
-    fields |= {"aws.role": "trainer", "aws.prices": tmp_path / "prices.json"}
-    return ["deploy", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]
 
 
 def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,8 +23,6 @@ TOKENIZER = re.compile(
 )
 CONFIGURATION = re.compile(r"(config|generation_config|adapter_config)\.json")
 README = "README.md"
-_MOST_TOLD = 80
-"""Characters of a value in a message."""
 
 
 class NoModel(Exception):
@@ -89,17 +87,14 @@ def _config(folder: Path) -> dict[str, Any]:
 def _architecture(config: dict[str, Any]) -> str:
     names = config.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise NoModel(f"its config.json has architectures {_short(names)}, which must be a list of names")
+        raise NoModel(f"its config.json has architectures {json.dumps(names)[:60]}, which must be a list of names")
     return next(iter(names), "")
 
 
 def _label_names(config: dict[str, Any]) -> tuple[str, ...]:
     names = config.get("id2label") or {}
     if not isinstance(names, dict) or not all(re.fullmatch("[0-9]{1,9}", number) for number in names):
-        raise NoModel(f"its config.json has id2label {_short(names)}, which must be an object of names by number")
+        raise NoModel(
+            f"its config.json has id2label {json.dumps(names)[:60]}, which must be an object of names by number"
+        )
     return tuple(str(names[number]) for number in sorted(names, key=int))
-
-
-def _short(value: object) -> str:
-    told = json.dumps(value)
-    return told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}..."

@@ -24,7 +24,7 @@ from training.retention import in_use
 from training.services.local import LocalService
 
 PLACE = "models"
-UNFINISHED_PREFIX = ".unfinished-"
+_UNFINISHED_PREFIX = ".unfinished-"
 MANIFEST = ".files.json"
 """Written last: name and bytes of every file."""
 _MODEL, _TOKENIZER = "model", "components/tokenizer"
@@ -148,10 +148,15 @@ def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:
     return LocalService(home).open_model(uri)
 
 
+def new_unfinished(place: Path) -> Path:
+    """Return the path of a folder to be made in `place`, under a name by which `jobs prune` knows what a kill left."""
+    return place / f"{_UNFINISHED_PREFIX}{uuid.uuid4().hex}"
+
+
 @contextmanager
 def _taking_its_name(folder: Path) -> Iterator[Path]:
     """Give a folder of another name to write to; it takes its name when all is written, and goes when not."""
-    unfinished = folder.with_name(f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}")
+    unfinished = new_unfinished(folder.parent)
     try:
         unfinished.mkdir()
         yield unfinished

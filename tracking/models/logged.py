@@ -10,7 +10,6 @@ way would take as long again, and as much disk.
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 from tracking.models import flavor
 from tracking.models.alone import alone
 from tracking.models.checkpoint import NoModel, is_needed, read_checkpoint
-from tracking.models.folder import UNFINISHED_PREFIX
+from tracking.models.folder import new_unfinished
 from tracking.plan import PlannedJob
 from tracking.refusals import is_refusal, is_unknown_call
 from tracking.store import Store
@@ -174,8 +173,7 @@ def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
     if (own := _local(location)) is not None:
         yield own
         return
-    # The name by which `jobs prune` knows what a killed command has left.
-    folder = scratch / f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}"
+    folder = new_unfinished(scratch)
     try:
         yield folder / NAME
     finally:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from tracking.models.gate import WORDS, InUse, Word, check
+from tracking.models.gate import InUse, Word, check
 from tracking.models.place import code_of, place_of
 from tracking.models.trained import TrainedModel, trained_of
 from tracking.models.versions import MODEL_TAG, RUN_ID_TAG, Version, Versions
@@ -61,7 +61,7 @@ class Registry:
         return InUse(trained=self._trained(version), title=f"{version} ({alias})") if version else None
 
     def register(
-        self, trained: TrainedModel, name: str, alias: str = CHAMPION, allowed: Set[Word] = frozenset(WORDS)
+        self, trained: TrainedModel, name: str, alias: str = CHAMPION, *, allowed: Set[Word] = frozenset()
     ) -> Registered:
         """Make a model a version of the registered model `name`, where it is none, and have the alias name it.
 

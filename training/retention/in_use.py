@@ -1,7 +1,7 @@
 """Who uses a folder of the state shares a lock on it; who deletes it holds the lock alone.
 
 The lock is a file beside the folder. The kernel lets go of it with its last holder, however that dies. It goes with
-the folder, so whoever has waited for it looks whether it is still the one that is there.
+the folder.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from training.locks import locked
 
 SHARED = ("staged", "sources", "models")
 """Folders of the state whose entries are read by any number of processes, and found again by what names them."""
@@ -34,7 +36,7 @@ def _use(folder: Path) -> bool:
     with _one_thread:
         if folder not in _used:
             try:
-                _used[folder] = _locked(folder, fcntl.LOCK_SH)
+                _used[folder] = locked(_file(folder), fcntl.LOCK_SH)
             except FileNotFoundError:  # not even the folder above it is there
                 return False
         if folder.is_dir():
@@ -47,7 +49,7 @@ def _use(folder: Path) -> bool:
 def alone(folder: Path) -> Iterator[bool]:
     """Yield whether nobody uses the folder; who begins to, waits meanwhile."""
     try:
-        descriptor = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = locked(_file(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, FileNotFoundError):
         yield False
         return
@@ -60,24 +62,3 @@ def alone(folder: Path) -> Iterator[bool]:
 
 def _file(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")
-
-
-def _locked(folder: Path, operation: int) -> int:
-    """Return a descriptor that holds the lock. Raises BlockingIOError, FileNotFoundError."""
-    while True:
-        descriptor = os.open(_file(folder), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, operation)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        if _is_at(descriptor, _file(folder)):
-            return descriptor
-        os.close(descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False

@@ -13,9 +13,12 @@ from tests.tracking.conftest import Tracked
 from tests.tracking.forwarding import Forwarding
 from tests.tracking.models.made import parent, store_of
 from tests.tracking.models.tiny import modelled
+from tracking.models.gate import WORDS
 from tracking.models.registry import Registry, checked_alias, checked_name, registered_name
 from tracking.models.trained import TrainedModel, trained_model
 from training.errors import InputError, NotGoodEnough, TrackingError
+
+ALL = frozenset(WORDS)
 
 
 def registry_of(client: MlflowClient) -> MlflowClient:
@@ -39,17 +42,17 @@ def versions(tracked: Tracked, name: str = "emotion") -> list[tuple[int, str]]:
 
 def test_a_model_is_registered_once_whoever_comes_again(tracked: Tracked) -> None:
     store, first = store_of(tracked.client), logged(tracked, "job-1")
-    made = Registry(store).register(first, "emotion")
-    again = Registry(store).register(first, "emotion")
+    made = Registry(store).register(first, "emotion", allowed=ALL)
+    again = Registry(store).register(first, "emotion", allowed=ALL)
     assert (made.is_new, made.had_alias, made.replaced) == (True, False, None)
     assert (again.is_new, again.had_alias, again.replaced) == (False, True, None)
     assert versions(tracked) == [(1, first.run_id)]
     second = logged(tracked, "job-2")
-    made = Registry(store).register(second, "emotion")
+    made = Registry(store).register(second, "emotion", allowed=ALL)
     assert str(made.version) == "version 2 of emotion"
     assert str(made.replaced) == "version 1 of emotion"
     assert versions(tracked) == [(1, first.run_id), (2, second.run_id)]
-    back = Registry(store).register(first, "emotion")
+    back = Registry(store).register(first, "emotion", allowed=ALL)
     assert (back.is_new, str(back.version), str(back.replaced)) == (
         False,
         "version 1 of emotion",
@@ -62,7 +65,7 @@ def test_what_a_version_tells(tracked: Tracked) -> None:
     group = parent(tracked)
     tracked.client.set_tag(logged(tracked, "job-1").run_id, "mlflow.parentRunId", group)
     trained = trained_model(store_of(tracked.client), tracked.group)
-    Registry(store_of(tracked.client)).register(trained, "emotion")
+    Registry(store_of(tracked.client)).register(trained, "emotion", allowed=ALL)
     client = registry_of(tracked.client)
     version = client.get_model_version_by_alias("emotion", "champion")
     assert version.run_id == trained.run_id
@@ -84,7 +87,7 @@ def test_the_registry_is_that_of_the_store_whatever_the_process_has_set(
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", elsewhere)
     trained = logged(tracked, "job-1")
-    Registry(store_of(tracked.client)).register(trained, "emotion")
+    Registry(store_of(tracked.client)).register(trained, "emotion", allowed=ALL)
     assert versions(tracked) == [(1, trained.run_id)]
     assert not (tmp_path / "elsewhere.db").exists()
 
@@ -93,8 +96,8 @@ def test_the_model_in_use(tracked: Tracked) -> None:
     registry = Registry(store_of(tracked.client))
     assert registry.in_use("emotion") is None
     first, second = logged(tracked, "job-1", 0.8), logged(tracked, "job-2", 0.9)
-    registry.register(first, "emotion")
-    registry.register(second, "emotion", "challenger")
+    registry.register(first, "emotion", allowed=ALL)
+    registry.register(second, "emotion", "challenger", allowed=ALL)
     found = registry.in_use("emotion")
     assert found
     assert (found.trained, found.title) == (first, "version 1 of emotion (champion)")
@@ -125,9 +128,9 @@ def test_a_register_that_broke_off_goes_on(tracked_by_server: Tracked, kept: str
     trained, name = logged(tracked_by_server, "job-1"), registered_name(f"broken off {kept}")
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept=kept, status=503) as server:
         with pytest.raises(TrackingError):
-            Registry(store_of(MlflowClient(server.url))).register(trained, name)
+            Registry(store_of(MlflowClient(server.url))).register(trained, name, allowed=ALL)
         assert any(kept in path for path in server.paths)
-    Registry(store_of(tracked_by_server.client)).register(trained, name)
+    Registry(store_of(tracked_by_server.client)).register(trained, name, allowed=ALL)
     assert versions(tracked_by_server, name) == [(1, trained.run_id)]
     client = registry_of(tracked_by_server.client)
     assert client.get_registered_model(name).aliases == {"champion": "1"}
@@ -139,7 +142,9 @@ def test_two_that_register_one_model_at_a_time_leave_one_version(tracked_by_serv
     trained = logged(tracked_by_server, "job-1")
     with ThreadPoolExecutor(4) as pool:
         made = list(
-            pool.map(lambda _: Registry(store_of(tracked_by_server.client)).register(trained, "at once"), "1234")
+            pool.map(
+                lambda _: Registry(store_of(tracked_by_server.client)).register(trained, "at once", allowed=ALL), "1234"
+            )
         )
     assert {str(each.version) for each in made} == {"version 1 of at once"}
     assert versions(tracked_by_server, "at once") == [(1, trained.run_id)]
@@ -162,8 +167,8 @@ def test_on_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> Non
     store = store_of(tracked_by_server.client)
     trained = trained_model(store, run_id)
     name = registered_name(f"on a server {run_id}")
-    Registry(store).register(trained, name)
-    Registry(store).register(trained, name)
+    Registry(store).register(trained, name, allowed=ALL)
+    Registry(store).register(trained, name, allowed=ALL)
     assert versions(tracked_by_server, name) == [(1, run_id)]
     assert trained_model(store, f"models:/{name}@champion") == trained
     assert trained_model(store, f"models:/{name}/1") == trained
@@ -177,7 +182,7 @@ def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
     tracked.client.set_tag(run_id, "platform.model_artifact", f"runs:/{run_id}/model")
     trained = trained_model(store_of(tracked.client), run_id)
     for _ in range(2):
-        Registry(store_of(tracked.client)).register(trained, "emotion")
+        Registry(store_of(tracked.client)).register(trained, "emotion", allowed=ALL)
     (version,) = registry_of(tracked.client).search_model_versions("name = 'emotion'")
     assert version.source == f"{tracked.client.get_run(run_id).info.artifact_uri}/model"
 
@@ -195,7 +200,7 @@ def test_runs_without_a_model(tracked: Tracked, tags: dict[str, str], told: str)
     run_id = tracked.job("none", tags=tags)
     store = store_of(tracked.client)
     with pytest.raises(InputError, match=told):
-        Registry(store).register(trained_model(store, run_id), "emotion")
+        Registry(store).register(trained_model(store, run_id), "emotion", allowed=ALL)
     assert list(registry_of(tracked.client).search_registered_models()) == []
 
 
@@ -205,7 +210,7 @@ def test_a_server_that_has_no_registry_says_so(tracked_by_server: Tracked) -> No
         store = store_of(MlflowClient(server.url))
         assert Registry(store).in_use("emotion") is None
         with pytest.raises(TrackingError, match=r"^The tracking server http://127.0.0.1:\d+ ") as caught:
-            Registry(store).register(trained, "emotion")
+            Registry(store).register(trained, "emotion", allowed=ALL)
     assert "\n" not in str(caught.value)
 
 
