@@ -41,7 +41,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	cd training/job && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/job train.py
-	$(BIN)/python -m pytest tests/test_layout.py
+	$(BIN)/python -m pytest tests/layout
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.command import train
-from benchmarks.data import check_data
-from benchmarks.results import Row, measured, write
-from benchmarks.workloads import WORKLOADS
+from benchmarks.support.command import train
+from benchmarks.support.data import check_data
+from benchmarks.support.results import Row, measured, write
+from benchmarks.support.workloads import WORKLOADS
 
 ROUNDS = 2
 CHOSEN = ("emotion", "squad")

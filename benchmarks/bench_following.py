@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.results import Row, write
+from benchmarks.support.results import Row, write
 from tests.aws.serve import Served, served
 from tests.aws.talking import KEYS, points, study
-from tracking.describe import ROOT
+from tracking.recording.run_description import ROOT
 
 JOBS = int(os.environ.get("BENCH_JOBS", 200))
 STEPS = 120

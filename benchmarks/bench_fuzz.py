@@ -6,8 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.fuzz_inputs import fuzz, leftovers
-from benchmarks.results import Row, write
+from benchmarks.support.fuzz_inputs import fuzz, leftovers
+from benchmarks.support.results import Row, write
 
 FILES, SEED = 100_000, 20261121
 

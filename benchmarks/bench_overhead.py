@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.command import train
-from benchmarks.data import DATA, emotion_fields
-from benchmarks.results import measured, write
+from benchmarks.support.command import train
+from benchmarks.support.data import DATA, emotion_fields
+from benchmarks.support.results import measured, write
 
 ROWS, STEPS, ROUNDS = 1600, 50, 5
 WARMUP_STEPS = 3
@@ -23,7 +23,7 @@ WARMUP_STEPS = 3
 
 def bare(folder: Path, tracker: str) -> tuple[float, float]:
     """Run the plain script and return (median steady step seconds, wall seconds)."""
-    script = Path(__file__).with_name("bare_trainer.py")
+    script = Path(__file__).parent / "support" / "bare_trainer.py"
     data = [str(folder / f"emotion-{split}.jsonl") for split in ("train", "validation")]
     started = time.perf_counter()
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'bare.db'}"}

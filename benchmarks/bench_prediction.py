@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data import check_data
-from benchmarks.fitted_model import LABELS, contexts, emotion, write_model
-from benchmarks.results import Row, measured, write
+from benchmarks.support.data import check_data
+from benchmarks.support.fitted_model import LABELS, contexts, emotion, write_model
+from benchmarks.support.results import Row, measured, write
 
 ROUNDS = 3
 SHORT, LONG = 400, 60
@@ -46,7 +46,7 @@ _loaded: list[Any] = []
 def load(folder: Path) -> None:
     """Load the model in a process of its own, as the verb has one: the threads of one side's batches would slow down
     the other side's products."""
-    from serving.predictor import load_predictor
+    from models.inference.predictor import load_predictor
 
     _loaded.append(load_predictor(folder, precision="fp32"))
 
@@ -54,9 +54,9 @@ def load(folder: Path) -> None:
 def by_predict(file: Path, output: Path) -> None:
     """Answer the file as the verb does, from the check of its rows to the output."""
     predictor = _loaded[0]
-    from serving.batch.rows import Source
-    from serving.batch.run import check, run
-    from serving.batch.unfinished import Unfinished
+    from models.batch.prediction import check, run
+    from models.batch.rows import Source
+    from models.batch.unfinished import Unfinished
 
     source = Source(path=file, task=predictor.task)
     check(predictor, source.rows(), None, lambda _: None)
@@ -142,7 +142,7 @@ def one_at_a_time(pipe: Any, predictor: Any) -> list[Row]:
 
 def precisions(predictor: Any, folder: Path) -> list[Row]:
     """Return how far answers in bf16 agree with those in fp32, and how many of either are right."""
-    from serving.predictor import load_predictor
+    from models.inference.predictor import load_predictor
 
     rows = emotion("test", SHORT // 2)
     texts = [row["text"] for row in rows]
@@ -168,7 +168,7 @@ def main() -> None:
     check_data()
     from transformers import pipeline
 
-    from serving.predictor import load_predictor
+    from models.inference.predictor import load_predictor
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "model"

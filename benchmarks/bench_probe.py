@@ -6,9 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.command import train
-from benchmarks.data import MINILM, TWEETS, emotion_fields
-from benchmarks.results import Row, measured, write
+from benchmarks.support.command import train
+from benchmarks.support.data import MINILM, TWEETS, emotion_fields
+from benchmarks.support.results import Row, measured, write
 
 ROUNDS = 3
 TOLERANCE = 0.1

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import train
-from benchmarks.data import check_data
-from benchmarks.peak import peak_flops_per_second
-from benchmarks.profiled import Profile, profile_of
-from benchmarks.results import Row, write
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.support.command import train
+from benchmarks.support.data import check_data
+from benchmarks.support.matmul_peak import peak_flops_per_second
+from benchmarks.support.profiled import Profile, profile_of
+from benchmarks.support.results import Row, write
+from benchmarks.support.workloads import WORKLOADS, Workload
 
 CHOSEN = ("squad", "emotion", "emotion-bert", "sst2-gpt2")
 STEPS = 12

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.command import train
-from benchmarks.data import DATA, EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS, check_data
-from benchmarks.results import Row, write
+from benchmarks.support.command import train
+from benchmarks.support.data import DATA, EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS, check_data
+from benchmarks.support.results import Row, write
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,13 +18,21 @@ from pathlib import Path
 
 from mlflow import MlflowClient
 
-from benchmarks.made_runs import COMPARED, COMPARED_ARMS, COMPARED_REPEATS, EXPERIMENT, GROUPS, JOBS, made_store
-from benchmarks.peak_memory import run_measured
-from benchmarks.results import Row, measured, write
-from experiments.overview import overview
-from experiments.reporting import report_group
-from tracking.group import find_group
-from tracking.store import Store
+from benchmarks.support.generated_runs import (
+    COMPARED,
+    COMPARED_ARMS,
+    COMPARED_REPEATS,
+    EXPERIMENT,
+    GROUPS,
+    JOBS,
+    made_store,
+)
+from benchmarks.support.peak_memory import run_measured
+from benchmarks.support.results import Row, measured, write
+from experiments.running.write_overview import overview
+from experiments.running.write_report import report_group
+from tracking.groups.group import find_group
+from tracking.server.store import Store
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
 OVERVIEW_ROUNDS = int(os.environ.get("BENCH_OVERVIEW_ROUNDS", 3))

@@ -15,12 +15,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.data import DATA, check_data
-from benchmarks.results import Row, measured, write
-from serving.local.endpoints import LocalEndpoints
-from serving.protocol import EndpointSpec
-from tracking.describe import ROOT
-from training.staging.models import locate
+from benchmarks.support.data import DATA, check_data
+from benchmarks.support.results import Row, measured, write
+from models.endpoints.local.endpoints import LocalEndpoints
+from models.endpoints.protocol import EndpointSpec
+from tracking.recording.run_description import ROOT
+from training.staging.models.model_files import locate
 
 ROUNDS = 7
 TEXTS = 400

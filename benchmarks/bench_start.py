@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.command import Trained, train
-from benchmarks.data import emotion_fields
-from benchmarks.results import measured, write
+from benchmarks.support.command import Trained, train
+from benchmarks.support.data import emotion_fields
+from benchmarks.support.results import measured, write
 
 ROUNDS = 5
 

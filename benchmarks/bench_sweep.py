@@ -9,9 +9,9 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from benchmarks.grid_table import FOLDER, Grid, read
-from benchmarks.replay import STRATEGIES, Replayed
-from benchmarks.results import Row, measured, write
+from benchmarks.recorded.grid_table import FOLDER, Grid, read
+from benchmarks.recorded.replay import STRATEGIES, Replayed
+from benchmarks.support.results import Row, measured, write
 
 SEEDS = 20
 OF_GRID = 0.25

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks import repeats_table
-from benchmarks.noise import Noise, Numbers, recorded
-from benchmarks.repeats_table import Repeat
-from benchmarks.results import Row, write
-from benchmarks.simulated_comparisons import ACCURACY, Arm, Course, Draw, job, outcomes, said, table_of
-from experiments.fields import Compare
-from experiments.sweep.fields import Sweep
-from tracking.report.comparison import compare
+from benchmarks.recorded import repeats_table
+from benchmarks.recorded.noise import Noise, Numbers, recorded
+from benchmarks.recorded.repeats_table import Repeat
+from benchmarks.recorded.simulated_comparisons import ACCURACY, Arm, Course, Draw, job, outcomes, said, table_of
+from benchmarks.support.results import Row, write
+from experiments.schema.fields import Compare
+from experiments.schema.sweep_fields import Sweep
+from reports.comparison.comparison import compare
 
 COMPARISONS = 4_000
 SEED = 20261122
@@ -217,7 +217,7 @@ def main() -> None:
     """Simulate all, and write the figures."""
     noise = recorded()
     if not len(noise.quality):
-        sys.exit("error: no repeats are recorded: benchmarks.record_repeats does it")
+        sys.exit("error: no repeats are recorded: benchmarks.recorded.record_repeats does it")
     tables = {name: told.rows for name in repeats_table.names() if (told := repeats_table.read(name))}
     rows = [
         Row(name="spread of equal jobs", value=100 * noise.spread, unit="% of their seconds", n=len(noise.seconds)),

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import train
-from benchmarks.data import emotion_fields
-from benchmarks.results import measured, write
+from benchmarks.support.command import train
+from benchmarks.support.data import emotion_fields
+from benchmarks.support.results import measured, write
 
 SAMPLES, BATCH, ROUNDS = 240, 24, 2
 """Samples that both sides train on: the reference takes minutes for them on two cores."""

@@ -16,16 +16,16 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from benchmarks.results import Row, measured, write
-from sweeps.asking import Claim, Limits, Part, ask
-from sweeps.decisions import Decisions
-from sweeps.objective import CurvePoint, Ended, Objective, Quality
-from sweeps.outcome import attributes, seconds_of
-from sweeps.sampler import sampler_of
-from sweeps.search import Search, point_of
-from sweeps.space import Point, Space
-from sweeps.storage import Storage, open_storage
-from sweeps.study import distributions, open_study
+from benchmarks.support.results import Row, measured, write
+from sweeps.cost_model.trials import Search, point_of
+from sweeps.space.grid import Point, Space
+from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
+from sweeps.study.sampler import sampler_of
+from sweeps.study.storage import Storage, open_storage
+from sweeps.study.study import distributions, open_study
+from sweeps.workers.decisions import Decisions
+from sweeps.workers.outcome import attributes, seconds_of
+from sweeps.workers.trial_queue import Claim, Limits, Part, ask
 from tests.sweeps.postgres import postgres
 from tests.sweeps.simulated_jobs import SimulatedService
 from tests.sweeps.worker_process import Plan, start

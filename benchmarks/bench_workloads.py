@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import train
-from benchmarks.data import check_data
-from benchmarks.peak import peak_flops_per_second
-from benchmarks.results import Row, measured, write
-from benchmarks.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
+from benchmarks.support.command import train
+from benchmarks.support.data import check_data
+from benchmarks.support.matmul_peak import peak_flops_per_second
+from benchmarks.support.results import Row, measured, write
+from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
 
 LEAST_GAIN = 1.93
 """The published gain of the compiler with its bigger batch (SQuAD with ALBERT)."""

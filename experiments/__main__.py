@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from experiments.telling import remark
-from training.errors import InputError, TrainfareError, nearest
+from experiments.running.output import remark
+from training.contract.errors import InputError, TrainfareError, nearest
 
 HELP = """\
 trainfare: which setting trains this model for the fewest billable seconds, and how sure are we?
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         if arguments[0] in VERBS and arguments[0] != "undeploy":
-            from experiments.serving.overdue import look_after
+            from experiments.deployments.expired_endpoints import look_after
 
             look_after()
         return _dispatch(arguments[0], arguments[1:])
@@ -69,31 +69,31 @@ def main(arguments: Sequence[str]) -> int:
 def _dispatch(verb: str, rest: Sequence[str]) -> int:
     # Each verb imports what it needs: --help and a typo answer at once.
     if verb in {"train", "compare", "probe"}:
-        from experiments.run import launch
+        from experiments.running.launch import launch
 
         return launch(verb, fields(rest))
     if verb == "sweep":
-        from experiments.sweep.verb import sweep
+        from experiments.commands.sweep import sweep
 
         return sweep(fields(rest))
     if verb == "report":
-        from experiments.reporting import report
+        from experiments.running.write_report import report
 
         return report(fields(rest))
     if verb == "register":
-        from experiments.register import register
+        from experiments.commands.register import register
 
         return register(fields(rest))
     if verb == "attach":
-        from experiments.attach import attach
+        from experiments.commands.attach import attach
 
         return attach(fields(rest))
     if verb == "ui":
-        from experiments.ui import ui
+        from experiments.commands.ui import ui
 
         return ui(fields(rest))
     if verb == "jobs":
-        from experiments.jobs import main as jobs
+        from experiments.commands.jobs import main as jobs
 
         return jobs(rest)
     if verb in SERVING_VERBS:
@@ -103,18 +103,18 @@ def _dispatch(verb: str, rest: Sequence[str]) -> int:
 
 def _serving(verb: str, given: Mapping[str, str]) -> int:
     if verb == "deploy":
-        from experiments.serving.deploy import deploy
+        from experiments.commands.deploy import deploy
 
         return deploy(given)
     if verb == "predict":
-        from experiments.serving.predict import predict
+        from experiments.commands.predict import predict
 
         return predict(given)
     if verb == "undeploy":
-        from experiments.serving.undeploy import undeploy
+        from experiments.commands.undeploy import undeploy
 
         return undeploy(given)
-    from experiments.serving.listing import endpoints
+    from experiments.commands.endpoints import endpoints
 
     return endpoints(given)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.home import compile_cache, home
+from training.state.home import compile_cache, home
 
 
 @pytest.mark.parametrize(

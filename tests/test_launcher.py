@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.services.places import LocalPlace
-from training.errors import JobNotFound
-from training.events import FAILURE_CLASSES, Event
-from training.failures import brief
-from training.launcher import Follower, Job, failure_of, submit
+from training.contract.errors import JobNotFound
+from training.contract.events import FAILURE_CLASSES, Event
+from training.contract.failures import brief
+from training.services.launcher import Follower, Job, failure_of, submit
 
 
 class Naps:

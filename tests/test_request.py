@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.errors import InputError
-from training.jobspec import JobSpec, MetricDefinition
-from training.request import build
-from training.services import toolkit
+from training.contract.errors import InputError
+from training.contract.job_spec import JobSpec, MetricDefinition
+from training.contract.request import build
+from training.services.local import toolkit
 
 
 def spec(**fields: Any) -> JobSpec:

@@ -1,1 +1,4 @@
-"""MLflow, both directions: a job's events become runs, runs become tables and reports."""
+"""MLflow runs, both directions: a job's events become a run, and runs become tables.
+
+Open `recording/recorder.py` for writing and `queries/job_tables.py` for reading. Reports belong in `reports`.
+"""

@@ -13,7 +13,7 @@ from mlflow.entities import Run
 
 from experiments.__main__ import main
 from tests.aws.account import Account
-from training.aws.service import SageMakerService
+from training.services.sagemaker.service import SageMakerService
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from training.services.protocol import Description
+from training.contract.service import Description
 
 
 def after_start(local: Description, downloading: datetime) -> list[dict[str, Any]]:

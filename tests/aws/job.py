@@ -22,8 +22,8 @@ from tests.aws.machine import Machine, free_port, job_description, merged
 from tests.aws.objects import Objects, packed
 from tests.aws.troubles import Troubles
 from tests.aws.warm_pool import WarmPool
-from training.errors import InputError
-from training.services.protocol import TERMINAL_STATUSES, Description
+from training.contract.errors import InputError
+from training.contract.service import TERMINAL_STATUSES, Description
 
 LOOK_SECONDS, SHARE_SECONDS = 0.05, 0.02
 """Between two looks at a job; hundreds at once are looked at less often, for each has its threads here."""

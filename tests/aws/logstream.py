@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from training.services.protocol import LogPage
+from training.contract.service import LogPage
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 MOST_EVENT_BYTES = 262_144 - 26

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from training.aws.gpus import gpu_count
-from training.services import container, processes
-from training.services.local import LocalService
-from training.services.protocol import TERMINAL_STATUSES, Description, LogPage
+from training.contract.service import TERMINAL_STATUSES, Description, LogPage
+from training.services.local import container, processes
+from training.services.local.service import LocalService
+from training.services.sagemaker.gpus import gpu_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")

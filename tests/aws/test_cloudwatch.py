@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracking.listener import Listener
-from training.aws.cloudwatch import LATE_SECONDS, page, read_cursor
-from training.errors import ServiceError
+from tracking.recording.script_log import Listener
+from training.contract.errors import ServiceError
+from training.services.sagemaker.cloudwatch import LATE_SECONDS, page, read_cursor
 
 
 def event(number: int, at_ms: int, message: str = "") -> dict[str, Any]:

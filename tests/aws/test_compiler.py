@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Run
 
+from reports.formats.terminal import print_comparison
+from reports.render import Report, render
 from tests.aws.account import Account
 from tests.services.places import SageMakerPlace
 from tests.tracking.helpers import TRAIN_PY, planned_as
-from tracking.group import child_runs, open_group
-from tracking.report.render import Report, render
-from tracking.report.terminal import print_comparison
-from tracking.session import run_jobs
-from tracking.store import Store, open_store
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import child_runs, open_group
+from tracking.server.store import Store, open_store
 
 IMAGE = (
     "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-trcomp-training:"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.jobs import main as jobs
+from experiments.commands.jobs import main as jobs
 from tests.aws.account import BUCKET, Account
 from tests.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running
 from tests.services.places import SageMakerPlace
-from training.errors import AccessError, InputError, QuotaError
-from training.launcher import Job, failure_of, submit
+from training.contract.errors import AccessError, InputError, QuotaError
+from training.services.launcher import Job, failure_of, submit
 
 
 @pytest.fixture

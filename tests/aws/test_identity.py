@@ -7,10 +7,18 @@ import socket
 import pytest
 
 from tests.aws.account import ACCOUNT, ROLE, Account
-from training.aws.clients import Clients
-from training.aws.identity import account_of, role_of
-from training.aws.refusals import refusal
-from training.errors import AccessError, InputError, JobExists, JobNotFound, QuotaError, ServiceError, Unreachable
+from training.contract.errors import (
+    AccessError,
+    InputError,
+    JobExists,
+    JobNotFound,
+    QuotaError,
+    ServiceError,
+    Unreachable,
+)
+from training.services.sagemaker.aws_errors import refusal
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.identity import account_of, role_of
 
 
 def test_the_account(account: Account) -> None:
@@ -56,7 +64,7 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    monkeypatch.setattr("training.aws.clients.QUICK_TRIES", 1)
+    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_TRIES", 1)
     with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
         account_of(Clients())
 

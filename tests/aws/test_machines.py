@@ -11,7 +11,7 @@ import pytest
 from tests.aws.account import Account
 from tests.services.following import ended
 from tests.services.places import SageMakerPlace
-from training.launcher import failure_of, submit
+from training.services.launcher import failure_of, submit
 
 pytestmark = pytest.mark.slow
 

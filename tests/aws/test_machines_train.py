@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from experiments.plan import SOURCE
+from experiments.planning.plan import SOURCE
 from tests.aws.account import ROLE, Account, open_account
 from tests.aws.test_machines import streams
 from tests.job import watched
 from tests.job.conftest import example_rows, write_channel, write_tiny_model
-from tracking.points import cost_metrics
-from training.aws.clients import Clients
-from training.aws.service import SageMakerService
-from training.aws.storage import Storage, session_bucket
-from training.events import EVENT_PREFIX, Event, parse_line
-from training.jobspec import JobSpec
-from training.launcher import Job, submit
-from training.request import build
-from training.services.local import LocalService
-from training.services.protocol import Description
+from tracking.recording.metric_points import cost_metrics
+from training.contract.events import EVENT_PREFIX, Event, parse_line
+from training.contract.job_spec import JobSpec
+from training.contract.request import build
+from training.contract.service import Description
+from training.services.launcher import Job, submit
+from training.services.local.service import LocalService
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
+from training.services.sagemaker.storage import Storage, session_bucket
 
 pytestmark = pytest.mark.slow
 

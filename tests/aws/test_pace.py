@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from training.aws.clients import CALLS_AT_ONCE, CALLS_PER_SECOND
-from training.aws.pace import Pace
+from training.services.sagemaker.clients import CALLS_AT_ONCE, CALLS_PER_SECOND
+from training.services.sagemaker.rate_limit import Pace
 
 
 class Clock:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from training.aws.prices import parse_price_list, table_price
-from training.errors import InputError
-from training.price import Price
+from training.contract.errors import InputError
+from training.contract.price import Price
+from training.services.sagemaker.prices import parse_price_list, table_price
 
 
 def entry(dollars: str, unit: str = "Hrs", published: str = "2026-10-01T00:00:00Z") -> str:

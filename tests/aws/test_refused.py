@@ -9,9 +9,9 @@ import pytest
 from tests.aws.account import Account
 from tests.services.places import SageMakerPlace
 from tests.tracking.helpers import TRAIN_PY, planned_as
-from tracking.group import child_runs, open_group
-from tracking.session import run_jobs
-from tracking.store import open_store
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import child_runs, open_group
+from tracking.server.store import open_store
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from tests.aws.account import Account
 from tests.conftest import ROOT
 from tests.services.following import RUNS_ON, ended, running
 from tests.services.places import SageMakerPlace
-from training.aws.clients import Clients
-from training.aws.service import SageMakerService
-from training.aws.site import open_site
-from training.errors import JobExists
-from training.launcher import submit
+from training.contract.errors import JobExists
+from training.services.launcher import submit
+from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
 
 ACTIONS = {
     "s3:HeadBucket": "s3:ListBucket",
@@ -32,7 +32,7 @@ UNSEEN = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
     "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob where the request has tags",
     "s3:AbortMultipartUpload": "called where an upload in parts fails",
-    "pricing:GetProducts": "moto has no price list; the call is in training/aws/prices.py",
+    "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Rights that no call of a recorded run shows, and why they are needed."""
 
@@ -65,7 +65,7 @@ def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_p
             called.add(ACTIONS.get(action, action))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("training.aws.site.Clients", Recorded)
+        patched.setattr("training.services.sagemaker.aws_context.Clients", Recorded)
         site = open_site({"role": "trainer"})
     large = tmp_path / "large"
     large.mkdir()

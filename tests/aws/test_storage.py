@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.aws.account import ACCOUNT, BUCKET, REGION, Account
-from training.aws.clients import Clients
-from training.aws.storage import Storage, packed, session_bucket
-from training.aws.uploading import Uploading, size
-from training.errors import InputError
+from training.contract.errors import InputError
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.storage import Storage, packed, session_bucket
+from training.services.sagemaker.upload_progress import Uploading, size
 
 
 @pytest.fixture

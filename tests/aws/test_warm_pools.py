@@ -6,9 +6,9 @@ import pytest
 
 from tests.aws.account import Account
 from tests.aws.conftest import Terminal
-from tracking.store import open_store
-from tracking.warm_pools import settle
-from training.aws.service import SageMakerService
+from tracking.recording.warm_pools import settle
+from tracking.server.store import open_store
+from training.services.sagemaker.service import SageMakerService
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from experiments.spec import FOLDER
+from experiments.planning.load import FOLDER
 from tests.aws.account import Account
 from tests.aws.conftest import Terminal
 from tests.end_to_end.test_classification import emotion, small_model, starred

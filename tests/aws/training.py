@@ -15,7 +15,7 @@ from tests.aws.api import Answer, Refused
 from tests.aws.job import TrainingJob, machine_types
 from tests.aws.logstream import LogStream
 from tests.aws.troubles import Troubles
-from training.services.protocol import LogPage
+from training.contract.service import LogPage
 
 AWS_REGISTRY = "763104351884"
 NO_IMAGE = (

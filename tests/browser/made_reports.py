@@ -7,11 +7,11 @@ import math
 
 from mlflow import MlflowClient
 
+from reports.overview_report import render_overview
+from reports.render import render
 from tests.tracking.conftest import Tracked
 from tests.tracking.report.made_experiments import Experiment, made_experiment
 from tests.tracking.report.made_sweeps import whole_sweep
-from tracking.report.overview_report import render_overview
-from tracking.report.render import render
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa"
 BILLED = {"none": (1204.0, 1198.0, 1187.0), "inductor": (843.0, 861.0, 998.0), LONG: (99.5, 101.2, 97.4)}

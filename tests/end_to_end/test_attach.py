@@ -10,9 +10,9 @@ import pytest
 from tests.aws.account import Account
 from tests.end_to_end.conftest import CommandLine
 from tests.end_to_end.test_probe import TINY
-from tracking.group import find_group
-from tracking.plan_file import read_plan
-from tracking.store import open_store
+from tracking.groups.group import find_group
+from tracking.groups.plan_file import read_plan
+from tracking.server.store import open_store
 
 TWO = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1, "save_model": "false"}
 

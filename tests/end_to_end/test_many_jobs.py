@@ -19,7 +19,7 @@ from tests.aws.serve import Served, served
 from tests.aws.talking import points, study
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
-from training.services.local import LocalService
+from training.services.local.service import LocalService
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 from tests.end_to_end.test_probe import TINY
 from tests.services.following import until
-from training.launcher import Job
-from training.services.folder import JobFolder
-from training.services.local import LocalService
+from training.services.launcher import Job
+from training.services.local.job_folder import JobFolder
+from training.services.local.service import LocalService
 
 SAVING = {"save_strategy": "steps", "save_steps": 4, "save_model": "true", "log_model": "false"}
 LOOP = {"experiment": "torch_loop", "wait": "false", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}

@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 from tests.end_to_end.conftest import CommandLine
 from tests.job.squad_examples import model_folder, squad_file
 from tests.staging.fast_tokenizers import KINDS
-from training.staging.models import locate
-from training.staging.tokens import load_tokenizer
+from training.staging.models.model_files import locate
+from training.staging.tokens.tokenizing import load_tokenizer
 
 FIELDS: dict[str, object] = {
     "max_length": 160,

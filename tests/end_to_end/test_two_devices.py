@@ -10,8 +10,8 @@ from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
 from tests.job.conftest import write_tiny_model
-from training.staging.models import locate
-from training.staging.tokens import load_tokenizer
+from training.staging.models.model_files import locate
+from training.staging.tokens.tokenizing import load_tokenizer
 
 
 @pytest.fixture

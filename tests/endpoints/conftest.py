@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.local.server_folder import ServerFolder
-from training.staging.models import locate
+from models.endpoints.local.server_folder import ServerFolder
+from training.staging.models.model_files import locate
 
 TINY = {
     "num_labels": 6,

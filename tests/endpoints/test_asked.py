@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from serving.local.asked import asked, difference
-from serving.protocol import EndpointSpec
+from models.endpoints.local.deploy_request import asked, difference
+from models.endpoints.protocol import EndpointSpec
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from serving.local.server_folder import ServerFolder
+from models.endpoints.local.server_folder import ServerFolder
 from tests.endpoints.bad_requests import CUT_OFF, GOOD, LIMIT, WRONG_BODIES, WRONG_HEADS, bad_bodies
 from tests.endpoints.conftest import started
 from tests.endpoints.talking import Answer, Talk, asked, post

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from serving.server.batcher import MOST_WAITING, Batcher
-from serving.server.refused import Refused
+from models.server.batcher import MOST_WAITING, Batcher
+from models.server.errors import Refused
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.server.batches import MOST_EXAMPLES, MOST_STRETCH, MOST_TOKENS, SHORT_TOKENS, batches
+from models.server.batches import MOST_EXAMPLES, MOST_STRETCH, MOST_TOKENS, SHORT_TOKENS, batches
 
 
 def test_one_is_a_batch() -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from serving.local.endpoints import LocalEndpoints
-from serving.local.place import Place
-from serving.protocol import EndpointSpec, EndpointState
+from models.endpoints.local.endpoint_folder import Place
+from models.endpoints.local.endpoints import LocalEndpoints
+from models.endpoints.protocol import EndpointSpec, EndpointState
 from tests.conftest import ROOT
 from tests.endpoints.conftest import made
-from training.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError
 
 QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).encode()
 
@@ -41,7 +41,7 @@ def servers(root: Path) -> list[int]:
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
-        if "serving.server" in (words := process.info["cmdline"] or []) and any(str(root) in word for word in words)
+        if "models.server" in (words := process.info["cmdline"] or []) and any(str(root) in word for word in words)
     ]
 
 
@@ -196,8 +196,8 @@ def test_two_deploys_of_one_name_at_once_are_one_endpoint(
 DEPLOY = """
 import sys
 from pathlib import Path
-from serving.local.endpoints import LocalEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.local.endpoints import LocalEndpoints
+from models.endpoints.protocol import EndpointSpec
 LocalEndpoints(Path(sys.argv[1])).deploy(EndpointSpec(name="a", model=Path(sys.argv[2]), replace=True), print)
 """
 

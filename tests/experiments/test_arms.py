@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.document import read_document
-from experiments.rules import Here
-from experiments.spec import FOLDER, Experiment, arms, load
-from training.errors import InputError
+from experiments.planning.load import FOLDER, Experiment, arms, load
+from experiments.schema.rules import Here
+from experiments.schema.yaml_document import read_document
+from training.contract.errors import InputError
 
 
 def with_arms(text: str, **more: str) -> dict[str, str]:

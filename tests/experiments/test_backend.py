@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spec import load
+from experiments.planning.load import load
 from tests.experiments.test_spec import refused
 
 BACKEND = {

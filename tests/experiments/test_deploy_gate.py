@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from experiments.register import register
-from experiments.serving.deploy import _of_run, _settings
+from experiments.commands.deploy import _of_run, _settings
+from experiments.commands.register import register
 from tests.tracking.conftest import Tracked
 from tests.tracking.models.made import parent
 from tests.tracking.models.tiny import modelled
-from training.errors import NotGoodEnough
+from training.contract.errors import NotGoodEnough
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.document import MOST_BYTES, parse, read_document, scalar
-from training.errors import InputError
+from experiments.schema.yaml_document import MOST_BYTES, parse, read_document, scalar
+from training.contract.errors import InputError
 
 
 @pytest.mark.parametrize(

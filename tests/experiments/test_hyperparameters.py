@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import experiments
-from experiments.hyperparameters import hyperparameters, staging_request
-from experiments.spec import experiment_names, load
+from experiments.planning.hyperparameters import hyperparameters, staging_request
+from experiments.planning.load import experiment_names, load
 
 
 def test_the_demos_arguments() -> None:
@@ -113,7 +113,7 @@ JOB_FOLDER = Path(experiments.__file__).parent.parent / "training" / "job"
 
 READ_BY_JOB = """
 import json, sys
-from arguments import parse
+from settings.arguments import parse
 arguments = parse(sys.argv[1:])
 print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.learning_rate, arguments.seed]))
 """

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.arms import Arm
-from experiments.fields import Experiment
-from experiments.plan import group_key, plan
-from experiments.spec import load
+from experiments.planning.arms import Arm
+from experiments.planning.load import load
+from experiments.planning.plan import group_key, plan
+from experiments.schema.experiment import Experiment
 from tests.experiments.test_pushing import staged
-from tracking.plan import ModelPlan, PlannedJob
+from tracking.groups.planned_job import ModelPlan, PlannedJob
 
 
 def arm(name: str = "demo", **fields: str) -> Arm:

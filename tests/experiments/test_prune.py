@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from experiments.retention.options import options
-from experiments.retention.rules import KINDS, Choice, judge, kind_of
-from experiments.retention.words import aged, counted, stays
-from tracking.retention import Told, ToldJob
-from training.errors import InputError
-from training.retention.inventory import Folder, Inventory, LocalJob, Place
+from experiments.pruning.inventory import Folder, Inventory, LocalJob, Place
+from experiments.pruning.messages import aged, counted, stays
+from experiments.pruning.options import options
+from experiments.pruning.rules import KINDS, Choice, judge, kind_of
+from tracking.groups.run_references import Told, ToldJob
+from training.contract.errors import InputError
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.hyperparameters import hyperparameters
-from experiments.plan import plan
-from experiments.pushing import check_token, without_pushes
-from experiments.spec import Arm, Experiment, arms, load
+from experiments.planning.hub_push import check_token, without_pushes
+from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.load import Arm, Experiment, arms, load
+from experiments.planning.plan import plan
 from tests.experiments.test_spec import refused
-from training.errors import InputError
-from training.staging.staged import LengthStatistics, Staged
+from training.contract.errors import InputError
+from training.staging.tokens.staged import LengthStatistics, Staged
 
 PUSH = {"push_to_hub.repository": "someone/a-model"}
 TOKEN = "hf_QwErTz1234567890secret"

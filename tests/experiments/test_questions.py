@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from experiments.hyperparameters import staging_request
-from experiments.spec import load
+from experiments.planning.hyperparameters import staging_request
+from experiments.planning.load import load
 from tests.job.squad_examples import model_folder, squad_file
 from tests.staging.fast_tokenizers import KINDS
-from training.errors import InputError
+from training.contract.errors import InputError
 from training.staging.stage import stage
 
 FIELDS: dict[str, Any] = {"task": "question-answering", "max_length": 160, "doc_stride": 40, "epochs": 1}

@@ -8,11 +8,11 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
-from experiments.register import Asked, asked_of
+from experiments.commands.register import Asked, asked_of
 from tests.tracking.conftest import Tracked
 from tests.tracking.models.made import parent
 from tests.tracking.models.tiny import modelled
-from training.errors import InputError
+from training.contract.errors import InputError
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.reporting import asked_of
-from training.errors import InputError
+from experiments.running.write_report import asked_of
+from training.contract.errors import InputError
 
 
 def test_the_latest_group_of_an_experiment_unless_told() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.arms import arms
-from experiments.plan import plan
-from experiments.script import ScriptInputs, hyperparameters, script_inputs, shown
-from experiments.spec import Experiment, load
-from training.errors import InputError
+from experiments.planning.arms import arms
+from experiments.planning.load import Experiment, load
+from experiments.planning.plan import plan
+from experiments.planning.script_inputs import ScriptInputs, hyperparameters, script_inputs, shown
+from training.contract.errors import InputError
 
 TEXT = """\
 script:

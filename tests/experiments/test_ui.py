@@ -20,11 +20,11 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
-from experiments.ui import ui
+from experiments.commands.ui import ui
 from tests.conftest import ROOT
-from tracking.store import open_store
-from tracking.ui import experiment_to_show, run_table
-from training.errors import InputError
+from tracking.queries.mlflow_ui import experiment_to_show, run_table
+from tracking.server.store import open_store
+from training.contract.errors import InputError
 
 
 def group(client: MlflowClient, experiment_id: str, name: str, start_time: int) -> None:

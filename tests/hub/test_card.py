@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_card import PIPELINES, hub_name, model_card
+from publishing.model_card import PIPELINES, hub_name, model_card
 from tasks import TASKS
 
 SETTINGS = {

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from events import Events
-from failure import report
-from hub_token import find_token
-from problems import ArgumentError
+from publishing.hub_token import find_token
+from reporting.errors import ArgumentError
+from reporting.events import Events
+from reporting.failure import report
 from tests.hub.secrets_server import keeping
 
 TOKEN = "hf_QwErTz1234567890secret"

@@ -18,7 +18,7 @@ from typing import Any
 
 def main(spot: str, name_of_signal: str, script: str) -> None:
     sys.path.insert(0, str(Path(script).parent))
-    importlib.import_module("lean_imports")
+    importlib.import_module("compilation.lean_imports")
     module, name, count = spot.split(":")
     die_at(importlib.import_module(module), name, int(count), signal.Signals[name_of_signal])
     sys.argv = sys.argv[3:]

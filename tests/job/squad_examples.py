@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from tests.job.conftest import Job
-from training.staging.request import Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 
 CONTEXT = "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third Super Bowl title in Santa Clara."

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from arguments import Arguments, parse
-from problems import ArgumentError
+from reporting.errors import ArgumentError
+from settings.arguments import Arguments, parse
 
 
 def test_defaults() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from best import Best
-from problems import ArgumentError
+from checkpoints.best_evaluation import Best
+from reporting.errors import ArgumentError
 
 DYING = Path(__file__).with_name("dying.py")
+STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
 TRAINING = {
     "learning_rate": 0.02,
@@ -67,7 +68,7 @@ def test_the_best_is_left(job_that_worsens: Any) -> None:
 @pytest.mark.slow
 def test_the_best_is_found_over_two_starts(job_that_worsens: Any) -> None:
     job = job_that_worsens
-    killed = job.run([sys.executable, str(DYING), "reporter:Reporter.on_step_end:10", "SIGKILL"], **TRAINING)
+    killed = job.run([sys.executable, str(DYING), f"{STEP_END}:10", "SIGKILL"], **TRAINING)
     assert killed.code == -signal.SIGKILL
     progress = json.loads((job.folder / "checkpoints/checkpoint-8/progress.json").read_text())
     assert progress["best"]["step"] < 8

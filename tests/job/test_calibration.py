@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import free_bytes
-from padding import Padding
-from step_sample import MOST_STEPS, mean_step, plan, steps_to_measure
+from data.padding import Padding
+from measuring.memory import free_bytes
+from measuring.step_sample import MOST_STEPS, mean_step, plan, steps_to_measure
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
 LIMITED = str(Path(__file__).with_name("limited.py"))

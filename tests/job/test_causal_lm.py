@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-import outcome
-from channels import Facts
-from padding import IGNORED_LABEL, Batch, Collator, Padding
-from pretrained import Pretrained
+from data.channels import Facts
+from data.padding import IGNORED_LABEL, Batch, Collator, Padding
+from measuring import result_metrics
 from tasks import causal_lm
+from weights.pretrained import Pretrained
 
 VOCABULARY, HIDDEN, LAYERS = 50, 16, 2
 PLAIN = {"task": "causal-lm", "weights": "random", "padding": "longest", "max_steps": 3}
@@ -168,12 +168,12 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
     h = HIDDEN
     layer = 2 * 2 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h)
     model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), FACTS)
-    assert outcome.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
+    assert result_metrics.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     from transformers import AutoModelForSequenceClassification
 
     # Embeddings of words, 16 positions and 2 types are looked up; nothing is shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
-    assert outcome.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
+    assert result_metrics.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
 
 
 @pytest.mark.slow

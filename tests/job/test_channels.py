@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from channels import Channel, check_tokens
-from channels import read_channel as read_any
-from problems import BadData
+from data.channels import Channel, check_tokens
+from data.channels import read_channel as read_any
+from reporting.errors import BadData
 from tasks import classification
 
 IDS = [[5, 6, 7], [8], [9, 10]]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import checkpoints
-from checkpoints import Progress
+from checkpoints import checkpoint_files
+from checkpoints.checkpoint_files import Progress
 
 
 def write(folder: Path, step: int, whole: bool = True) -> Path:
@@ -11,14 +11,14 @@ def write(folder: Path, step: int, whole: bool = True) -> Path:
     checkpoint.mkdir(parents=True)
     (checkpoint / "model.safetensors").write_bytes(b"x" * 100)
     if whole:
-        checkpoints.complete(checkpoint, Progress(step, step * 32, step * 1.5))
+        checkpoint_files.complete(checkpoint, Progress(step, step * 32, step * 1.5))
     return checkpoint
 
 
 def test_the_newest_by_number(tmp_path: Path) -> None:
     for step in (9, 100, 20):
         write(tmp_path, step)
-    assert checkpoints.newest(tmp_path) == (tmp_path / "checkpoint-100", Progress(100, 3200, 150.0))
+    assert checkpoint_files.newest(tmp_path) == (tmp_path / "checkpoint-100", Progress(100, 3200, 150.0))
 
 
 def test_torn_ones_are_passed_over_and_told_of(tmp_path: Path) -> None:
@@ -30,24 +30,24 @@ def test_torn_ones_are_passed_over_and_told_of(tmp_path: Path) -> None:
     (write(tmp_path, 6) / "progress.json").write_text("[]")
     (tmp_path / "checkpoint-old").mkdir()
     notes: list[str] = []
-    found = checkpoints.newest(tmp_path, notes.append)
+    found = checkpoint_files.newest(tmp_path, notes.append)
     assert found is not None
     assert found[1].step == 1
     assert [note.split()[1] for note in notes] == [f"checkpoint-{step}" for step in (6, 5, 4, 3, 2)]
 
 
 def test_none(tmp_path: Path) -> None:
-    assert checkpoints.newest(tmp_path) is None
-    assert checkpoints.newest(tmp_path / "missing") is None
+    assert checkpoint_files.newest(tmp_path) is None
+    assert checkpoint_files.newest(tmp_path / "missing") is None
 
 
 def test_older_ones_go_only_when_enough_are_whole(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         write(tmp_path, step)
     write(tmp_path, 4, whole=False)
-    checkpoints.remove_older(tmp_path, None)
+    checkpoint_files.remove_older(tmp_path, None)
     assert len(list(tmp_path.iterdir())) == 4
-    checkpoints.remove_older(tmp_path, 2)
+    checkpoint_files.remove_older(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-3"]
 
 
@@ -57,11 +57,11 @@ def test_the_best_one_stays_as_one_of_those_kept_or_beside_the_newest(tmp_path: 
 
     for step in (1, 2, 3, 4, 5):
         write(tmp_path, step)
-    checkpoints.remove_older(tmp_path, 3, spared_step=4)
+    checkpoint_files.remove_older(tmp_path, 3, spared_step=4)
     assert left() == ["3", "4", "5"]
-    checkpoints.remove_older(tmp_path, 2, spared_step=3)
+    checkpoint_files.remove_older(tmp_path, 2, spared_step=3)
     assert left() == ["3", "5"]
-    checkpoints.remove_older(tmp_path, 1, spared_step=3)
+    checkpoint_files.remove_older(tmp_path, 1, spared_step=3)
     assert left() == ["3", "5"]
-    checkpoints.remove_older(tmp_path, 1, spared_step=None)
+    checkpoint_files.remove_older(tmp_path, 1, spared_step=None)
     assert left() == ["5"]

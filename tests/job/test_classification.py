@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from channels import read_channel
-from tasks import classification, scores
+from data.channels import read_channel
+from tasks import classification, classification_scores
 
 Writer = Callable[..., None]
 
@@ -20,7 +20,7 @@ Writer = Callable[..., None]
 def test_prediction_rows_by_hand() -> None:
     # Equal logits share the probability; ln 3 against 0 is 3 : 1; what is no number has none.
     logits = np.array([[0.0, 0.0], [0.0, np.log(3)], [np.nan, np.nan]], dtype=np.float32)
-    assert scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
+    assert classification_scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
         {"row": 2, "label": "yes", "prediction": "no", "probability": 0.5},
         {"row": 3, "label": "yes", "prediction": "yes", "probability": 0.75},
         {"row": 7, "label": "no", "prediction": "no", "probability": None},

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-import dropout
+from compilation import dropout
 
 TORCHS_OWN = torch.nn.functional.dropout
 

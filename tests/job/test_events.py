@@ -9,8 +9,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events import Events
-from training.events import EventReader
+from reporting.events import Events
+from training.contract.events import EventReader
 
 
 @given(st.text(min_size=0, max_size=10), st.integers(0, 20_000), st.randoms(use_true_random=False))

@@ -77,13 +77,13 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
     ("cuts", "resumed_from"),
     [
         pytest.param(
-            ["reporter:Reporter.on_step_end:4", "reporter:Reporter.on_step_end:6"],
+            ["loop.trainer_callback:Reporter.on_step_end:4", "loop.trainer_callback:Reporter.on_step_end:6"],
             [2, 6],
             id="in training",
         ),
         pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
         pytest.param(
-            ["checkpoints:complete:1", "checkpoints:remove_older:2"],
+            ["checkpoints.checkpoint_files:complete:1", "checkpoints.checkpoint_files:remove_older:2"],
             [None, 4],
             id="in finishing one",
         ),
@@ -146,7 +146,7 @@ def seen(folder: Path, pattern: str) -> bool:
 def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
     """SIGTERM in an evaluation: the step before it is saved, and the next start makes the evaluation up."""
     with_checkpoints(job)
-    stop_at = "reporter:Reporter.on_prediction_step:2"
+    stop_at = "loop.trainer_callback:Reporter.on_prediction_step:2"
     stopped = job.run(dying(stop_at, "SIGTERM"), **TRAINING)
     assert stopped.code == 143, stopped.output[-2000:]
     assert checkpoints_of(job) == ["checkpoint-3"]
@@ -193,7 +193,7 @@ def test_other_data_and_another_model_are_another_training(
 @pytest.mark.slow
 def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
     with_checkpoints(job)
-    killed = job.run(dying("reporter:Reporter.on_step_end:5"), **TRAINING)
+    killed = job.run(dying("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
     changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "per_device_eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
@@ -206,7 +206,7 @@ def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
 def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -> None:
     """No file may grow beyond 30 KiB: the weights find room, the optimizer's state does not."""
     with_checkpoints(job)
-    assert job.run(dying("reporter:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
+    assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
     first = job.folder / "checkpoints/checkpoint-2"
     before = {path.name: path.read_bytes() for path in first.iterdir()}
     ended = job.run(["prlimit", f"--fsize={30 * 2**10}", sys.executable], **TRAINING)
@@ -224,7 +224,7 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
     """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
     with_checkpoints(job)
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
-    process = job.start(dying("reporter:Reporter.on_step_end:5", "SIGSTOP"), **arguments)
+    process = job.start(dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), **arguments)
     main, deadline = psutil.Process(process.pid), time.monotonic() + 120
     while main.status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline
@@ -251,7 +251,7 @@ def test_under_a_compiler(job_in: Callable[[Path], Any], tmp_path: Path) -> None
         each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
     expected = whole.run(**arguments)
     assert expected.code == 0, expected.output[-3000:]
-    assert job.run(dying("reporter:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
+    assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 2
     assert curve(ended) == curve(expected)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from meter import Meter
-from padding import Work
+from data.padding import Work
+from measuring.meter import Meter
 
 
 class ToldClock:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import old_weights
+from weights import safetensors_files
 
 
 def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
     tensors |= {"a number": torch.tensor(2.5), "odd": torch.ones(3, dtype=torch.uint8)}
     save_file(tensors, tmp_path / "model-00001-of-00002.safetensors", metadata={"format": "pt"})
     save_file({"é": torch.arange(5)}, tmp_path / "model-00002-of-00002.safetensors")
-    found = old_weights.read(tmp_path)
+    found = safetensors_files.read(tmp_path)
     wanted = {name: each for file in tmp_path.iterdir() for name, each in load_file(file).items()}
     assert set(found) == set(wanted)
     for name, tensor in wanted.items():
@@ -33,7 +33,7 @@ def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
 def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match=r"model\.safetensors is not a whole safetensors file"):
-        old_weights.read(tmp_path)
+        safetensors_files.read(tmp_path)
 
 
 def test_a_torn_file_is_named(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_a_torn_file_is_named(tmp_path: Path) -> None:
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[:-1])
     with pytest.raises(ValueError, match=f"ends at byte {len(whole) - 1}"):
-        old_weights.read(tmp_path)
+        safetensors_files.read(tmp_path)
 
 
 def test_todays_versions_need_it_not(tiny_model: Path) -> None:
-    assert not old_weights.needed(tiny_model)
+    assert not safetensors_files.needed(tiny_model)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from channels import Facts
-from padding import IGNORED_LABEL, WORK, Collator, Padding, Work
+from data.channels import Facts
+from data.padding import IGNORED_LABEL, WORK, Collator, Padding, Work
 from tasks import classification
 
 FACTS = Facts("classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right")

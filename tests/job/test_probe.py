@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from experiments import probing
-from padding import Padding
-from projection import FEWEST_STEPS, remaining, t_975
-from shapes import step_positions
+from data.batch_shapes import step_positions
+from data.padding import Padding
+from experiments.planning import probe_arms
+from measuring.projection import FEWEST_STEPS, remaining, t_975
+
+STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
 # 200 rows in batches of 4: 50 steps an epoch, 150 in all.
 TRAINING = {"per_device_batch_size": 4, "epochs": 3, "padding": "buckets", "bucket_lengths": "6,12", "logging_steps": 5}
@@ -27,7 +29,7 @@ def test_quantiles_are_those_of_students_t() -> None:
 
 def test_a_probe_that_is_too_short_is_refused_before_it_starts() -> None:
     """The experiment's rule knows how many steps the job needs, and may not import it."""
-    assert probing.FEWEST_STEPS == FEWEST_STEPS
+    assert probe_arms.FEWEST_STEPS == FEWEST_STEPS
 
 
 def test_by_hand() -> None:
@@ -166,7 +168,12 @@ def test_a_probe_that_was_interrupted_measures_anew(long_job: Any) -> None:
     """Killed at step 20 of the 40 that it may take: it goes on from step 10, and measures 25 steps from there."""
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
     arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
-    dying = [sys.executable, str(Path(__file__).with_name("dying.py")), "reporter:Reporter.on_step_end:20", "SIGKILL"]
+    dying = [
+        sys.executable,
+        str(Path(__file__).with_name("dying.py")),
+        "loop.trainer_callback:Reporter.on_step_end:20",
+        "SIGKILL",
+    ]
     assert long_job.run(dying, **arguments).code == -signal.SIGKILL
     ended = long_job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 10

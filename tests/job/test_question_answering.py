@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from channels import Channel, read_channel
-from padding import Collator, Padding
-from problems import BadData
+from data.channels import Channel, read_channel
+from data.padding import Collator, Padding
+from reporting.errors import BadData
 from tasks import question_answering
 from tests.job.squad_examples import ANSWERS, model_folder, squad_file, staged
 from tests.staging.fast_tokenizers import KINDS
-from training.staging.request import Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 
 

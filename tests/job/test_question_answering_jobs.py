@@ -8,8 +8,8 @@ import pytest
 
 from tests.job.squad_examples import learnable_file, model_folder, run_job, squad_file, staged
 from tests.staging.fast_tokenizers import KINDS, left_padding
-from training.staging.models import locate
-from training.staging.tokens import load_tokenizer
+from training.staging.models.model_files import locate
+from training.staging.tokens.tokenizing import load_tokenizer
 
 
 @pytest.mark.parametrize("padding", [{"padding": "longest"}, {"padding": "buckets", "bucket_lengths": "64,100"}])

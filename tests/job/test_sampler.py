@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler
 
-from sampler import EvalSampler, Sharing, TrainSampler, dealt, shuffled
+from data.sampler import EvalSampler, Sharing, TrainSampler, dealt, shuffled
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 

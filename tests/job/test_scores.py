@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks import scores
+from tasks import classification_scores
 
 # Actual 0: two right, one taken for 1. Actual 1: one right, one taken for 0. Class 2 occurs once, never predicted.
 MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
@@ -11,11 +11,11 @@ MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
 def test_confusion_matrix() -> None:
     actual, predicted = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 0, 0, 1, 0])
-    assert scores.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
+    assert classification_scores.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
 
 
 def test_summary_by_hand() -> None:
-    found = scores.summary(MATRIX)
+    found = classification_scores.summary(MATRIX)
     assert found["accuracy"] == pytest.approx(3 / 6)
     # f1: 2*2/(3+4), 2*1/(2+2), 0; the fourth class neither occurs nor was predicted and is left out.
     assert found["f1_macro"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
@@ -25,14 +25,14 @@ def test_summary_by_hand() -> None:
 
 
 def test_per_class_rows() -> None:
-    rows = scores.per_class_rows(MATRIX, ["a", "b", "c", "d"])
+    rows = classification_scores.per_class_rows(MATRIX, ["a", "b", "c", "d"])
     two_thirds, four_sevenths = pytest.approx(2 / 3), pytest.approx(4 / 7)
     assert rows[0] == {"label": "a", "precision": 0.5, "recall": two_thirds, "f1": four_sevenths, "support": 3}
     assert rows[3] == {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
 
 
 def test_confusion_rows_leave_out_what_never_occurred() -> None:
-    assert scores.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
+    assert classification_scores.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
         {"actual": "a", "predicted": "a", "count": 2},
         {"actual": "a", "predicted": "b", "count": 1},
         {"actual": "b", "predicted": "a", "count": 1},

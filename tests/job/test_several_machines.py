@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import machines
+from processes import hosts
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 MPIRUN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"} | {
@@ -21,7 +21,7 @@ def settled(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> dict[s
         "SM_CURRENT_HOST": "algo-2",
         "SM_NETWORK_INTERFACE_NAME": "eth0",
     }
-    machines.settle_in(environment)
+    hosts.settle_in(environment)
     return environment
 
 

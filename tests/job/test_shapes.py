@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels import Facts, Rows
-from padding import WORK, Collator, Padding
-from sampler import dealt
-from shapes import Shape, planned_shapes, representatives
+from data.batch_shapes import Shape, planned_shapes, representatives
+from data.channels import Facts, Rows
+from data.padding import WORK, Collator, Padding
+from data.sampler import dealt
 from tasks import classification
 
 FACTS = Facts("classification", ("a",), 20, 1, 0, 0, "right")

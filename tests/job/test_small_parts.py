@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 import torch
 
-import compilers
-import failure
-import hardware
-import outcome
-import processes
-from events import EVENT_PREFIX, Events
-from folders import folders
-from meter import Steady
-from padding import Work
-from problems import ArgumentError, BadData, Stopped, Unsupported
-from target import Target
-from training.events import EventReader, parse_line
+from checkpoints.target import Target
+from compilation import compilers
+from data.padding import Work
+from measuring import hardware, result_metrics
+from measuring.meter import Steady
+from processes import ranks
+from reporting import failure
+from reporting.errors import ArgumentError, BadData, Stopped, Unsupported
+from reporting.events import EVENT_PREFIX, Events
+from settings.folders import folders
+from training.contract.events import EventReader, parse_line
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_throughput_by_hand() -> None:
     steady = Steady(10.0, Work(50, 400, 800), 5, (1.0, 2.0, 3.0))
     all_devices = Work(100, 800, 1600)
     # 6 FLOP x 1e9 parameters x 80 tokens/s = 4.8e11 of 4.8e12.
-    assert outcome.throughput_metrics(steady, all_devices, 10**9, 4.8e12) == pytest.approx(
+    assert result_metrics.throughput_metrics(steady, all_devices, 10**9, 4.8e12) == pytest.approx(
         {
             "throughput/steady_samples_per_second": 10.0,
             "throughput/steady_tokens_per_second": 80.0,
@@ -62,13 +61,13 @@ def test_throughput_by_hand() -> None:
             "throughput/mfu": 0.1,
         }
     )
-    assert "throughput/mfu" not in outcome.throughput_metrics(steady, all_devices, 10**9, None)
-    assert outcome.throughput_metrics(None, all_devices, 10**9, 1e12) == {}
+    assert "throughput/mfu" not in result_metrics.throughput_metrics(steady, all_devices, 10**9, None)
+    assert result_metrics.throughput_metrics(None, all_devices, 10**9, 1e12) == {}
 
 
 def test_padding_efficiency() -> None:
-    assert outcome.padding_metrics(Work(10, 30, 120)) == {"padding/efficiency": 0.25}
-    assert outcome.padding_metrics(Work(0, 0, 0)) == {}
+    assert result_metrics.padding_metrics(Work(10, 30, 120)) == {"padding/efficiency": 0.25}
+    assert result_metrics.padding_metrics(Work(0, 0, 0)) == {}
 
 
 def real_allocation_failure() -> BaseException:
@@ -219,12 +218,12 @@ def test_the_age_of_a_process_counts_from_its_start() -> None:
 
 
 def test_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*processes.RANK_VARIABLES, *processes.COUNT_VARIABLES):
+    for name in (*ranks.RANK_VARIABLES, *ranks.COUNT_VARIABLES):
         monkeypatch.delenv(name, raising=False)
-    assert (processes.rank(), processes.count()) == (0, 1)
+    assert (ranks.rank(), ranks.count()) == (0, 1)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
-    assert (processes.rank(), processes.count()) == (3, 8)
+    assert (ranks.rank(), ranks.count()) == (3, 8)
 
 
 def test_layers_that_share_their_weights_count_as_often_as_they_run() -> None:
@@ -232,7 +231,9 @@ def test_layers_that_share_their_weights_count_as_often_as_they_run() -> None:
 
     sizes = {"vocab_size": 20, "embedding_size": 4, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
     once, thrice = (
-        outcome.multiplied_parameters(AlbertForSequenceClassification(AlbertConfig(num_hidden_layers=n, **sizes)))
+        result_metrics.multiplied_parameters(
+            AlbertForSequenceClassification(AlbertConfig(num_hidden_layers=n, **sizes))
+        )
         for n in (1, 3)
     )
     # 4 x (8 x 8 + 8) of attention, 8 x 16 + 16 and 16 x 8 + 8 of the feed-forward part, two norms of 2 x 8.

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.spans import Places, best_spans
+from tasks.answer_spans import Places, best_spans
 
 
 def places(*rows: tuple[int, int, int, int]) -> Places:

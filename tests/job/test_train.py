@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from training.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
+from training.contract.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
 
 NewJob = Callable[[str], Any]
 

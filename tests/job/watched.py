@@ -18,8 +18,8 @@ from typing import Any
 
 def main(script: str) -> None:
     sys.path.insert(0, str(Path(script).parent))
-    importlib.import_module("lean_imports")
-    trainer = importlib.import_module("job_trainer").JobTrainer
+    importlib.import_module("compilation.lean_imports")
+    trainer = importlib.import_module("loop.job_trainer").JobTrainer
     step, calls, rank = trainer.training_step, itertools.count(1), os.environ["RANK"]
 
     def watched(self: Any, model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from tests.models.made import model_folder, packed
 from tests.models.place import Place
-from tracking.store import open_store
+from tracking.server.store import open_store
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.tracking.helpers import planned
-from tracking.plan import ModelPlan, PlannedJob
+from tracking.groups.planned_job import ModelPlan, PlannedJob
 
 LABELS = ("calm", "wild é")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")

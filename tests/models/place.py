@@ -7,13 +7,13 @@ from pathlib import Path
 
 from mlflow.entities import LoggedModelStatus, Run
 
+from models.logged.group_models import log_models
 from tests.models.made import job_run, planned_job
-from tracking.followed import Outcome
-from tracking.group import Group
-from tracking.models.following import log_models
-from tracking.store import Store
-from training.services.local import LocalService
-from training.services.protocol import Service
+from tracking.following.followed_job import Outcome
+from tracking.groups.group import Group
+from tracking.server.store import Store
+from training.contract.service import Service
+from training.services.local.service import LocalService
 
 
 class Place:

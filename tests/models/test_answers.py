@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from models.logged import flavor
+from models.logged.checkpoint import read_checkpoint
+from models.logged.stored.trainfare_pyfunc import rows_of
 from tests.models.made import LABELS, PLANS
-from tracking.models import flavor
-from tracking.models.checkpoint import read_checkpoint
-from tracking.models.stored.trainfare_pyfunc import rows_of
 
 ModelOf = Callable[[str], Path]
 TEXTS = ["Winter is coming and it will be dark soon.", "1", "[1, 2]", "", "'quoted'", "word " * 500]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from training.artifact import unpack
-from training.errors import ArtifactError
+from training.contract.errors import ArtifactError
+from training.services.artifact import unpack
 
 
 def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE, compressed: str = "gz") -> io.BytesIO:

@@ -20,13 +20,13 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, LoggedModelStatus
 from mlflow.models import Model
 
+from experiments.pruning.inventory import UNFINISHED
+from models.logged.log_model import log_model
 from tests.conftest import TrackingServer
 from tests.models.made import LABELS, packed, planned_job
 from tests.models.place import Place
-from tracking.models.logged import log_model
-from tracking.store import open_store
-from training.retention.inventory import UNFINISHED
-from training.services.local import LocalService
+from tracking.server.store import open_store
+from training.services.local.service import LocalService
 
 ArchiveOf = Callable[[str], Path]
 BERT = '{"architectures": ["BertForSequenceClassification"]'

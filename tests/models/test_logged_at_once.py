@@ -13,7 +13,7 @@ from typing import BinaryIO
 from mlflow.entities import LoggedModelStatus
 
 from tests.models.place import Place
-from training.services.local import LocalService
+from training.services.local.service import LocalService
 
 ArchiveOf = Callable[[str], Path]
 

@@ -24,7 +24,7 @@ import json, resource, sys
 from pathlib import Path
 from mlflow import MlflowClient
 from tests.models.place import Place
-from tracking.store import open_store
+from tracking.server.store import open_store
 
 def peak_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -13,7 +13,7 @@ from mlflow.artifacts import download_artifacts
 from tests.conftest import TrackingServer
 from tests.models.place import Place
 from tests.tracking.forwarding import Forwarding
-from tracking.store import Store
+from tracking.server.store import Store
 
 ArchiveOf = Callable[[str], Path]
 NOT_FOUND = b"<!doctype html><title>404 Not Found</title>"

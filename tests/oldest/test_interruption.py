@@ -34,9 +34,9 @@ def with_checkpoints(job: Job) -> Job:
 @pytest.mark.parametrize(
     ("spot", "name_of_signal", "code", "resumed_from"),
     [
-        ("reporter:Reporter.on_step_end:6", "SIGKILL", -9, 4),
+        ("loop.trainer_callback:Reporter.on_step_end:6", "SIGKILL", -9, 4),
         ("torch:save:6", "SIGKILL", -9, 2),
-        ("reporter:Reporter.on_prediction_step:2", "SIGTERM", 143, 2),
+        ("loop.trainer_callback:Reporter.on_prediction_step:2", "SIGTERM", 143, 2),
     ],
 )
 def test_it_goes_on_bit_for_bit(

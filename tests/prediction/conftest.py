@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from serving.predictor import Predictor, load_predictor
+from models.inference.predictor import Predictor, load_predictor
 from tests.staging.fast_tokenizers import CORPUS, byte_level, without_special_tokens, wordpiece
 
 TEXTS = [*CORPUS, "Super", "", "Denver " * 30, "the third Lourdes title in 1999 😀"]

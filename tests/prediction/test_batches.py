@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.batch.batches import batches
-from serving.batch.progress import Progress, line
-from serving.batch.rows import InputRow
-from serving.batch.run import WINDOW_ROWS, windows
-from serving.precision import chosen, native_precision
+from models.batch.batches import batches
+from models.batch.prediction import WINDOW_ROWS, windows
+from models.batch.progress import Progress, line
+from models.batch.rows import InputRow
+from models.loading.precision import chosen, native_precision
 
 INPUTS = st.lists(st.tuples(st.integers(1, 600), st.integers(1, 4)), max_size=60)
 

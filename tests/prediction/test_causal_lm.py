@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from transformers import pipeline
 
-from serving.inputs import BadInputs
-from serving.predictor import Predictor
+from models.inference.predictor import Predictor
+from models.loading.inputs import BadInputs
 
 TEXTS = ["The Denver", "Who won? What's the name of", "S"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from transformers import pipeline
 
-from serving.inputs import BadInputs
-from serving.predictor import Predictor, load_predictor
+from models.inference.predictor import Predictor, load_predictor
+from models.loading.inputs import BadInputs
 from tests.prediction.conftest import TEXTS
-from training.errors import InputError
+from training.contract.errors import InputError
 
 # The pipeline takes a pair whose second text is empty for a single text, which the tokenizer in training does not.
 PAIRS = [{"text": a, "text_pair": b} for a, b in zip(TEXTS, reversed(TEXTS), strict=True) if b]

@@ -14,11 +14,11 @@ import pytest
 import torch
 from mlflow import MlflowClient
 
-from experiments.serving.batch import predict_file
-from serving.predictor import Predictor, load_predictor
+from experiments.deployments.predict_file import predict_file
+from models.inference.predictor import Predictor, load_predictor
 from tests.prediction.conftest import TEXTS
 from tests.staging.fast_tokenizers import CORPUS
-from training.errors import InputError
+from training.contract.errors import InputError
 
 
 def answers(path: Path) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from serving.inputs import BadInputs
-from serving.predictor import Predictor, load_predictor
-from serving.tasks.question_answering import Found, best_spans, least_step
+from models.inference.predictor import Predictor, load_predictor
+from models.inference.question_answering import Found, best_spans, least_step
+from models.loading.inputs import BadInputs
 from tests.staging.fast_tokenizers import CORPUS
 
 LONG = " ".join(CORPUS * 6)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from serving.batch.unfinished import Unfinished
-from serving.predictor import Predictor
+from models.batch.unfinished import Unfinished
+from models.inference.predictor import Predictor
 from tests.prediction.conftest import TEXTS
-from training.errors import InputError
+from training.contract.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 6_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.arms import Arm
-from experiments.plan import plan
-from experiments.spec import load
-from experiments.where import Where, open_where
+from experiments.planning.arms import Arm
+from experiments.planning.load import load
+from experiments.planning.plan import plan
+from experiments.running.service_context import Where, open_where
 from tests.aws.account import Account
-from training.request import build
-from training.services.protocol import Request
-from training.staging.staged import LengthStatistics, Staged
+from training.contract.request import build
+from training.contract.service import Request
+from training.staging.tokens.staged import LengthStatistics, Staged
 
 GROUP = "golden"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from training.services import toolkit
+from training.services.local import toolkit
 
 KEYS = ("ChannelName", "Name", "Key")
 """By which the entries of a list are told apart."""

@@ -10,8 +10,8 @@ from botocore.validate import ParamValidator
 
 from tests.requests.building import GROUP, Built
 from tests.requests.workloads import ACCOUNT, DLC
-from training.errors import InputError
-from training.services import toolkit
+from training.contract.errors import InputError
+from training.services.local import toolkit
 
 G5 = {**ACCOUNT, "machine.instance_type": "ml.g5.xlarge"}
 G5_OF_4 = {**ACCOUNT, "machine.instance_type": "ml.g5.12xlarge", "machine.devices": "4"}

@@ -9,8 +9,8 @@ import pytest
 
 from tests.retention.state import DATA, State
 from tests.services.conftest import place
-from tracking.store import open_store
-from training.launcher import Job
+from tracking.server.store import open_store
+from training.services.launcher import Job
 
 __all__ = ["place", "state"]
 

@@ -9,14 +9,14 @@ from mlflow.entities import Run
 
 from tests.services.following import until
 from tests.tracking.helpers import TRAIN_PY, planned_as
-from tracking.group import Group, close_group, open_group
-from tracking.plan import PlannedJob
-from tracking.plan_file import keep_plan
-from tracking.session import run_jobs, start_jobs
-from tracking.store import Store
-from training.jobspec import JobSpec
-from training.services.folder import JobFolder
-from training.services.local import LocalService
+from tracking.following.group_session import run_jobs, start_jobs
+from tracking.groups.group import Group, close_group, open_group
+from tracking.groups.plan_file import keep_plan
+from tracking.groups.planned_job import PlannedJob
+from tracking.server.store import Store
+from training.contract.job_spec import JobSpec
+from training.services.local.job_folder import JobFolder
+from training.services.local.service import LocalService
 
 DATA, OTHER_DATA, LATER_DATA, NOBODYS_DATA = ("a1" * 16, "b2" * 16, "c3" * 16, "d4" * 16)
 

@@ -29,7 +29,7 @@ def of_models(state: State) -> set[str]:
 
 
 def test_fetched_models_go_unless_one_is_in_use(state: State, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = "import sys; from pathlib import Path; from training.retention.in_use import use\n"
+    code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
     code += f"print(use(Path({str(state.home)!r}), [Path({str(models / USED)!r})]), flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 from tests.conftest import ROOT
-from training.retention.in_use import alone, use
+from training.state.shared_folders import alone, use
 
 USER = """
 import sys
 from pathlib import Path
-from training.retention.in_use import use
+from training.state.shared_folders import use
 print(use(Path(sys.argv[1]), [Path(each) for each in sys.argv[2:]]), flush=True)
 sys.stdin.read()
 """

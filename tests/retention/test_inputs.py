@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.arms import Arm
-from experiments.inputs import inputs_of
-from experiments.spec import arms, load
-from training.retention.in_use import alone
-from training.retention.trash import delete, discard
+from experiments.planning.arms import Arm
+from experiments.planning.load import arms, load
+from experiments.planning.staged_inputs import inputs_of
+from training.state.deletion import delete, discard
+from training.state.shared_folders import alone
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measured
 from tests.services.following import RUNS_ON, ended, until
 from tests.services.places import LocalPlace
-from training.launcher import submit
-from training.retention.inventory import ABANDONED_SECONDS, inventory, measured
-from training.services.folder import JobFolder
+from training.services.launcher import submit
+from training.services.local.job_folder import JobFolder
 
 NOW = 1_800_000_000.0
 KEY, COMMIT = "0f" * 16, "0f" * 20

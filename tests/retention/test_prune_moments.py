@@ -12,12 +12,12 @@ import time
 import pytest
 
 from experiments.__main__ import main
-from experiments.retention.deletion import delete, look
-from experiments.retention.rules import Choice
+from experiments.pruning.deletion import delete, look
+from experiments.pruning.inventory import inventory
+from experiments.pruning.rules import Choice
 from tests.conftest import ROOT
 from tests.retention.state import DATA, State
-from training.retention.inventory import inventory
-from training.services.folder import JobFolder
+from training.services.local.job_folder import JobFolder
 
 
 class TestAtTheSameMoment:
@@ -40,7 +40,7 @@ class TestAtTheSameMoment:
     ) -> None:
         """Between staging and the first run, nothing but the lock tells that the data is wanted."""
         state.ended()
-        code = "import sys; from pathlib import Path; from training.retention.in_use import use\n"
+        code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
         code += f"print(use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
         code += "sys.stdout.flush(); sys.stdin.read()"
         command = [sys.executable, "-c", code]

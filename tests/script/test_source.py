@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from training.errors import InputError
-from training.script.channels import find_channels
-from training.script.source import find_script, unmet_requirements
+from training.contract.errors import InputError
+from training.scripts.channels import find_channels
+from training.scripts.source import find_script, unmet_requirements
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 from experiments.__main__ import main
 from tests.conftest import ROOT
 from tests.server.team import Team, documented
-from tracking.store import Store
-from training.errors import NotAllowed
+from tracking.server.store import Store
+from training.contract.errors import NotAllowed
 
 pytestmark = pytest.mark.slow
 

@@ -11,15 +11,15 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
+from reports.formats.report import Report
+from reports.formats.terminal import print_report
+from reports.render import render
 from tests.conftest import TrackingServer
 from tests.server.conftest import administer, create_user
 from tests.server.team import Team
 from tests.tracking.conftest import Tracked
 from tests.tracking.forwarding import Forwarding
 from tests.tracking.report.test_render import Page
-from tracking.report.forms import Report
-from tracking.report.render import render
-from tracking.report.terminal import print_report
 
 NAN, INFINITE = math.nan, math.inf
 

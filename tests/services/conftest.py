@@ -9,7 +9,7 @@ import pytest
 
 from tests.services.following import ended
 from tests.services.places import LocalPlace
-from training.launcher import Job
+from training.services.launcher import Job
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from tests.services.places import LocalPlace
-from training.launcher import Job
-from training.services.protocol import Description
+from training.contract.service import Description
+from training.services.launcher import Job
 
 DEADLINE_SECONDS = 120
 

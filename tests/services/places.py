@@ -8,14 +8,14 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
 from tests.aws.account import BUCKET, ROLE, Account
-from training.aws.clients import Clients
-from training.aws.service import SageMakerService
-from training.aws.storage import Storage
-from training.jobspec import JobSpec
-from training.request import build
-from training.services.local import LocalService
-from training.services.processes import marked
-from training.services.protocol import Request, Service
+from training.contract.job_spec import JobSpec
+from training.contract.request import build
+from training.contract.service import Request, Service
+from training.services.local.processes import marked
+from training.services.local.service import LocalService
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
+from training.services.sagemaker.storage import Storage
 
 
 class Place(Protocol):

@@ -13,9 +13,9 @@ import pytest
 
 from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running, statuses
 from tests.services.places import LocalPlace, Place, SageMakerPlace
-from training.errors import ArtifactError, JobExists, JobNotFound
-from training.jobspec import MetricDefinition
-from training.launcher import Job, failure_of, submit
+from training.contract.errors import ArtifactError, JobExists, JobNotFound
+from training.contract.job_spec import MetricDefinition
+from training.services.launcher import Job, failure_of, submit
 
 
 @pytest.fixture(params=["local", pytest.param("sagemaker", marks=pytest.mark.slow)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from training.services.ending import failure_reason, final_metrics, shortened
-from training.services.processes import Outcome
-from training.services.slots import gpu_names
+from training.services.local.outcome import failure_reason, final_metrics, shortened
+from training.services.local.processes import Outcome
+from training.services.local.slots import gpu_names
 
 TORCHRUN = """
 Failures:

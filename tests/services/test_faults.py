@@ -16,10 +16,10 @@ import pytest
 
 from tests.services.following import RUNS_ON, SAYS_EVENTS, ended, running, supervisor_pid, until
 from tests.services.places import LocalPlace
-from training.errors import JobExists, ServiceError
-from training.launcher import Job, failure_of, submit
-from training.services.local import LocalService
-from training.services.processes import marked
+from training.contract.errors import JobExists, ServiceError
+from training.services.launcher import Job, failure_of, submit
+from training.services.local.processes import marked
+from training.services.local.service import LocalService
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,8 +61,8 @@ class TestFaults:
         request.write_text(json.dumps(place.request(SAYS_EVENTS.replace("0.02", "0.1"))))
         program = f"""
             import json, pathlib
-            from training.launcher import submit
-            from training.services.local import LocalService
+            from training.services.launcher import submit
+            from training.services.local.service import LocalService
             service = LocalService(pathlib.Path({str(place.root)!r}))
             for update in submit(service, json.loads(pathlib.Path({str(request)!r}).read_text())).follow():
                 for event in update.events: print(event.seq, flush=True)

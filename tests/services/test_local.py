@@ -10,8 +10,8 @@ import pytest
 
 from tests.services.following import ended
 from tests.services.places import LocalPlace
-from training.errors import InputError, ServiceError
-from training.launcher import submit
+from training.contract.errors import InputError, ServiceError
+from training.services.launcher import submit
 
 
 class TestFolders:

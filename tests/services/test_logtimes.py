@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.services.following import ended, running
 from tests.services.places import LocalPlace
-from training.launcher import submit
-from training.services.logtimes import MARK, LogMarker, LogTimes, marks_file
+from training.services.launcher import submit
+from training.services.local.log_times import MARK, LogMarker, LogTimes, marks_file
 
 SPEAKS_TWICE = """
     import time

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import CORES as EVERY_CORE
 from tests.services.following import RUNS_ON, ended, running, statuses, supervisor_pid, until
 from tests.services.places import LocalPlace
-from training.launcher import submit
+from training.services.launcher import submit
 
 pytestmark = pytest.mark.usefixtures("every_core")
 CORES = len(EVERY_CORE)

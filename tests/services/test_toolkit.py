@@ -13,9 +13,9 @@ import pytest
 from tests.services.following import ended
 from tests.services.places import LocalPlace
 from tests.services.toolkit_env import toolkit_command
-from training.launcher import submit
-from training.services import container
-from training.services.protocol import Request
+from training.contract.service import Request
+from training.services.launcher import submit
+from training.services.local import container
 
 SEES = """
     import json, os, pathlib, sys

@@ -9,7 +9,7 @@ import pytest
 
 from tests.services.following import ended, running
 from tests.services.places import LocalPlace
-from training.launcher import failure_of, submit
+from training.services.launcher import failure_of, submit
 
 CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints, open_endpoints
-from serving.aws.waiting import Waiting
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints, open_endpoints
+from models.endpoints.sagemaker.waiting import Waiting
 from tests.aws.account import Account
-from training.aws import clients
+from training.services.sagemaker import clients
 
 QUICK = Waiting(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, delete_seconds=20.0)
 """Looks as often as it can, and says every one."""

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
-from training.aws.clients import Clients
-from training.aws.site import open_site
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.clients import Clients
 
 
 def killed(**_: Any) -> None:

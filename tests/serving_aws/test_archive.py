@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from serving.aws.archive import contents, key_of, pack
+from models.endpoints.sagemaker.model_archive import contents, key_of, pack
 from tests.conftest import ROOT
 
 MIB = 2**20
 PACKS = """
 import resource, sys
 from pathlib import Path
-from serving.aws.archive import contents, key_of, pack
+from models.endpoints.sagemaker.model_archive import contents, key_of, pack
 files = contents(Path(sys.argv[1]), with_code=False)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 key_of(files)

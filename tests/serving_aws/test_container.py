@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import torch
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import Account
 from tests.aws.hosting import Hosting
-from training.errors import InputError
+from training.contract.errors import InputError
 
 Spec = Callable[..., EndpointSpec]
-CODE = Path(__file__).parents[2] / "serving" / "aws" / "container" / "inference.py"
+CODE = Path(__file__).parents[2] / "models" / "endpoints" / "sagemaker" / "container" / "inference.py"
 WORDS = ("winter", "is", "coming", "and", "it", "will", "be", "dark", "soon", ".", "when", "?", "the", "moon")
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.aws.account import Account
 from tests.aws.api import BROKEN, Api
-from training.aws.clients import Clients
-from training.aws.prices import listed_price
-from training.price import Price
+from training.contract.price import Price
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.prices import listed_price
 
 PRICES = {"Training": "0.7364", "Hosting": "0.7375"}
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import BUCKET, Account
 from tests.aws.hosting import PAGE, Hosted
 from tests.serving_aws.conftest import opened
-from training.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, QuotaError
-from training.price import Price
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, QuotaError
+from training.contract.price import Price
 
 Spec = Callable[..., EndpointSpec]
 QUESTION = b'{"inputs": "Winter is coming and it will be dark soon."}'

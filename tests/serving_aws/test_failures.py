@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.aws.waiting import Waiting
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from models.endpoints.sagemaker.waiting import Waiting
 from tests.aws.account import Account
 from tests.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped, Refused
 from tests.serving_aws.conftest import opened
-from training.errors import (
+from training.contract.errors import (
     AccessError,
     EndpointFailed,
     EndpointTaken,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import BUCKET, ROLE, Account
 from tests.requests.differences import Difference, Like, unexplained
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.aws.images import chosen, inference_image, trained_with
-from serving.aws.toolkit import environment, needs_code, task_of
-from training.errors import InputError
+from models.endpoints.sagemaker.images import chosen, inference_image, trained_with
+from models.endpoints.sagemaker.toolkit import environment, needs_code, task_of
+from training.contract.errors import InputError
 
 LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.aws.states import LEFT_OVER
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoint_state import LEFT_OVER
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import Account
 from tests.conftest import ROOT
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import Account
 from tests.serving_aws.conftest import opened
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from experiments.serving.services import notes
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from experiments.deployments.known_endpoints import notes
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import ACCOUNT, Account
 from tests.conftest import ROOT
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import Account
 from tests.aws.api import THROTTLED, Dropped, Refused
 from tests.aws.hosting import Serve
-from training.errors import (
+from training.contract.errors import (
     AccessError,
     EndpointFailed,
     EndpointNotFound,

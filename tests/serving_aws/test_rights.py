@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from serving.aws.endpoints import SageMakerEndpoints
-from serving.protocol import EndpointSpec
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.aws.account import ACCOUNT, Account
 from tests.aws.test_rights import ACTIONS, actions
 from tests.serving_aws.conftest import QUICK
-from training.aws.clients import Clients
-from training.aws.site import open_site
-from training.errors import EndpointFailed
+from training.contract.errors import EndpointFailed
+from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.clients import Clients
 
 UNSEEN = {
     "iam:PassRole": "checked by SageMaker in CreateModel",
     "s3:AbortMultipartUpload": "called where an upload in parts fails",
-    "pricing:GetProducts": "moto has no price list; the call is in training/aws/prices.py",
+    "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Rights that no call of the recorded commands shows, and why they are needed."""
 

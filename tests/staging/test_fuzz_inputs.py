@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz_inputs import (
+from benchmarks.support.fuzz_inputs import (
     check_data,
     data_seeds,
     experiment_seeds,
@@ -19,7 +19,7 @@ from benchmarks.fuzz_inputs import (
     outcome_of,
     request_for,
 )
-from experiments.spec import load
+from experiments.planning.load import load
 from training.staging.stage import stage
 
 EXPERIMENTS = experiment_seeds()

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.staging.tables import ANIMALS, MODEL, write
-from training.errors import InputError
-from training.staging.request import Columns, Data, HubData, Splits, StagingRequest
+from training.contract.errors import InputError
+from training.staging.sources.request import Columns, Data, HubData, Splits, StagingRequest
 from training.staging.stage import stage
 
 
@@ -81,7 +81,7 @@ def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
 def test_no_network_is_one_sentence(tmp_path: Path, offline: str) -> None:
     code = (
         "from pathlib import Path; from tests.staging.test_hub import request_for;"
-        "from training.staging.stage import stage; from training.errors import InputError\n"
+        "from training.staging.stage import stage; from training.contract.errors import InputError\n"
         f"try: stage(request_for('nobody/nothing'), Path({str(tmp_path)!r}))\n"
         "except InputError as error: print(error)"
     )

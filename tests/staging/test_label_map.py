@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.staging.tables import MODEL, write
-from training.errors import InputError
-from training.staging.examples import Examples
-from training.staging.labels import classes_of, encode
-from training.staging.prepare import Prepared, prepare
-from training.staging.request import Columns, Data, StagingRequest
-from training.staging.sources import find_source
+from training.contract.errors import InputError
+from training.staging.rows.examples import Examples
+from training.staging.rows.labels import classes_of, encode
+from training.staging.rows.prepare import Prepared, prepare
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.sources import find_source
 from training.staging.stage import stage
 from training.staging.tasks.classification import wanted_columns
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from training.errors import InputError
-from training.staging.models import check_max_length, locate, usable_positions
-from training.staging.tokens import load_tokenizer
+from training.contract.errors import InputError
+from training.staging.models.model_files import check_max_length, locate, usable_positions
+from training.staging.tokens.tokenizing import load_tokenizer
 
 
 def folder_with(folder: Path, **files: str) -> Path:

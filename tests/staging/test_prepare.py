@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.staging.tables import ANIMALS, MODEL, write
-from training.errors import InputError
-from training.staging.examples import Examples
-from training.staging.prepare import Prepared, prepare
-from training.staging.request import Columns, Data, StagingRequest
-from training.staging.sources import find_source
-from training.staging.split import stratified
+from training.contract.errors import InputError
+from training.staging.rows.examples import Examples
+from training.staging.rows.prepare import Prepared, prepare
+from training.staging.rows.split import stratified
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.sources import find_source
 from training.staging.tasks.classification import wanted_columns
 
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz_inputs import mutate, outcome_of
+from benchmarks.support.fuzz_inputs import mutate, outcome_of
 from tests.staging.tables import write
-from training.errors import InputError
-from training.staging.questions import COLUMNS, Answer, Question, collect, split_by_context
-from training.staging.readers import read_rows
-from training.staging.squad_json import squad_rows
+from training.contract.errors import InputError
+from training.staging.rows.questions import COLUMNS, Answer, Question, collect, split_by_context
+from training.staging.rows.squad_json import squad_rows
+from training.staging.sources.readers import read_rows
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
 SQUAD = {

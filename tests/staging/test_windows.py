@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.staging.fast_tokenizers import KINDS
 from tests.staging.tables import MODEL
-from training.errors import InputError
-from training.staging.models import locate
-from training.staging.questions import Answer, Question, collect
-from training.staging.squad_json import squad_rows
-from training.staging.tokens import load_tokenizer
-from training.staging.windows import Windows, answer_tokens, cut
+from training.contract.errors import InputError
+from training.staging.models.model_files import locate
+from training.staging.rows.questions import Answer, Question, collect
+from training.staging.rows.squad_json import squad_rows
+from training.staging.tokens.tokenizing import load_tokenizer
+from training.staging.tokens.windows import Windows, answer_tokens, cut
 
 kind_of = cache(lambda name: KINDS[name]())
 each_kind = pytest.mark.parametrize("kind", KINDS)

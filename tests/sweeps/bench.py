@@ -8,16 +8,16 @@ from pathlib import Path
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 
-from sweeps.asking import Claim, Limits, NoTrial, Part, ask
-from sweeps.objective import CurvePoint, Objective, Quality
-from sweeps.runner import Runner
-from sweeps.sampler import sampler_of
-from sweeps.search import Search, point_of
-from sweeps.space import Point, Space
-from sweeps.storage import open_storage
-from sweeps.strategy import Strategy
-from sweeps.study import open_study
-from sweeps.worker import Done, run_worker
+from sweeps.cost_model.trials import Search, point_of
+from sweeps.space.grid import Point, Space
+from sweeps.space.objective import CurvePoint, Objective, Quality
+from sweeps.study.sampler import sampler_of
+from sweeps.study.storage import open_storage
+from sweeps.study.study import open_study
+from sweeps.workers.runner import Runner
+from sweeps.workers.strategy import Strategy
+from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, ask
+from sweeps.workers.worker import Done, run_worker
 from tests.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService
 
 SPACE = Space(batch_sizes=(8, 16, 32), multipliers=(0.5, 1.0))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.grid_table import Asked, Grid, GridRow, grid
-from sweeps.costs import Measured
-from sweeps.space import Point, space
+from benchmarks.recorded.grid_table import Asked, Grid, GridRow, grid
+from sweeps.cost_model.costs import Measured
+from sweeps.space.grid import Point, space
 
 
 @dataclass(frozen=True, kw_only=True)

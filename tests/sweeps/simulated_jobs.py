@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweeps.objective import CurvePoint, Ended
-from sweeps.space import Point
+from sweeps.space.grid import Point
+from sweeps.space.objective import CurvePoint, Ended
 
 PAUSE_SECONDS = 0.02
 

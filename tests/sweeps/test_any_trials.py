@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweeps.costs import Measured, cost_model
-from sweeps.objective import CurvePoint, Ended, Objective
-from sweeps.promise import most_promising, nothing_left, promises
-from sweeps.pruning import hopeless
-from sweeps.search import Record, Search, free_points
-from sweeps.space import Point
+from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.expected_improvement import most_promising, nothing_left, promises
+from sweeps.cost_model.pruning import hopeless
+from sweeps.cost_model.trials import Record, Search, free_points
+from sweeps.space.grid import Point
+from sweeps.space.objective import CurvePoint, Ended, Objective
 from tests.sweeps.trials import LOSS, search
 
 CALIBRATED = cost_model(Measured(batch_size=size, fits=size < 32, step_seconds=0.1 * size) for size in (8, 16, 32))

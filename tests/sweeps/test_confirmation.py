@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sweeps.confirmation import settings
-from sweeps.space import Point
+from sweeps.space.confirmation import settings
+from sweeps.space.grid import Point
 
 BASE = Point(8)
 WON = Point(64, 2.0)

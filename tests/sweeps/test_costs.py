@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweeps.costs import CostModel, Measured, cost_model, fit_line, paced, with_fixed
+from sweeps.cost_model.costs import CostModel, Measured, cost_model, fit_line, paced, with_fixed
 
 
 def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measured:

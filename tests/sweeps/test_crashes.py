@@ -12,14 +12,14 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
-from sweeps.asking import Claim, Limits, NoTrial, Part, recover
-from sweeps.followed import Followed
-from sweeps.objective import Ended
-from sweeps.patience import Patience, quietly
-from sweeps.study import DUPLICATE, distributions, lost, retries, spent
+from sweeps.space.objective import Ended
+from sweeps.study.retry_policy import Patience, quietly
+from sweeps.study.study import DUPLICATE, distributions, lost, retries, spent
+from sweeps.workers.followed_trial import Followed
+from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover
 from tests.sweeps.bench import SPACE, Bench, short
 from tests.sweeps.simulated_jobs import Course, SimulatedRunner
-from training.errors import StorageError
+from training.contract.errors import StorageError
 
 ONE = Limits(trials=1, parallel=1, max_parallel=1)
 

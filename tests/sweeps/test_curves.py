@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from sweeps.curves import best_value, diverged, is_better, samples_to, seconds_per_sample, value_at
-from sweeps.objective import CurvePoint, Quality
+from sweeps.cost_model.curves import best_value, diverged, is_better, samples_to, seconds_per_sample, value_at
+from sweeps.space.objective import CurvePoint, Quality
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
 SCORE = Quality(metric="eval_accuracy", higher_is_better=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.asking import Limits
+from sweeps.workers.trial_queue import Limits
 from tests.sweeps.bench import Bench, short
 
 

@@ -13,7 +13,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.study import retries, spent
+from sweeps.study.study import retries, spent
 from tests.sweeps.postgres import postgres, postgres_server
 from tests.sweeps.simulated_jobs import SimulatedService
 from tests.sweeps.worker_process import Plan, start

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from sweeps.costs import Measured, cost_model
-from sweeps.estimates import costs_now, observations, suggested_samples
-from sweeps.objective import Objective, Quality
-from sweeps.promise import most_promising, nothing_left, promises
-from sweeps.search import Record, Search
-from sweeps.space import Point, space
-from sweeps.surrogate import Observation, predict
+from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.estimates import costs_now, observations, suggested_samples
+from sweeps.cost_model.expected_improvement import most_promising, nothing_left, promises
+from sweeps.cost_model.surrogate import Observation, predict
+from sweeps.cost_model.trials import Record, Search
+from sweeps.space.grid import Point, space
+from sweeps.space.objective import Objective, Quality
 from tests.sweeps.trials import LOSS, completed, curve, failed, reached, running, search, stopped
 
 TO_TARGET = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sweeps.costs import Measured, cost_model
-from sweeps.objective import Objective, Quality
-from sweeps.pruning import fewest_more, hopeless, is_behind
-from sweeps.search import Record, Search
-from sweeps.space import Point
+from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.pruning import fewest_more, hopeless, is_behind
+from sweeps.cost_model.trials import Record, Search
+from sweeps.space.grid import Point
+from sweeps.space.objective import Objective, Quality
 from tests.sweeps.trials import LOSS, completed, curve, failed, reached, running, search, stopped
 
 BEST = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grid_table import Asked, Grid, GridRow, grid, read, write
-from benchmarks.record_grid import arms, job_rows
-from benchmarks.replay import Replayed, any_order, ours, tpe, uncalibrated, varied
-from sweeps.costs import Measured
-from sweeps.space import Point, Space
+from benchmarks.recorded.grid_table import Asked, Grid, GridRow, grid, read, write
+from benchmarks.recorded.record_grid import arms, job_rows
+from benchmarks.recorded.replay import Replayed, any_order, ours, tpe, uncalibrated, varied
+from sweeps.cost_model.costs import Measured
+from sweeps.space.grid import Point, Space
 from tests.sweeps.simulated import SHAPES, simulated
 
 ASKED = Asked(metric="eval_loss", higher_is_better=False, target=0.5, samples=300, base_batch_size=8, eval_samples=100,

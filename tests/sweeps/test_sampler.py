@@ -8,12 +8,12 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.costs import Measured, cost_model
-from sweeps.objective import Objective
-from sweeps.sampler import SAMPLERS, automatic, sampler_of
-from sweeps.search import Search, free_points, records
-from sweeps.space import Point, space
-from sweeps.study import distributions
+from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.trials import Search, free_points, records
+from sweeps.space.grid import Point, space
+from sweeps.space.objective import Objective
+from sweeps.study.sampler import SAMPLERS, automatic, sampler_of
+from sweeps.study.study import distributions
 from tests.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, tell
 
 

@@ -7,10 +7,19 @@ import math
 import optuna
 import pytest
 
-from sweeps.costs import Measured, cost_model
-from sweeps.objective import Objective
-from sweeps.search import Record, best, finished, free_points, largest_batch_size, nearest, octaves, records
-from sweeps.space import Point, space
+from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.trials import (
+    Record,
+    best,
+    finished,
+    free_points,
+    largest_batch_size,
+    nearest,
+    octaves,
+    records,
+)
+from sweeps.space.grid import Point, space
+from sweeps.space.objective import Objective
 from tests.sweeps.trials import LOSS, ask, completed, failed, reached, running, search, stopped, tell
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeps.space import Point, Space, space
+from sweeps.space.grid import Point, Space, space
 
 
 def test_batch_sizes_are_the_powers_of_two_within_the_range() -> None:

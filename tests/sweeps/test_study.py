@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.objective import Objective
-from sweeps.search import point_of
-from sweeps.space import Space
-from sweeps.storage import open_storage
-from sweeps.study import distributions, open_study
+from sweeps.cost_model.trials import point_of
+from sweeps.space.grid import Space
+from sweeps.space.objective import Objective
+from sweeps.study.storage import open_storage
+from sweeps.study.study import distributions, open_study
 from tests.conftest import ROOT
 from tests.sweeps.bench import SECONDS, SPACE, Bench
-from training.errors import InputError, StorageError
+from training.contract.errors import InputError, StorageError
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 
 def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeps.storage._OPENING_SECONDS", 0.1)
+    monkeypatch.setattr("sweeps.study.storage._OPENING_SECONDS", 0.1)
     with pytest.raises(StorageError) as refusal:
         open_storage("postgresql://me:secret@127.0.0.1:1/s")
     assert "has not answered for" in str(refusal.value)
@@ -77,8 +77,8 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path, changed: dict[str,
 def test_workers_that_begin_together_get_the_same_study(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/sweeps.db"
     text = (
-        "import sys; from tests.sweeps.bench import SPACE, SECONDS; from sweeps.storage import open_storage\n"
-        "from sweeps.study import open_study\n"
+        "import sys; from tests.sweeps.bench import SPACE, SECONDS; from sweeps.study.storage import open_storage\n"
+        "from sweeps.study.study import open_study\n"
         "study = open_study(open_storage(sys.argv[1]), sweep='s', compiler='none', space=SPACE, objective=SECONDS,"
         " experiment='e')\n"
         "print(study._study_id)"

@@ -14,14 +14,14 @@ import pytest
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
-from sweeps.asking import Limits, Part
-from sweeps.objective import Objective
-from sweeps.space import Point
-from sweeps.study import DUPLICATE, spent
-from sweeps.worker import Done
+from sweeps.space.grid import Point
+from sweeps.space.objective import Objective
+from sweeps.study.study import DUPLICATE, spent
+from sweeps.workers.trial_queue import Limits, Part
+from sweeps.workers.worker import Done
 from tests.sweeps.bench import LOSS, SECONDS, Bench, Enough, StopsSmall, short
 from tests.sweeps.simulated_jobs import Course, SimulatedRunner
-from training.errors import InputError, QuotaError
+from training.contract.errors import InputError, QuotaError
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from sweeps.objective import CurvePoint, Ended, Objective, Quality
-from sweeps.search import Record, Search
-from sweeps.space import Point, space
-from sweeps.study import distributions
+from sweeps.cost_model.trials import Record, Search
+from sweeps.space.grid import Point, space
+from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
+from sweeps.study.study import distributions
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
 

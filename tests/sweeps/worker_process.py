@@ -11,12 +11,12 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sweeps.asking import Limits, Part
-from sweeps.objective import Objective, Quality
-from sweeps.space import Point, Space
-from sweeps.storage import open_storage
-from sweeps.study import open_study
-from sweeps.worker import run_worker
+from sweeps.space.grid import Point, Space
+from sweeps.space.objective import Objective, Quality
+from sweeps.study.storage import open_storage
+from sweeps.study.study import open_study
+from sweeps.workers.trial_queue import Limits, Part
+from sweeps.workers.worker import run_worker
 from tests.conftest import ROOT
 from tests.sweeps.bench import EveryPoint
 from tests.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracking.plan import DataSource, PlannedJob
-from training.jobspec import JobSpec
+from tracking.groups.planned_job import DataSource, PlannedJob
+from training.contract.job_spec import JobSpec
 
 TRAIN_PY = """
 import json, os, sys, time

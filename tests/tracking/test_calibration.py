@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracking.once import Once
-from tracking.progress import Progress
-from training.events import Event
+from tracking.following.progress import Progress
+from tracking.recording.deduplicate import Once
+from training.contract.events import Event
 
 FITS = {"fits": 1, "step_seconds": 0.4211, "samples_per_second": 151.98, "peak_memory_gib": 1.9, "steps": 5}
 SIZES = ((64, FITS), (128, {"fits": 0, "steps": 0}))

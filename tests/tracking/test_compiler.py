@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tracking import query
-from tracking.compiler import doubt, was_active
-from tracking.report import words
-from tracking.report.comparison import compare
-from tracking.report.verdict import judge
+from reports.comparison import messages
+from reports.comparison.comparison import compare
+from reports.comparison.verdict import judge
+from tracking.queries import job_tables
+from tracking.recording.compiler_check import doubt, was_active
 
 SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]
 
@@ -39,7 +39,7 @@ def test_a_control_that_was_compiled_is_no_control(tracked: Any) -> None:
         tags = {"platform.compiler": "trcomp-off", "platform.compiler_active": "true"}
         tracked.trained("trcomp-off", repeat, 100.5 + repeat, baseline=True, tags=tags)
         tracked.trained("trcomp", repeat, 50.5 + repeat, tags={**tags, "platform.compiler": "trcomp"})
-    comparison = compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
     assert comparison.best is None
     verdict = judge(comparison.arms[1], comparison.arms[0], comparison.measure)
     assert verdict.outcome == "not comparable"
@@ -49,6 +49,6 @@ def test_a_control_that_was_compiled_is_no_control(tracked: Any) -> None:
 def test_a_job_alone_says_that_it_was_not_compiled(tracked: Any) -> None:
     tags = {"platform.compiler": "trcomp", "platform.compiler_active": "false"}
     tracked.trained("trcomp", 0, 100.5, baseline=True, tags=tags)
-    comparison = compare(query.jobs(tracked.client, tracked.group), tracked.group)
-    [sentence] = words.caveat_sentences(comparison)
+    comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
+    [sentence] = messages.caveat_sentences(comparison)
     assert sentence.startswith("“trcomp” is not what it says: its log does not show")

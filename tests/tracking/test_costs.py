@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.tracking.helpers import planned
-from tracking.points import cost_metrics, money, warm_pool_metrics
-from training.launcher import failure_of
-from training.price import Price
+from tracking.recording.metric_points import cost_metrics, money, warm_pool_metrics
+from training.contract.price import Price
+from training.services.launcher import failure_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PRICE = Price(usd_per_hour=1.8, source="a table", date="2026-11-01")

@@ -12,9 +12,9 @@ from mlflow.entities import Metric
 
 from tests.tracking.conftest import STARTED_SECONDS
 from tests.tracking.forwarding import Forwarding
-from tracking import query
-from tracking.histories import curve_table, histories
-from training.errors import NotAllowed, TrackingError
+from tracking.queries import job_tables
+from tracking.queries.metric_histories import curve_table, histories
+from training.contract.errors import NotAllowed, TrackingError
 
 START_MS = int(STARTED_SECONDS * 1000)
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
@@ -33,7 +33,7 @@ def starts(runs: list[str]) -> dict[str, float]:
 def assert_as_each_tells(client: MlflowClient, found: dict[str, pd.DataFrame], runs: list[str]) -> None:
     assert list(found) == runs
     for run_id in runs:
-        pd.testing.assert_frame_equal(found[run_id], query.history(client, run_id, ["loss", "epoch"]))
+        pd.testing.assert_frame_equal(found[run_id], job_tables.history(client, run_id, ["loss", "epoch"]))
 
 
 def test_many_runs_are_as_each_tells_itself(tracked: Any) -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracking.lines import seconds, table_part, trainer_values
-from tracking.listener import Listener
-from tracking.points import metric_points, phase_totals
-from training.events import Event
+from tracking.recording.log_lines import seconds, table_part, trainer_values
+from tracking.recording.metric_points import metric_points, phase_totals
+from tracking.recording.script_log import Listener
+from training.contract.events import Event
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from reports.comparison.arms import job_of
+from reports.comparison.selected_jobs import with_common_arms
 from tests.tracking.conftest import Tracked
 from tests.tracking.helpers import planned
-from tracking import query
-from tracking.once import Once
-from tracking.plan import job_title
-from tracking.points import final_points
-from tracking.report.arms import job_of
-from tracking.report.chosen import with_common_arms
-from training.events import Event
+from tracking.groups.planned_job import job_title
+from tracking.queries import job_tables
+from tracking.recording.deduplicate import Once
+from tracking.recording.metric_points import final_points
+from training.contract.events import Event
 
 
 def test_what_has_a_curve_ends_it_and_the_rest_are_bars() -> None:
@@ -54,7 +54,7 @@ def test_a_report_calls_jobs_as_their_runs_are_called(tracked: Tracked) -> None:
     tracked.trained("none", 0, 10.0, baseline=True, losses=[])
     tracked.trained("inductor", 1, 9.0, losses=[])
     tracked.trained("inductor, batch 8", 2, 9.0, tags={"platform.role": "confirmation"}, losses=[])
-    table = query.jobs(tracked.client, tracked.group)
+    table = job_tables.jobs(tracked.client, tracked.group)
     assert [job_of(row).title for row in table.to_dict("records")] == [
         "none, repeat 1",
         "inductor, repeat 2",
@@ -68,6 +68,6 @@ def test_jobs_of_several_groups_are_called_by_their_common_arms(tracked: Tracked
     tracked.group = "sweep-1"
     of_sweep = {"platform.compiler": "none", "platform.role": "confirmation"}
     tracked.trained("none, batch 16", 1, 9.0, tags=of_sweep, losses=[])
-    table = query.table_of(query.runs_where(tracked.client, "tags.`platform.kind` = 'job'"))
+    table = job_tables.table_of(job_tables.runs_where(tracked.client, "tags.`platform.kind` = 'job'"))
     titles = [job_of(row).title for row in with_common_arms(table).to_dict("records")]
     assert titles == ["none, repeat 1", "none, repeat 2"]

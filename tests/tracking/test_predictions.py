@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.serving.batch import predict_file
+from experiments.deployments.predict_file import predict_file
+from models.batch.prediction_run import begin, end
+from models.lookup.trained_model import trained_model
 from tests.tracking.conftest import Tracked
 from tests.tracking.models.made import store_of
 from tests.tracking.models.tiny import modelled
-from tracking.models.trained import trained_model
-from tracking.predictions import begin, end
 
 
 def test_the_model_of_a_run_answers_as_it_was_evaluated(

@@ -8,14 +8,14 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from reports.formats.report import Report
+from reports.publish import log_alone, publish, write
+from reports.render import render
 from tests.tracking.conftest import Tracked
-from tracking import query
-from tracking.group import find_group
-from tracking.publish import log_alone, publish, write
-from tracking.report.forms import Report
-from tracking.report.render import render
-from tracking.store import Store
-from tracking.ui import experiment_to_show, job_charts
+from tracking.groups.group import find_group
+from tracking.queries import job_tables
+from tracking.queries.mlflow_ui import experiment_to_show, job_charts
+from tracking.server.store import Store
 
 SAVED = {f"saving_percent/inductor{end}" for end in ("", " low", " high")}
 
@@ -90,9 +90,9 @@ def test_a_name_that_somebody_gave_stays(tracked: Tracked, tmp_path: Path) -> No
 
 def test_a_run_with_figures_is_no_job(tracked: Tracked, tmp_path: Path) -> None:
     parent = group_on(tracked)
-    jobs = query.jobs(tracked.client, tracked.group)
+    jobs = job_tables.jobs(tracked.client, tracked.group)
     publish_to(tracked, parent, rendered(tracked), tmp_path / "report")
-    assert query.jobs(tracked.client, tracked.group).equals(jobs)
+    assert job_tables.jobs(tracked.client, tracked.group).equals(jobs)
     assert find_group(store_of(tracked), group_id=tracked.group, experiment_name="").name == "compare demo"
     assert experiment_to_show(store_of(tracked), "demo") == tracked.experiment_id
 

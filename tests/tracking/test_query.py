@@ -9,17 +9,17 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Metric
 
-from tracking import query
-from tracking.group import find_group
-from tracking.store import Store
-from training.errors import InputError, TrackingError
+from tracking.groups.group import find_group
+from tracking.queries import job_tables
+from tracking.server.store import Store
+from training.contract.errors import InputError, TrackingError
 
 START_MS = 1_700_000_000_000
 
 
 def test_a_row_holds_tags_parameters_and_metrics(tracked: Any) -> None:
     run_id = tracked.trained("ind'uctor <é>", 1, 80.5, tags={"platform.cache_state": "warm"})
-    table = query.jobs(tracked.client, tracked.group)
+    table = job_tables.jobs(tracked.client, tracked.group)
     assert len(table) == 1
     row = table.iloc[0]
     assert (row["run_id"], row["status"], row["arm"]) == (run_id, "FINISHED", "ind'uctor <é>")
@@ -31,7 +31,7 @@ def test_a_row_holds_tags_parameters_and_metrics(tracked: Any) -> None:
 
 def test_what_is_missing_is_nan_or_none(tracked: Any) -> None:
     tracked.job("none", status="FAILED", tags={"platform.failure_class": "OutOfMemory"})
-    row = query.jobs(tracked.client, tracked.group).iloc[0]
+    row = job_tables.jobs(tracked.client, tracked.group).iloc[0]
     assert row["failure_class"] == "OutOfMemory"
     assert row["failure_message"] is None
     assert math.isnan(row["cost_billable_seconds"])
@@ -43,33 +43,33 @@ def test_only_jobs_of_the_group_are_found(tracked: Any) -> None:
     tracked.trained("none", 1, 80.0, tags={"platform.group": "another"})
     tracked.trained("none", 2, 80.0, tags={"platform.kind": "group"})
     tracked.client.delete_run(tracked.trained("none", 3, 80.0))
-    assert list(query.jobs(tracked.client, tracked.group)["run_id"]) == [wanted]
-    assert list(query.jobs(tracked.client, tracked.group, [tracked.experiment_id])["run_id"]) == [wanted]
+    assert list(job_tables.jobs(tracked.client, tracked.group)["run_id"]) == [wanted]
+    assert list(job_tables.jobs(tracked.client, tracked.group, [tracked.experiment_id])["run_id"]) == [wanted]
 
 
 def test_all_pages_are_read_in_order(tracked: Any) -> None:
     told = [tracked.job("none", repeat) for repeat in range(5)]
-    assert list(query.jobs(tracked.client, tracked.group, page_runs=2)["run_id"]) == told
+    assert list(job_tables.jobs(tracked.client, tracked.group, page_runs=2)["run_id"]) == told
 
 
 def test_no_job_is_an_empty_table_with_its_columns(tracked: Any) -> None:
-    table = query.jobs(tracked.client, "no such group")
+    table = job_tables.jobs(tracked.client, "no such group")
     assert len(table) == 0
     assert {"run_id", "arm", "cost_billable_seconds"} <= set(table.columns)
-    assert len(query.jobs(tracked.client, tracked.group, [])) == 0
+    assert len(job_tables.jobs(tracked.client, tracked.group, [])) == 0
 
 
 def test_a_group_may_hold_one_kind_of_quote(tracked: Any) -> None:
     for group in ("it's", 'the "one"'):
         tracked.trained("none", 0, 80.0, tags={"platform.group": group})
-        assert len(query.jobs(tracked.client, group)) == 1
+        assert len(job_tables.jobs(tracked.client, group)) == 1
     with pytest.raises(InputError, match="both kinds of quotes"):
-        query.jobs(tracked.client, 'it\'s "one"')
+        job_tables.jobs(tracked.client, 'it\'s "one"')
 
 
 def test_numbers_that_are_not_finite_come_back(tracked: Any) -> None:
     tracked.job("none", metrics={"eval_loss": math.nan, "train_loss": math.inf, "loss": -math.inf})
-    row = query.jobs(tracked.client, tracked.group).iloc[0]
+    row = job_tables.jobs(tracked.client, tracked.group).iloc[0]
     assert math.isnan(row["eval_loss"])
     assert (row["train_loss"], row["loss"]) == (math.inf, -math.inf)
 
@@ -78,11 +78,11 @@ def test_a_tracking_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     client = MlflowClient("http://127.0.0.1:9")
     with pytest.raises(TrackingError, match=r"list the runs where .* 'g'"):
-        query.jobs(client, "g")
+        job_tables.jobs(client, "g")
     with pytest.raises(TrackingError, match="the curves of run r"):
-        query.history(client, "r", ["loss"])
+        job_tables.history(client, "r", ["loss"])
     with pytest.raises(TrackingError, match=r"environment\.json of run r: nobody listens there"):
-        query.environment(client, "r")
+        job_tables.environment(client, "r")
 
 
 def test_history_counts_samples_and_billable_seconds(tracked: Any) -> None:
@@ -96,8 +96,8 @@ def test_history_counts_samples_and_billable_seconds(tracked: Any) -> None:
             "value": [2.0, 1.5, math.nan],
         }
     )
-    pd.testing.assert_frame_equal(query.history(tracked.client, run_id, ["loss"]), expected)
-    later = query.history(tracked.client, run_id, ["loss"], 1_700_000_001.0)
+    pd.testing.assert_frame_equal(job_tables.history(tracked.client, run_id, ["loss"]), expected)
+    later = job_tables.history(tracked.client, run_id, ["loss"], 1_700_000_001.0)
     assert list(later["billable_seconds"]) == [1.0, 3.0, 5.0]
 
 
@@ -106,24 +106,24 @@ def test_history_of_a_step_trained_twice_keeps_the_later_point(tracked: Any) -> 
     tracked.client.log_batch(
         run_id, [Metric("loss", 1.4, START_MS + 9000, 2), Metric("samples", 200, START_MS + 9000, 2)]
     )
-    found = query.history(tracked.client, run_id, ["loss"])
+    found = job_tables.history(tracked.client, run_id, ["loss"])
     assert list(found["value"]) == [2.0, 1.4]
     assert list(found["billable_seconds"]) == [2.0, 9.0]
 
 
 def test_history_without_points_or_start(tracked: Any) -> None:
     run_id = tracked.job("none", losses=[2.0], tags={"platform.training_start_time": "soon"})
-    assert len(query.history(tracked.client, run_id, ["no such metric"])) == 0
-    assert math.isnan(query.history(tracked.client, run_id, ["loss"])["billable_seconds"][0])
+    assert len(job_tables.history(tracked.client, run_id, ["no such metric"])) == 0
+    assert math.isnan(job_tables.history(tracked.client, run_id, ["loss"])["billable_seconds"][0])
 
 
 def test_environment_is_the_artifact_or_nothing(tracked: Any) -> None:
     run_id = tracked.job("none")
-    assert query.environment(tracked.client, run_id) == {}
+    assert job_tables.environment(tracked.client, run_id) == {}
     tracked.client.log_text(run_id, '{"python": "3.11"}', "environment.json")
-    assert query.environment(tracked.client, run_id) == {"python": "3.11"}
+    assert job_tables.environment(tracked.client, run_id) == {"python": "3.11"}
     tracked.client.log_text(run_id, "[broken", "environment.json")
-    assert query.environment(tracked.client, run_id) == {}
+    assert job_tables.environment(tracked.client, run_id) == {}
 
 
 def test_a_group_is_found_behind_more_experiments_than_a_page_holds(tracked: Any) -> None:

@@ -6,7 +6,7 @@ import io
 import os
 from typing import TextIO
 
-from tracking.reading import Reading
+from tracking.queries.read_progress import Reading
 
 
 def read(file: TextIO, seconds: list[float]) -> None:

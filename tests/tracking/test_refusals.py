@@ -11,8 +11,8 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.serving import Serving
-from tracking.store import Store, open_store
-from training.errors import NotAllowed, TrackingError
+from tracking.server.store import Store, open_store
+from training.contract.errors import NotAllowed, TrackingError
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.tracking.conftest import Tracked
-from tracking.retention import Told, ask, forget_models
-from tracking.store import Store
-from training.errors import TrackingError
+from tracking.groups.run_references import Told, ask, forget_models
+from tracking.server.store import Store
+from training.contract.errors import TrackingError
 
 KEY = "a1" * 16
 

@@ -17,11 +17,11 @@ from mlflow.entities import Run
 
 from tests.conftest import ROOT, TrackingServer
 from tests.tracking.helpers import planned
-from tracking.group import close_group, open_group
-from tracking.session import run_jobs
-from tracking.store import open_store
-from training.launcher import Job
-from training.services.local import LocalService
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import close_group, open_group
+from tracking.server.store import open_store
+from training.services.launcher import Job
+from training.services.local.service import LocalService
 
 
 def quiet(_: str) -> None:
@@ -85,11 +85,11 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.tracking.helpers import planned
-from tracking.group import close_group, open_group
-from tracking.interrupt import Left
-from tracking.session import run_jobs
-from tracking.store import open_store
-from training.services.local import LocalService
+from tracking.groups.group import close_group, open_group
+from tracking.following.interruption import Left
+from tracking.following.group_session import run_jobs
+from tracking.server.store import open_store
+from training.services.local.service import LocalService
 folder = Path({folder!r})
 store, service = open_store({uri!r}), LocalService(folder / "home")
 group = open_group(store, experiment_name="demo", verb="train", key="k1")

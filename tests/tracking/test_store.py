@@ -15,9 +15,9 @@ from mlflow.entities import Metric
 
 from tests.conftest import TrackingServer
 from tests.serving import Serving
-from tracking.group import close_group, open_group
-from tracking.store import Store, open_store
-from training.errors import TrackingError
+from tracking.groups.group import close_group, open_group
+from tracking.server.store import Store, open_store
+from training.contract.errors import TrackingError
 
 
 def points(first: int, last: int) -> list[Metric]:

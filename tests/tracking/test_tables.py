@@ -10,11 +10,11 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from reports.charts.classes import MOST_CLASSES, class_distribution, confusion_matrix
 from tests.tracking.conftest import Tracked
-from tracking.plan import DataSource
-from tracking.report.classes import MOST_CLASSES, class_distribution, confusion_matrix
-from tracking.store import open_store
-from tracking.tables import class_rows, log_class_distribution, log_confusion_matrix, log_tables
+from tracking.groups.planned_job import DataSource
+from tracking.recording.run_tables import class_rows, log_class_distribution, log_confusion_matrix, log_tables
+from tracking.server.store import open_store
 
 DATA = DataSource(
     name="reviews", source="a test", digest="d", rows={"train": 8, "validation": 4},

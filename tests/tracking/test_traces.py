@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from models.endpoints.traces import Asked, trace
 from tests.tracking.conftest import Tracked
-from tracking.models.traces import Asked, trace
-from tracking.store import Store
-from training.errors import TrackingError
+from tracking.server.store import Store
+from training.contract.errors import TrackingError
 
 ANSWER = [{"label": "dark", "score": 0.75}]
 

@@ -8,18 +8,17 @@ import sys
 from pathlib import Path
 from typing import Optional
 
-import lean_imports  # noqa: F401
-import processes
-from events import Events
-from failure import another_failed, report
-from problems import Stopped
-from stopping import StopRequest
+from processes import ranks
+from processes.signals import StopRequest
+from reporting.errors import Stopped
+from reporting.events import Events
+from reporting.failure import another_failed, report
 
 
 def main() -> int:
     """Return the exit code."""
     output = _folder("SM_OUTPUT_DIR")
-    events = Events(_folder("SM_OUTPUT_DATA_DIR"), speaks=processes.rank() == 0)
+    events = Events(_folder("SM_OUTPUT_DATA_DIR"), speaks=ranks.rank() == 0)
     stop = StopRequest(
         end=lambda: _leave(report(Stopped("SIGTERM was received"), events, output)),
         others_failed=lambda: another_failed(output),
@@ -33,7 +32,7 @@ def main() -> int:
     except BaseException as error:
         stop.claim_end()
         # One that was stopped earlier leaves the others in the midst of an exchange.
-        deserted = stop.is_asked and processes.count() > 1 and isinstance(error, RuntimeError)
+        deserted = stop.is_asked and ranks.count() > 1 and isinstance(error, RuntimeError)
         return report(Stopped("SIGTERM was received") if deserted else error, events, output)
     stop.claim_end()
     return 0

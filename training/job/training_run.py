@@ -10,43 +10,41 @@ import pyarrow
 import torch
 import transformers
 
-import dropout
-import hardware
-import machines
-import outcome
-import processes
-from calibration import Calibrated, calibrate
-from channels import check_tokens
-from clocks import clock_for
-from compile_phase import compile_shapes, is_dynamic
-from events import Events
-from hub import Destination, open_destination, push
-from identity import check_same, identity
-from job_trainer import JobTrainer
-from keeper import Keeper
-from meter import Meter
-from model_card import hub_name, model_card
-from padding import Collator, Work
-from pretrained import takes_types
-from probe import Probe
-from reporter import Reporter
-from sampler import TrainSampler
-from samplers import eval_sampler, train_sampler
-from settings import Settings, settle
-from shapes import planned_shapes
-from stopping import StopRequest
-from tokenizer_files import save_tokenizer
-from trainer_arguments import trainer_arguments
+from checkpoints.retention import Keeper
+from compilation import dropout
+from data.batch_shapes import planned_shapes
+from data.channels import check_tokens
+from data.padding import Collator, Work
+from data.sampler import TrainSampler
+from estimating.calibration import Calibrated, calibrate
+from estimating.probe import Probe
+from loop.compile_phase import compile_shapes, is_dynamic
+from loop.job_trainer import JobTrainer
+from loop.samplers import eval_sampler, train_sampler
+from loop.trainer_callback import Reporter
+from measuring import hardware, result_metrics
+from measuring.clocks import clock_for
+from measuring.meter import Meter
+from processes import hosts, ranks
+from processes.signals import StopRequest
+from publishing.hub import Destination, open_destination, push
+from publishing.model_card import hub_name, model_card
+from reporting.events import Events
+from settings.job_settings import Settings, settle
+from settings.trainer_arguments import trainer_arguments
+from settings.training_identity import check_same, identity
+from weights.pretrained import takes_types
+from weights.tokenizer_files import save_tokenizer
 
 
 def run(words: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train as the arguments say; the last event is the result."""
     if environment.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
-    machines.settle_in()
+    hosts.settle_in()
     settings = settle(words, environment, events)
     # Only the first process pushes, and the first thing it does is to see that it can.
-    destination = open_destination(settings.arguments, environment, events) if processes.rank() == 0 else None
+    destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     if settings.arguments.dropout == "auto" and (dropout.CAN_COMPILE or not settings.compiler.compiles_here):
         dropout.install()
     model = _load_model(settings)
@@ -73,7 +71,9 @@ def run(words: Sequence[str], environment: Mapping[str, str], events: Events, st
     metrics = {**_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
     # Last, when the processes have nothing more to tell each other: none waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
-    _tell_result(settings, trainer, {**metrics, **outcome.time_metrics(trainer.meter.phase_seconds)}, pushed, events)
+    _tell_result(
+        settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, pushed, events
+    )
 
 
 def _phase_teller(events: Events) -> Any:
@@ -223,14 +223,14 @@ def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dic
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     return {
-        **outcome.trainer_metrics({**reporter.summary, **reporter.last_evaluation}),
-        **outcome.throughput_metrics(
+        **result_metrics.trainer_metrics({**reporter.summary, **reporter.last_evaluation}),
+        **result_metrics.throughput_metrics(
             steady,
             steady_work,
-            outcome.multiplied_parameters(trainer.model),
+            result_metrics.multiplied_parameters(trainer.model),
             peak and peak * settings.processes,
         ),
-        **outcome.padding_metrics(_summed(meter.work, device)),
+        **result_metrics.padding_metrics(_summed(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
@@ -254,4 +254,4 @@ def _tell_result(
 
 
 def _summed(work: Work, device: Any) -> Work:
-    return Work(*(int(total) for total in processes.sum_over_processes(work, device)))
+    return Work(*(int(total) for total in ranks.sum_over_processes(work, device)))

@@ -1,1 +1,5 @@
-"""Where a job runs: each service creates, describes, stops and lists jobs, and hands out their logs."""
+"""Where a job runs: this machine or SageMaker, behind one protocol.
+
+Open `launcher.py` first: it submits, follows and stops a job on either service. The protocol itself is
+`training.contract.service`.
+"""

@@ -1,1 +1,5 @@
-"""Data, made ready for a job: read, checked, split, tokenised once and kept for every arm that needs the same."""
+"""Prepare data and model for a job: read, check, split, tokenise once, and write the channels.
+
+Open `stage.py` first. `sources` reads files, `rows` checks them, `models` finds the model, `tokens` tokenises, and
+`tasks` holds what differs between the tasks.
+"""

@@ -18,13 +18,15 @@ from contextlib import contextmanager
 from functools import cache as cached_call
 from pathlib import Path
 
-from training.errors import InputError
-from training.staging.buckets import choose, completed
-from training.staging.content import Content, write_channel
-from training.staging.prepare import check_rows
-from training.staging.request import StagingRequest
-from training.staging.sources import Source, find_source
-from training.staging.staged import (
+from training.contract.errors import InputError
+from training.staging.models.starting_model import Start, find_start
+from training.staging.rows.prepare import check_rows
+from training.staging.sources.request import StagingRequest
+from training.staging.sources.sources import Source, find_source
+from training.staging.tasks import TASKS
+from training.staging.tokens.buckets import choose, completed
+from training.staging.tokens.channel_files import Content, write_channel
+from training.staging.tokens.staged import (
     CHANNELS,
     MODEL,
     Manifest,
@@ -33,8 +35,6 @@ from training.staging.staged import (
     read_manifest,
     write_manifest,
 )
-from training.staging.start import Start, find_start
-from training.staging.tasks import TASKS
 
 STAGING_VERSION = 4
 """Raised whenever the same request would be staged otherwise."""
@@ -117,7 +117,7 @@ def tables_are_cut(request: StagingRequest) -> bool:
 
 def _write(source: Source, request: StagingRequest, start: Start, folder: Path) -> Manifest:
     """Make both channels and write them under another name, then rename."""
-    from training.staging.tokens import channel_facts, load_tokenizer
+    from training.staging.tokens.tokenizing import channel_facts, load_tokenizer
 
     task, scratch = TASKS[request.task], start.scratch
     config = scratch.configuration(request.max_length) if scratch else None

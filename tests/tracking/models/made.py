@@ -7,9 +7,9 @@ from typing import Any
 
 from mlflow import MlflowClient
 
+from models.lookup.trained_model import TrainedModel
 from tests.tracking.conftest import Tracked
-from tracking.models.trained import TrainedModel
-from tracking.store import Store
+from tracking.server.store import Store
 
 
 def store_of(client: MlflowClient) -> Store:

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from models.logged.model_folder import MANIFEST, files_of, is_whole, model_folder
+from models.lookup.trained_model import trained_model
 from tests.conftest import ROOT
 from tests.tracking.conftest import Tracked
 from tests.tracking.forwarding import Forwarding
 from tests.tracking.models.made import store_of
 from tests.tracking.models.tiny import artifact, modelled, tiny_folder
-from tracking.models.folder import MANIFEST, files_of, is_whole, model_folder
-from tracking.models.trained import trained_model
-from training.errors import ArtifactError, InputError, TrackingError
+from training.contract.errors import ArtifactError, InputError, TrackingError
 
 
 def fetched(tracked: Tracked, run_id: str, home: Path) -> tuple[Path, list[str]]:
@@ -82,7 +82,7 @@ def test_the_jobs_own_artifact_where_there_is_no_mlflow_model(tracked: Tracked, 
 
 @pytest.mark.slow
 def test_an_artifact_in_s3(tracked: Tracked, tmp_path: Path, account: Any) -> None:
-    from training.aws.clients import Clients
+    from training.services.sagemaker.clients import Clients
 
     uri = artifact(tmp_path, "job-1")
     s3 = Clients().get("s3")
@@ -182,8 +182,8 @@ def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Pat
     """Whenever it dies, what is there is whole or has another name."""
     run_id = modelled(tracked, tmp_path, "job-1")
     code = (
-        "import sys; from pathlib import Path; from tracking.store import open_store\n"
-        "from tracking.models.folder import model_folder; from tracking.models.trained import trained_model\n"
+        "import sys; from pathlib import Path; from tracking.server.store import open_store\n"
+        "from models.logged.model_folder import model_folder; from models.lookup.trained_model import trained_model\n"
         "store = open_store(sys.argv[1]); print('ready', flush=True)\n"
         "model_folder(store, trained_model(store, sys.argv[2]), Path(sys.argv[3]))\n"
     )

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.lookup.evaluation import EVALUATIONS, is_worse
+from models.registry.gate import WORDS, InUse, allowed_words, check, refusal
 from tests.tracking.models.made import trained
-from tracking.models.evaluation import EVALUATIONS, is_worse
-from tracking.models.gate import WORDS, InUse, allowed_words, check, refusal
-from training.errors import InputError, NotGoodEnough
+from training.contract.errors import InputError, NotGoodEnough
 
 NOW = "b" * 32
 TITLE = "version 3 of emotion (champion)"

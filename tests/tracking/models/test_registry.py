@@ -9,14 +9,14 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
 
+from models.lookup.trained_model import TrainedModel, trained_model
+from models.registry.gate import WORDS
+from models.registry.registry import Registry, checked_alias, checked_name, registered_name
 from tests.tracking.conftest import Tracked
 from tests.tracking.forwarding import Forwarding
 from tests.tracking.models.made import parent, store_of
 from tests.tracking.models.tiny import modelled
-from tracking.models.gate import WORDS
-from tracking.models.registry import Registry, checked_alias, checked_name, registered_name
-from tracking.models.trained import TrainedModel, trained_model
-from training.errors import InputError, NotGoodEnough, TrackingError
+from training.contract.errors import InputError, NotGoodEnough, TrackingError
 
 ALL = frozenset(WORDS)
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from models.lookup.trained_model import trained_model
 from tests.tracking.conftest import Tracked
 from tests.tracking.models.made import arm, parent, store_of
-from tracking.models.trained import trained_model
-from training.errors import InputError
+from training.contract.errors import InputError
 
 
 def test_a_job_by_its_run_its_name_its_group_and_the_groups_run(tracked: Tracked) -> None:

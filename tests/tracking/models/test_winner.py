@@ -7,12 +7,12 @@ import math
 import pytest
 from mlflow import MlflowClient
 
+from models.lookup.winner import winner
+from reports.render import render
 from tests.tracking.conftest import Tracked
 from tests.tracking.models.made import arm, parent
 from tests.tracking.report.made_sweeps import MadeSweep, asked, whole_sweep
-from tracking.models.winner import winner
-from tracking.report.render import render
-from training.errors import InputError
+from training.contract.errors import InputError
 
 
 def test_the_arm_that_is_cheaper_and_of_its_jobs_the_best(tracked: Tracked) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 from mlflow import MlflowClient
 
+from models.logged.log_model import log_model
 from tests.tracking.conftest import Tracked
 from tests.tracking.helpers import planned
 from tests.tracking.models.made import store_of
-from tracking.models.logged import log_model
-from tracking.plan import ModelPlan
-from training.services.local import LocalService
+from tracking.groups.planned_job import ModelPlan
+from training.services.local.service import LocalService
 
 LABELS = ("calm", "storm")
 

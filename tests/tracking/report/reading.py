@@ -12,8 +12,8 @@ from html.parser import HTMLParser
 from statistics import median
 from typing import Any
 
-from tracking.report.forms import Report
-from tracking.report.terminal import print_comparison
+from reports.formats.report import Report
+from reports.formats.terminal import print_comparison
 
 Table = dict[str, dict[str, str]]
 """Cells by the arm's label and the column's."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tracking.report.sweep import Sweep, sweep_of
+from reports.sweep.sweep import Sweep, sweep_of
 
 TO_045 = {"cost": "billable_seconds", "metric": "eval_loss", "higher_is_better": False, "target": 0.45}
 BASE = {"compiler": "none", "batch_size": 8, "multiplier": 1}

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from benchmarks.bench_verdict import in_order, is_cheaper, is_decided, normal, real_row, with_drift, with_spells
-from benchmarks.grid_table import Asked, GridRow, grid
-from benchmarks.noise import deviations, equal_jobs, recorded
-from benchmarks.record_repeats import rows_of
-from benchmarks.repeats_table import Repeat, Repeats, Setting, names, read, write
-from benchmarks.simulated_comparisons import Arm, Course, judged, outcomes, table
-from tracking import query
+from benchmarks.recorded.grid_table import Asked, GridRow, grid
+from benchmarks.recorded.noise import deviations, equal_jobs, recorded
+from benchmarks.recorded.record_repeats import rows_of
+from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, names, read, write
+from benchmarks.recorded.simulated_comparisons import Arm, Course, judged, outcomes, table
+from tracking.queries import job_tables
 
 COURSE = Course(seconds=normal(0.04), quality=normal(0.005), repeats=5)
 SILENT = replace(COURSE, seconds=normal(0.0), quality=normal(0.0))
@@ -82,8 +82,8 @@ def test_recorded_jobs_are_drawn_in_their_order() -> None:
 
 def test_a_simulated_table_is_as_the_tracking_server_tells_it(tracked: Any) -> None:
     tracked.trained("0", 0, 40.0, baseline=True)
-    real, made = query.jobs(tracked.client, tracked.group), table(COURSE, np.random.default_rng(1))
-    assert list(made.columns)[:-1] == [*query.TEXT_COLUMNS, *query.NUMBER_COLUMNS]
+    real, made = job_tables.jobs(tracked.client, tracked.group), table(COURSE, np.random.default_rng(1))
+    assert list(made.columns)[:-1] == [*job_tables.TEXT_COLUMNS, *job_tables.NUMBER_COLUMNS]
     assert made.dtypes.to_dict() == real.dtypes[made.columns].to_dict()
 
 
@@ -126,7 +126,7 @@ def test_successful_jobs_are_kept_in_the_order_in_which_they_ran(tracked: Any) -
     for repeat, paid in enumerate((10.0, 11.0)):
         tracked.trained("none", repeat, paid, 300.0, metrics={"time/compile_seconds": math.nan})
     tracked.job("none", 2, status="FAILED")
-    told = query.jobs(tracked.client, tracked.group).to_dict("records")
+    told = job_tables.jobs(tracked.client, tracked.group).to_dict("records")
     first, second = rows_of(list(reversed(told)), seed=42, since_ms=told[0]["start_time_ms"] - 5000.0)
     assert (first.seed, first.started_seconds, first.billable_seconds) == (42, 5.0, 10.0)
     assert (second.seed, second.billable_seconds, second.compile_seconds) == (43, 11.0, 0.0)

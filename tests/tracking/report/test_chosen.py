@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from reports.comparison import messages
+from reports.comparison.comparison import compare
+from reports.comparison.selected_jobs import with_common_arms
+from reports.formats.report import Report
+from reports.render import Wanted, render, render_chosen
 from tests.tracking.conftest import Tracked
 from tests.tracking.report.reading import markdown_text, page_text
-from tracking import query
-from tracking.chosen_jobs import chosen_jobs
-from tracking.report import words
-from tracking.report.chosen import with_common_arms
-from tracking.report.comparison import compare
-from tracking.report.forms import Report
-from tracking.report.render import Wanted, render, render_chosen
-from training.errors import InputError
+from tracking.queries import job_tables
+from tracking.queries.selected_jobs import chosen_jobs
+from training.contract.errors import InputError
 
 BATCH = "hp.per_device_batch_size"
 
@@ -61,7 +61,10 @@ def test_a_parameter_that_a_run_does_not_tell_sets_it_apart_from_none(tracked: T
 def test_one_group_keeps_its_arms(tracked: Tracked) -> None:
     tracked.trained("the old way", 0, 100.0)
     tracked.trained("the new way", 0, 80.0, params={BATCH: 32})
-    assert list(with_common_arms(query.jobs(tracked.client, tracked.group))["arm"]) == ["the old way", "the new way"]
+    assert list(with_common_arms(job_tables.jobs(tracked.client, tracked.group))["arm"]) == [
+        "the old way",
+        "the new way",
+    ]
 
 
 def test_jobs_are_found_by_run_job_group_and_the_run_of_a_group(tracked: Tracked) -> None:
@@ -189,7 +192,7 @@ def test_jobs_of_two_services_compare_where_they_are_allowed_to(tracked: Tracked
     told = "the machine type differs (local, ml.g5.xlarge) and not every job has a price"
     assert chosen(tracked).comparison.contrasts[0].verdict.reason == told
     allowed = chosen(tracked, "machine").comparison
-    assert words.headline(allowed) == "“ml.g5.xlarge” is cheaper: 50 % fewer billable seconds than “local”."
+    assert messages.headline(allowed) == "“ml.g5.xlarge” is cheaper: 50 % fewer billable seconds than “local”."
     assert allowed.contrasts[0].verdict.despite == (told,)
-    [sentence] = words.time_sentences(allowed.arms[1], allowed.arms[0])
+    [sentence] = messages.time_sentences(allowed.arms[1], allowed.arms[0])
     assert sentence.endswith(" times as long: 50.0 s against 100 s.")

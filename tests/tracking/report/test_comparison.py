@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tracking import query
-from tracking.report import words
-from tracking.report.comparison import Comparison, compare, extra_seconds
-from tracking.report.numbers import Interval
+from judging.intervals import Interval
+from reports.comparison import messages
+from reports.comparison.comparison import Comparison, compare, extra_seconds
+from tracking.queries import job_tables
 
 
 def comparison_of(tracked: Any) -> Comparison:
-    return compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
 
 
 def two_arms(tracked: Any) -> Comparison:
@@ -42,7 +42,7 @@ def test_cheaper_with_its_cold_job_apart(tracked: Any) -> None:
     assert (contrast.verdict.ratio.n_arm, contrast.verdict.ratio.n_baseline) == (3, 3)
     # 130.5 against the mean of 80.5, 81.5, 82.5
     assert extra_seconds(contrast.arm, "cold") == pytest.approx(49.0)
-    assert words.cache_sentences(contrast.arm) == [
+    assert messages.cache_sentences(contrast.arm) == [
         "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache kept apart: 49.0 s more in the mean."
     ]
 
@@ -62,7 +62,7 @@ def test_failed_jobs_are_counted_and_paid(tracked: Any) -> None:
     assert len(comparison.arms[1].failed) == 1
     # 100.5 + 101.5 + 102.5 + 130.5 + 80.5 + 81.5 + 82.5 + 7
     assert comparison.paid_seconds == pytest.approx(686.5)
-    assert words.spend_sentence(comparison) == (
+    assert messages.spend_sentence(comparison) == (
         "8 jobs took 686 billable instance seconds in all, 7.00 of them in 1 that failed."
     )
 
@@ -72,10 +72,12 @@ def test_other_devices_are_not_compared(tracked: Any) -> None:
         tracked.trained("none", repeat, 100.0, baseline=True)
         tracked.trained("inductor", repeat, 50.0, tags={"platform.device": "8 x H200"})
     comparison = comparison_of(tracked)
-    assert words.headline(comparison) == "No verdict: the settings did not do the same work."
+    assert messages.headline(comparison) == "No verdict: the settings did not do the same work."
     contrast = comparison.contrasts[0]
     assert contrast.break_evens == {}
-    assert words.verdict_sentence(contrast, comparison.arms[0]) == "The device differs (1 x test processor, 8 x H200)."
+    assert (
+        messages.verdict_sentence(contrast, comparison.arms[0]) == "The device differs (1 x test processor, 8 x H200)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,15 +94,15 @@ def test_headline(tracked: Any, billable: tuple[float, ...], sentence: str) -> N
         tracked.trained("none", repeat, seconds, baseline=True)
     for repeat, seconds in enumerate(billable):
         tracked.trained("inductor", repeat, seconds)
-    assert words.headline(comparison_of(tracked)) == sentence
+    assert messages.headline(comparison_of(tracked)) == sentence
 
 
 def test_headline_without_anything_to_compare(tracked: Any) -> None:
-    assert words.headline(comparison_of(tracked)) == "This group holds no jobs."
+    assert messages.headline(comparison_of(tracked)) == "This group holds no jobs."
     tracked.job("none", status="FAILED")
-    assert words.headline(comparison_of(tracked)) == "No verdict: the only job did not succeed."
+    assert messages.headline(comparison_of(tracked)) == "No verdict: the only job did not succeed."
     tracked.trained("none", 1, 41.0)
-    assert words.headline(comparison_of(tracked)) == "“none” took 41.0 billable seconds."
+    assert messages.headline(comparison_of(tracked)) == "“none” took 41.0 billable seconds."
 
 
 def test_a_job_that_still_runs_is_neither_success_nor_failure(tracked: Any) -> None:
@@ -116,17 +118,17 @@ def test_arms_that_have_no_baseline_compare_with_the_first_started(tracked: Any)
 
 
 def test_changes_in_words() -> None:
-    assert words.change(0.8) == "20 % fewer"
-    assert words.change(1.052) == "5.2 % more"
-    assert words.change_interval(Interval(0.8, 0.76, 0.88, 3, 3)) == "12 % to 24 % fewer"
-    assert words.change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
-    assert words.change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
-    assert words.signed_percent(0.8) == "−20 %"
+    assert messages.change(0.8) == "20 % fewer"
+    assert messages.change(1.052) == "5.2 % more"
+    assert messages.change_interval(Interval(0.8, 0.76, 0.88, 3, 3)) == "12 % to 24 % fewer"
+    assert messages.change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
+    assert messages.change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
+    assert messages.signed_percent(0.8) == "−20 %"
 
 
 def test_figures_in_words() -> None:
     told = [0.01234, 1.0, 4.567, 78.94, 12_345.6, 0.0, float("nan"), float("inf"), None]
-    assert [words.figure(value) for value in told] == [
+    assert [messages.figure(value) for value in told] == [
         "0.0123",
         "1.00",
         "4.57",
@@ -137,7 +139,7 @@ def test_figures_in_words() -> None:
         "∞",
         "–",
     ]
-    assert [words.rate(value) for value in (5e-5, 2e-4, 1.25e-5, 0.001, 0.05)] == [
+    assert [messages.rate(value) for value in (5e-5, 2e-4, 1.25e-5, 0.001, 0.05)] == [
         "5e-5",
         "2e-4",
         "1.25e-5",

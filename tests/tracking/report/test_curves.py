@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tracking.report.arms import Arm, Job
-from tracking.report.curves import mean_curve
+from reports.charts.curves import mean_curve
+from reports.comparison.arms import Arm, Job
 
 
 def job(run_id: str) -> Job:

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from reports.formats.report import Report
+from reports.render import render
 from tests.tracking.conftest import Tracked
 from tests.tracking.report.reading import page_cells, page_text
 from tests.tracking.report.worked_cases import spread
-from tracking.report.forms import Report
-from tracking.report.render import render
 
 PUBLISHED = {
     "throughput_ratio": 1.93,

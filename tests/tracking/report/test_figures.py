@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
+from reports.comparison.comparison import STEADY, Comparison, compare
+from reports.formats.mlflow_metrics import MOST_ARMS, figures_of, metric_labels
+from reports.formats.report import Report
+from reports.formats.run_name import LONGEST, answered, is_answered
+from reports.probe.projections import Probes, probes_of
+from reports.sweep.sweep import Sweep
 from tests.tracking.report.sweep_tables import FRONT, RATE, repeats, sweep, trial
 from tests.tracking.report.worked_cases import HIGH, LOW, spread
-from tracking.report.answer import LONGEST, answered, is_answered
-from tracking.report.comparison import STEADY, Comparison, compare
-from tracking.report.figures import MOST_ARMS, figures_of, metric_labels
-from tracking.report.forms import Report
-from tracking.report.probes import Probes, probes_of
-from tracking.report.sweep import Sweep
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa, dropout torch"
 

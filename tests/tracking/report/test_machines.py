@@ -6,15 +6,15 @@ import re
 
 import pytest
 
+from reports.charts.report_charts import plots_of
+from reports.comparison import messages
+from reports.comparison.arms import Arm, Job
+from reports.comparison.columns import columns
+from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.equal_work import unequal
+from reports.comparison.verdict import MEASURES, judge
+from reports.formats.html import facts
 from tests.tracking.report.test_verdict import told
-from tracking.report import words
-from tracking.report.arms import Arm, Job
-from tracking.report.columns import columns
-from tracking.report.comparison import Comparison, Contrast
-from tracking.report.page import facts
-from tracking.report.plots import plots_of
-from tracking.report.verdict import MEASURES, judge
-from tracking.report.work import unequal
 
 ACCURACY = MEASURES[0]
 
@@ -60,9 +60,9 @@ def test_a_dearer_machine_may_be_cheaper() -> None:
     assert verdict.ratio.estimate == pytest.approx(400 * 1.408 / (1000 * 0.736), rel=1e-4)
     contrast = Contrast(large, verdict, None, {})
     comparison = Comparison("g", (SMALL, large), (contrast,), ACCURACY)
-    assert words.headline(comparison) == "“ml.g5.xlarge” is cheaper: 23 % fewer dollars than “ml.g4dn.xlarge”."
+    assert messages.headline(comparison) == "“ml.g5.xlarge” is cheaper: 23 % fewer dollars than “ml.g4dn.xlarge”."
     assert "cost" in [column.label for column in columns(comparison)]
-    assert words.time_sentences(large, SMALL) == [
+    assert messages.time_sentences(large, SMALL) == [
         "It takes 0.40 times as long: 400 s against 1,000 s, at 0.77 times the cost."
     ]
 
@@ -74,7 +74,7 @@ def test_a_faster_machine_may_be_dearer() -> None:
     assert verdict.outcome == "not cheaper"
     assert verdict.ratio is not None
     assert verdict.ratio.estimate == pytest.approx(2.0, rel=1e-3)
-    assert words.time_sentences(large, SMALL) == [
+    assert messages.time_sentences(large, SMALL) == [
         "It takes 0.10 times as long: 100 s against 1,000 s, at 2.00 times the cost."
     ]
 
@@ -84,7 +84,7 @@ def test_a_faster_machine_may_be_dearer() -> None:
     [(0.6, "0.60"), (1.2, "1.20"), (0.0951, "0.10"), (0.0949, "0.0949"), (9.994, "9.99"), (12.34, "12.3")],
 )
 def test_how_many_times_is_told_to_hundredths(ratio: float, text: str) -> None:
-    assert words.times(ratio) == text
+    assert messages.times(ratio) == text
 
 
 def test_charts_count_seconds_as_seconds_and_dollars_as_dollars() -> None:
@@ -116,7 +116,7 @@ def test_more_machines_of_one_type_compare_in_instance_seconds() -> None:
     assert verdict.outcome == "not cheaper"
     assert verdict.ratio is not None
     assert verdict.ratio.estimate == pytest.approx(1.2, abs=0.002)
-    assert words.time_sentences(two, one) == [
+    assert messages.time_sentences(two, one) == [
         "It takes 0.60 times as long: 10.0 min against 16.7 min, at 1.20 times the cost."
     ]
 

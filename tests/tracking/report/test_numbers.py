@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tracking.report.numbers import (
+from judging.intervals import (
     BreakEven,
     Interval,
     Summary,

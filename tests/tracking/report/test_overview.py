@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 from mlflow import MlflowClient
 
+from reports.overview.costs import Bill
 from tests.tracking.report.made_experiments import Experiment
-from tracking.query import experiment_named, experiment_runs
-from tracking.report.bills import Bill
-from training.errors import InputError, TrackingError
+from tracking.queries.job_tables import experiment_named, experiment_runs
+from training.contract.errors import InputError, TrackingError
 
 
 def counts(bill: Bill) -> tuple[int, int, int, int]:

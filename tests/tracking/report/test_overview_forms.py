@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from experiments.__main__ import main
-from experiments.reporting import report_group
+from experiments.running.write_report import report_group
+from reports.formats.html import overview_page
+from reports.formats.terminal import MOST_GROUPS, print_overview
+from reports.overview_report import groups_csv, render_overview
 from tests.tracking.forwarding import Forwarding
 from tests.tracking.report.made_experiments import Experiment
 from tests.tracking.report.test_render import HOSTILE, Page
-from tracking.group import find_group
-from tracking.report.overview_report import groups_csv, render_overview
-from tracking.report.page import overview_page
-from tracking.report.terminal import MOST_GROUPS, print_overview
-from tracking.store import Store
+from tracking.groups.group import find_group
+from tracking.server.store import Store
 
 
 def test_in_words(made: Experiment) -> None:

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from reports.charts.curves import rows_of_an_epoch
+from reports.charts.phases import MOST_BARS, phases, rows_of
+from reports.comparison.comparison import Comparison, compare
+from reports.render import render
 from tests.tracking.conftest import Tracked
-from tracking import query
-from tracking.report.comparison import Comparison, compare
-from tracking.report.curves import rows_of_an_epoch
-from tracking.report.phases import MOST_BARS, phases, rows_of
-from tracking.report.render import render
+from tracking.queries import job_tables
 
 PHASES = {
     "time/queue_seconds": 40.0,
@@ -22,7 +22,7 @@ PHASES = {
 
 
 def compared(tracked: Tracked) -> Comparison:
-    return compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
 
 
 def test_every_job_has_a_bar_of_its_phases_in_order(tracked: Tracked) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reports.formats.report import Report
+from reports.formats.terminal import print_report
+from reports.probe.messages import headline, sentences
+from reports.probe.projections import Probes, probes_of
+from reports.render import render
 from tests.tracking.report.reading import page_cells
 from tests.tracking.report.test_render import Page
-from tracking.report.forms import Report
-from tracking.report.probe_words import headline, sentences
-from tracking.report.probes import Probes, probes_of
-from tracking.report.render import render
-from tracking.report.terminal import print_report
 
 
 def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **told: Any) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from experiments.published import Published as Given
+from experiments.schema.published_fields import Published as Given
+from reports.comparison.comparison import Comparison, compare
+from reports.comparison.factorial import square_of
+from reports.comparison.published_figures import Beside, beside, published_of
+from reports.render import render
 from tests.tracking.conftest import Tracked
-from tracking import query
-from tracking.report.comparison import Comparison, compare
-from tracking.report.published import Beside, beside, published_of
-from tracking.report.render import render
-from tracking.report.square import square_of
+from tracking.queries import job_tables
 
 FIGURES = {"throughput_ratio": 1.93, "training_time_ratio": 0.62, "loss_ratio": 1.0, "break_even_minutes": 30.0}
 
@@ -29,12 +29,12 @@ def two_arms(tracked: Tracked, tags: dict[str, str]) -> Comparison:
         tracked.trained("none", repeat, 120.0 + repeat, 100.0 + repeat, metrics=plain, baseline=True, tags=tags)
         fast = {"train_runtime": 60.0 + 0.6 * repeat, "eval_loss": 0.42, "time/compile_seconds": 19.0}
         tracked.trained("inductor", repeat, 90.0 + repeat, 200.0 + 2 * repeat, metrics=fast, tags=tags)
-    return compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
 
 
 def test_each_published_figure_stands_beside_the_measured_one(tracked: Tracked) -> None:
     comparison = two_arms(tracked, tag(figures=FIGURES))
-    published = published_of(query.jobs(tracked.client, tracked.group))
+    published = published_of(job_tables.jobs(tracked.client, tracked.group))
     assert published is not None
     rows = {row.label: row for row in beside(published, comparison)}
     assert list(rows) == ["steady samples/s", "training time", "loss at the end", "break-even"]
@@ -57,7 +57,7 @@ def test_the_page_shows_them_with_their_source(tracked: Tracked) -> None:
 def test_what_was_not_measured_is_a_dash(tracked: Tracked) -> None:
     figures = {"spot_savings_percent": 90.0, "cost_ratio": 1.87, "batch_size_ratio": 1.33}
     comparison = two_arms(tracked, tag(figures=figures))
-    published = published_of(query.jobs(tracked.client, tracked.group))
+    published = published_of(job_tables.jobs(tracked.client, tracked.group))
     assert published is not None
     assert beside(published, comparison) == [
         Beside(label="saved by spot", published="up to 90.0 %", measured={"inductor": "–"}),
@@ -69,7 +69,7 @@ def test_what_was_not_measured_is_a_dash(tracked: Tracked) -> None:
 @pytest.mark.parametrize("told", [{}, tag(), tag(figures=None), {"platform.published": "{"}])
 def test_without_or_with_broken_figures_the_page_leaves_them_out(tracked: Tracked, told: dict[str, str]) -> None:
     two_arms(tracked, told)
-    assert published_of(query.jobs(tracked.client, tracked.group)) is None
+    assert published_of(job_tables.jobs(tracked.client, tracked.group)) is None
     assert "Published figures" not in render(tracked.client, tracked.group, "squad").html
 
 
@@ -87,7 +87,7 @@ def four_arms(tracked: Tracked) -> Comparison:
             tracked.trained(
                 label, repeat, seconds + repeat / 10, params=params, tags=tags, baseline=label == "none, batch 16"
             )
-    return compare(query.jobs(tracked.client, tracked.group), tracked.group)
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
 
 
 def test_compiler_and_batch_size_apart(tracked: Tracked) -> None:
@@ -112,4 +112,4 @@ def test_two_arms_make_no_square(tracked: Tracked) -> None:
 def test_arms_that_differ_in_more_make_no_square(tracked: Tracked) -> None:
     four_arms(tracked)
     tracked.trained("another rate", 0, 70.0, params={"hp.learning_rate": 1e-3}, tags={"platform.compiler": "none"})
-    assert square_of(compare(query.jobs(tracked.client, tracked.group), tracked.group)) is None
+    assert square_of(compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)) is None

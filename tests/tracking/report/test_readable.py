@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from reports.charts.canvas import ARM_COLOURS, ARM_MARKERS, PHASE_COLOURS, PHASE_HATCHES, end_of_axis, theme_css
+from reports.formats.html import sort_value, unbroken
 from tests.conftest import ROOT
 from tests.tracking.report.test_render import HOSTILE, compared
-from tracking.report.canvas import ARM_COLOURS, ARM_MARKERS, PHASE_COLOURS, PHASE_HATCHES, end_of_axis, theme_css
-from tracking.report.page import sort_value, unbroken
 
 TEXT, GRAPHIC = 4.5, 3.0
 """Least contrast of texts and of what a chart draws: WCAG 2.2, 1.4.3 and 1.4.11."""
@@ -84,7 +84,7 @@ def test_an_axis_leaves_room_for_the_notes_behind_its_ends() -> None:
 
 def theme(name: str) -> dict[str, str]:
     """Return the colours of the light or the dark theme by their name."""
-    css = (ROOT / "tracking" / "report" / "base.html.j2").read_text("utf-8")
+    css = (ROOT / "reports" / "formats" / "base.html.j2").read_text("utf-8")
     light, _, rest = css.partition("@media (prefers-color-scheme: dark)")
     told = theme_css() + light if name == "light" else theme_css() + light + rest.partition("* {")[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})\b", told))

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from reports.comparison.arms import Job
+from reports.formats.html import run_url
+from reports.formats.report import Report
+from reports.formats.terminal import print_comparison
+from reports.render import render
 from tests.conftest import ROOT
 from tests.tracking.report.reading import markdown_text
-from tracking.report.arms import Job
-from tracking.report.forms import Report
-from tracking.report.page import run_url
-from tracking.report.render import render
-from tracking.report.terminal import print_comparison
 
 HOSTILE = '<script>alert(\'x\')</script> & "α 漢" | $x_1$ #0072b2 id="a"'
-SORTING = ROOT / "tracking" / "report" / "sorting.js"
+SORTING = ROOT / "reports" / "formats" / "sorting.js"
 VOID = {"meta", "br", "link", "img", "hr"}
 
 

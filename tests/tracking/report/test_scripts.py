@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from tracking.report.columns import columns
-from tracking.report.forms import Report
-from tracking.report.render import render
-from tracking.report.terminal import print_comparison
+from reports.comparison.columns import columns
+from reports.formats.report import Report
+from reports.formats.terminal import print_comparison
+from reports.render import render
 
 OUTSIDE = {"platform.measured": "outside"}
 

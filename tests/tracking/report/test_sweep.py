@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reports.sweep.columns import best_columns
+from reports.sweep.factorial import square
+from reports.sweep.messages import headline, sentences
+from reports.sweep.sweep import is_of_sweep
+from reports.sweep.trials import Setting
 from tests.tracking.report.sweep_tables import FRONT, RATE, WITHIN_045, repeats, sweep, trial
-from tracking.report.sweep import is_of_sweep
-from tracking.report.sweep_columns import best_columns
-from tracking.report.sweep_square import square
-from tracking.report.sweep_words import headline, sentences
-from tracking.report.trials import Setting
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),

@@ -13,11 +13,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reports.formats.report import Report
+from reports.sweep_report import SweepRead, sweep_report
 from tests.tracking.report.reading import page_cells, page_text
 from tests.tracking.report.sweep_tables import ASKED, repeats, row, trial
 from tests.tracking.report.worked_cases import spread
-from tracking.report.forms import Report
-from tracking.report.sweep_report import SweepRead, sweep_report
 
 ROWS = (
     trial("none", 8, 100.0, trial="0"),

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
+from reports.formats.report import Report
+from reports.formats.terminal import print_report
+from reports.render import render
+from reports.sweep_report import SweepRead, sweep_report
 from tests.tracking.report.made_sweeps import MadeSweep, asked, whole_sweep
 from tests.tracking.report.test_render import HOSTILE, Page
-from tracking.report.forms import Report
-from tracking.report.render import render
-from tracking.report.sweep_report import SweepRead, sweep_report
-from tracking.report.terminal import print_report
 
 CHARTS = {
     *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "quality_by_batch"),

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reports.sweep.grid_cost import grid_of
+from reports.sweep.messages import headline, sentences
+from reports.sweep.trials import value_at
 from tests.tracking.report.sweep_tables import ASKED, row, sweep, trial
-from tracking.report.sweep_grid import grid_of
-from tracking.report.sweep_words import headline, sentences
-from tracking.report.trials import value_at
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),

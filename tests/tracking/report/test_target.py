@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from reports.comparison import messages
+from reports.comparison.arms import Arm
+from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.equal_work import Target, target_of, unequal
+from reports.comparison.verdict import judge
+from reports.render import render
 from tests.tracking.report.test_verdict import ACCURACY, told
 from tests.tracking.report.test_verdict import arm as whole_arm
-from tracking.report import words
-from tracking.report.arms import Arm
-from tracking.report.comparison import Comparison, Contrast
-from tracking.report.render import render
-from tracking.report.verdict import judge
-from tracking.report.work import Target, target_of, unequal
 
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
 
@@ -45,8 +45,8 @@ def test_fewer_seconds_to_the_same_target_whatever_the_samples() -> None:
     contrast = Contrast(quick, verdict, None, {})
     comparison = Comparison("g", (BASELINE, quick), (contrast,), ACCURACY)
     told = "20 % fewer billable seconds to eval_loss 0.45 than “none”"
-    assert words.headline(comparison) == f"“inductor” is cheaper: {told}."
-    assert words.verdict_sentence(contrast, BASELINE).startswith(f"{told} (95 % interval: ")
+    assert messages.headline(comparison) == f"“inductor” is cheaper: {told}."
+    assert messages.verdict_sentence(contrast, BASELINE).startswith(f"{told} (95 % interval: ")
 
 
 def test_who_reached_the_target_has_its_quality_whatever_else_is_measured() -> None:
@@ -67,7 +67,7 @@ def test_an_arm_that_does_not_always_reach_the_target_is_not_cheaper() -> None:
     verdict = judge(missing, BASELINE, ACCURACY)
     told = "2 of 3 jobs of “inductor” did not reach eval_loss 0.45"
     assert (verdict.outcome, verdict.reason, verdict.ratio) == ("not cheaper", told, None)
-    assert words.verdict_sentence(Contrast(missing, verdict, None, {}), BASELINE) == f"{told}."
+    assert messages.verdict_sentence(Contrast(missing, verdict, None, {}), BASELINE) == f"{told}."
 
 
 @pytest.mark.parametrize("reached", [0, 3])

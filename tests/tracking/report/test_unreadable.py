@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 from mlflow import MlflowClient
 
+from reports.comparison.arms import Job, arms_of
+from reports.formats.report import Report
+from reports.render import Wanted, render, render_chosen
+from reports.report_data import Reader
 from tests.tracking.conftest import Tracked
 from tests.tracking.forwarding import Forwarding
 from tests.tracking.report.made_sweeps import MadeSweep, asked
 from tests.tracking.report.test_render import Page
-from tracking import query
-from tracking.chosen_jobs import chosen_jobs
-from tracking.report.arms import Job, arms_of
-from tracking.report.forms import Report
-from tracking.report.reading import Reader
-from tracking.report.render import Wanted, render, render_chosen
+from tracking.queries import job_tables
+from tracking.queries.selected_jobs import chosen_jobs
 
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
 REFUSAL = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
@@ -30,7 +30,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def four_jobs(tracked: Tracked) -> list[Job]:
     for repeat in range(4):
         tracked.trained("none", repeat, 100.0 + repeat, baseline=True)
-    [arm] = arms_of(query.jobs(tracked.client, tracked.group))
+    [arm] = arms_of(job_tables.jobs(tracked.client, tracked.group))
     return arm.succeeded
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tracking.report.arms import Arm, Job
-from tracking.report.verdict import MEASURES, judge, measure_of
-from tracking.report.work import Difference, unequal
+from reports.comparison.arms import Arm, Job
+from reports.comparison.equal_work import Difference, unequal
+from reports.comparison.verdict import MEASURES, judge, measure_of
 
 ACCURACY = MEASURES[0]
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")

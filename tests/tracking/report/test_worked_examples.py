@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from reports.comparison.messages import NONE, figure, score
+from reports.formats.report import Report
+from reports.render import render
 from tests.tracking.report.reading import (
     csv_medians,
     json_medians,
@@ -17,9 +20,6 @@ from tests.tracking.report.reading import (
     terminal_words,
 )
 from tests.tracking.report.worked_cases import BASELINE, CASES, Case, Side, spread
-from tracking.report.forms import Report
-from tracking.report.render import render
-from tracking.report.words import NONE, figure, score
 
 FIGURES = {
     "steady": ("throughput_steady_samples_per_second", figure),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracking.report.words import NONE
+from reports.comparison.messages import NONE
 
 LOW, HIGH = 0.911611, 1.096959
 NOT_DETERMINED = "not determined: the steady gain is within the noise or not measured."

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 import transformers
 
-from channels import DATA, Channel, Facts
-from padding import IGNORED_LABEL, Batch
-from pretrained import Pretrained, load
-from problems import BadData
+from data.channels import DATA, Channel, Facts
+from data.padding import IGNORED_LABEL, Batch
+from reporting.errors import BadData
+from weights.pretrained import Pretrained, load
 
 COLUMNS = ()
 LABELS = ("labels",)

@@ -5,11 +5,11 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from channels import DATA, Channel, Facts
-from padding import IGNORED_LABEL, Batch
-from pretrained import Pretrained, load
-from problems import BadData
-from tasks import scores
+from data.channels import DATA, Channel, Facts
+from data.padding import IGNORED_LABEL, Batch
+from reporting.errors import BadData
+from tasks import classification_scores
+from weights.pretrained import Pretrained, load
 
 COLUMNS = ("label",)
 LABELS = ("labels",)
@@ -74,16 +74,18 @@ class Scorer:
     def __call__(self, prediction: Any) -> Dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         labels, names = prediction.label_ids, self._label_names
-        self._matrix = scores.confusion_matrix(labels, logits.argmax(axis=-1), len(names))
-        self._first_rows = scores.prediction_rows(self._source_rows, labels[self._places], logits[self._places], names)
-        return scores.summary(self._matrix)
+        self._matrix = classification_scores.confusion_matrix(labels, logits.argmax(axis=-1), len(names))
+        self._first_rows = classification_scores.prediction_rows(
+            self._source_rows, labels[self._places], logits[self._places], names
+        )
+        return classification_scores.summary(self._matrix)
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name."""
         if self._matrix is None:
             return {}
         return {
-            "per_class.json": scores.per_class_rows(self._matrix, self._label_names),
-            "confusion_matrix.json": scores.confusion_rows(self._matrix, self._label_names),
+            "per_class.json": classification_scores.per_class_rows(self._matrix, self._label_names),
+            "confusion_matrix.json": classification_scores.confusion_rows(self._matrix, self._label_names),
             **({"predictions.json": self._first_rows} if self._first_rows else {}),
         }

@@ -4,13 +4,13 @@ from typing import Any, Dict, List
 
 import numpy as np
 
-from channels import DATA, Channel, Facts
-from padding import Batch
-from pretrained import Pretrained, load
-from problems import BadData
+from data.channels import DATA, Channel, Facts
+from data.padding import Batch
+from reporting.errors import BadData
 from tasks import squad_scores
+from tasks.answer_spans import best_spans
 from tasks.questions import read_questions
-from tasks.spans import best_spans
+from weights.pretrained import Pretrained, load
 
 COLUMNS = ("start_position", "end_position")
 LABELS = ("start_positions", "end_positions")

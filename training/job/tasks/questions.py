@@ -7,9 +7,9 @@ from typing import List
 import numpy as np
 import pyarrow as pa
 
-from channels import FACTS, Channel, lists, numbers, read_table
-from problems import BadData
-from tasks.spans import Places
+from data.channels import FACTS, Channel, lists, numbers, read_table
+from reporting.errors import BadData
+from tasks.answer_spans import Places
 
 QUESTIONS = "questions.parquet"
 WINDOWS = "windows.parquet"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from training.errors import InputError
-from training.staging.content import ChannelContent, Content
-from training.staging.prepare import check_rows
-from training.staging.request import Columns, StagingRequest
-from training.staging.sources import NO_READERS, Readers, Tables
-from training.staging.texts import Texts, read_texts
+from training.contract.errors import InputError
+from training.staging.rows.prepare import check_rows
+from training.staging.rows.texts import Texts, read_texts
+from training.staging.sources.request import Columns, StagingRequest
+from training.staging.sources.sources import NO_READERS, Readers, Tables
+from training.staging.tokens.channel_files import ChannelContent, Content
 
 if TYPE_CHECKING:
     import numpy as np

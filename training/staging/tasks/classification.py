@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from training.staging.content import ChannelContent, Content, token_columns
-from training.staging.examples import Examples
-from training.staging.prepare import prepare
-from training.staging.request import Columns, StagingRequest
-from training.staging.sources import NO_READERS, Tables
-from training.staging.tokens import encode
+from training.staging.rows.examples import Examples
+from training.staging.rows.prepare import prepare
+from training.staging.sources.request import Columns, StagingRequest
+from training.staging.sources.sources import NO_READERS, Tables
+from training.staging.tokens.channel_files import ChannelContent, Content, token_columns
+from training.staging.tokens.tokenizing import encode
 
 OPTIONS: tuple[str, ...] = ()
 READERS = NO_READERS

@@ -6,12 +6,12 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from training.staging.content import ChannelContent, Content, token_columns
-from training.staging.questions import COLUMNS, Question, collect, split_by_context
-from training.staging.request import Columns, StagingRequest
-from training.staging.sources import Readers, Table, Tables
-from training.staging.squad_json import squad_rows
-from training.staging.windows import Windows, cut
+from training.staging.rows.questions import COLUMNS, Question, collect, split_by_context
+from training.staging.rows.squad_json import squad_rows
+from training.staging.sources.request import Columns, StagingRequest
+from training.staging.sources.sources import Readers, Table, Tables
+from training.staging.tokens.channel_files import ChannelContent, Content, token_columns
+from training.staging.tokens.windows import Windows, cut
 
 OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
 READERS: Readers = {".json": ("question", squad_rows)}

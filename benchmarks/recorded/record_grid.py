@@ -1,0 +1,200 @@
+"""Train an exhaustive grid of batch sizes and learning rates, and keep it as a table for `bench_sweep`.
+
+    python -m benchmarks.recorded.record_grid NAME --experiment emotion --batch_sizes 8..256 --multipliers 0.25..4 \
+        --target '{metric: eval_loss, value: 0.45}' --eval_samples 512 [--FIELD VALUE ...]
+
+The grid is one `compare` whose arms are its points, each ended at the target; the same command again takes up what it
+left. Jobs, tracking database and table's sources stay in `--folder`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.recorded.grid_table import Asked, GridRow, write
+from benchmarks.support.command import compare, train
+from experiments.planning.hyperparameters import staging_request
+from experiments.planning.load import Experiment, load
+from sweeps.cost_model.costs import Measured
+from sweeps.space.grid import Point, Space, space
+from tracking.recording.run_description import environment
+from training.staging.stage import stage
+
+
+def arms(grid: Space, compiler: str) -> list[dict[str, Any]]:
+    """Return the fields of every point."""
+    return [
+        {"compiler": compiler, "batch_size": point.batch_size, "learning_rate_multiplier": point.multiplier}
+        for point in grid.points
+    ]
+
+
+def fields_of(arguments: argparse.Namespace, others: Sequence[str]) -> dict[str, str]:
+    """Return the fields that all jobs share."""
+    target = {**yaml.safe_load(arguments.target), "stop": True}
+    given = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
+    return {
+        **given,
+        "experiment": arguments.experiment,
+        "target": json.dumps(target),
+        "eval_strategy": "samples",
+        "eval_samples": str(arguments.eval_samples),
+        "save_model": "false",
+    }
+
+
+def trained(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str) -> str:
+    """Train the grid, and return its group."""
+    return compare(folder, {**fields, "compare.arms": json.dumps(arms(grid, compiler)), "compare.repeats": "1"})
+
+
+def rows_of(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
+    """Return the rows of a group whose arms are the points, in their order. Exits where a point is missing."""
+    from mlflow import MlflowClient
+
+    from tracking.queries.job_tables import history, jobs
+
+    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    told = {str(row["job_name"]): row for row in jobs(client, group).to_dict("records")}
+    rows: list[GridRow] = []
+    for at, point in enumerate(grid.points):
+        job = told.get(f"{group}-{compiler}-a{at}r0")
+        if job is None or not _is_usable(job):
+            why = "has no job" if job is None else f"ended as {job['status']} ({job['failure_class']})"
+            sys.exit(f"error: batch {point.batch_size}, rate x {point.multiplier:g} {why}: the grid is not complete")
+        curve = history(client, str(job["run_id"]), [metric]).sort_values("samples").to_dict("records")
+        rows += job_rows(compiler, point, job, curve)
+    return rows
+
+
+def _is_usable(job: Mapping[Any, Any]) -> bool:
+    return bool(job["status"] == "FINISHED" or job["failure_class"] == "OutOfMemory")
+
+
+def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequence[Mapping[Any, Any]]) -> list[GridRow]:
+    """Return a job's evaluations and its end; of one that ran out of memory only the end, at no samples."""
+    reached = job["target_reached"] == 1
+    fits = job["status"] == "FINISHED"
+    evaluations = [(int(each["samples"]), float(each["value"]), float(each["billable_seconds"])) for each in curve]
+    told = (
+        [*evaluations, (int(job["samples"]), evaluations[-1][1], _bill(job))] if fits else [(0, math.nan, _bill(job))]
+    )
+    return [
+        GridRow(
+            compiler=compiler,
+            batch_size=point.batch_size,
+            multiplier=point.multiplier,
+            seed=0,
+            samples=samples,
+            value=round(value, 6),
+            billable_seconds=round(seconds, 3),
+            ended=number == len(told),
+            reached=reached and number >= len(told) - 1,
+        )
+        for number, (samples, value, seconds) in enumerate(told, start=1)
+    ]
+
+
+def _bill(job: Mapping[Any, Any]) -> float:
+    bill = float(job["cost_billable_instance_seconds"])
+    return bill if math.isfinite(bill) else 0.0
+
+
+def calibrated(
+    folder: Path, fields: Mapping[str, str], grid: Space, compiler: str
+) -> tuple[list[Measured], dict[str, float]]:
+    """Run the calibration, and return what it found with its bill, its measuring loop and an evaluation, seconds."""
+    asked = {name: value for name, value in fields.items() if name not in {"target", "eval_strategy", "eval_samples"}}
+    timing = json.dumps({"batch_sizes": list(grid.batch_sizes)})
+    done = train(folder, {**asked, "compiler": compiler, "target": "null", "calibration": timing})
+    told: dict[int, dict[str, float]] = {}
+    for event in done.events:
+        values = event.fields.get("values", {}) if event.kind == "metric" else {}
+        if any(name.startswith("calibration/") for name in values):
+            told[int(event.fields["step"])] = {name.removeprefix("calibration/"): v for name, v in values.items()}
+    result = done.result()
+    figures = {name: float(result.get(f"calibration/{name}", 0.0)) for name in ("seconds", "eval_seconds")}
+    return [_measured(size, values) for size, values in sorted(told.items())], {
+        **figures,
+        "bill": done.billable_seconds,
+    }
+
+
+def _measured(size: int, values: Mapping[str, float]) -> Measured:
+    nothing = math.nan
+    return Measured(
+        batch_size=size,
+        fits=bool(values.get("fits")),
+        step_seconds=values.get("step_seconds", nothing),
+        low=values.get("step_seconds_low", nothing),
+        high=values.get("step_seconds_high", nothing),
+        samples_per_second=values.get("samples_per_second", nothing),
+        peak_memory_gib=values.get("peak_memory_gib", nothing),
+    )
+
+
+def whole_samples(experiment: Experiment, folder: Path) -> int:
+    """Return the samples of a training that does not end at its target."""
+    if experiment.epochs is None:
+        sys.exit("error: max_steps is set: the points of a grid train the same samples, so their length is in epochs")
+    return round(experiment.epochs * stage(staging_request(experiment), folder / "home").train_rows)
+
+
+def main(words: Sequence[str]) -> None:
+    """Train what is asked for, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="of the table")
+    parser.add_argument("--experiment", required=True)
+    parser.add_argument("--compilers", default="none", help="separated by commas")
+    parser.add_argument("--batch_sizes", default="8..256")
+    parser.add_argument("--multipliers", default="0.25..4")
+    parser.add_argument("--target", required=True, help="{metric: ..., value: ...}")
+    parser.add_argument("--eval_samples", type=int, required=True)
+    parser.add_argument("--folder", type=Path, default=Path("grid"), help="where jobs and tracking database stay")
+    parser.add_argument("--no-calibration", action="store_true")
+    arguments, others = parser.parse_known_args(words)
+    grid = space(arguments.batch_sizes, arguments.multipliers, "powers_of_two", 1)
+    folder = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    record(arguments.name, folder, fields_of(arguments, others), grid, arguments)
+
+
+def record(name: str, folder: Path, fields: dict[str, str], grid: Space, arguments: argparse.Namespace) -> None:
+    """Calibrate and train each compiler's grid, and write the three files."""
+    experiment = load(fields["experiment"], {key: value for key, value in fields.items() if key != "experiment"})
+    metric = str(yaml.safe_load(fields["target"])["metric"])
+    rows: list[GridRow] = []
+    calibration: dict[str, list[Measured]] = {}
+    figures: dict[str, dict[str, float]] = {}
+    for compiler in arguments.compilers.split(","):
+        if not arguments.no_calibration:
+            calibration[compiler], figures[compiler] = calibrated(folder, fields, grid, compiler)
+        group = trained(folder, fields, grid, compiler)
+        rows += rows_of(folder, group, grid, compiler, metric)
+    found = environment()
+    asked = Asked(
+        metric=metric,
+        higher_is_better=not metric.endswith(("loss", "perplexity")),
+        target=float(yaml.safe_load(fields["target"])["value"]),
+        samples=whole_samples(experiment, folder),
+        base_batch_size=experiment.batch_size,
+        fixed_seconds=min((each["bill"] - each["seconds"] for each in figures.values()), default=0.0),
+        evaluation_seconds=min((each["eval_seconds"] for each in figures.values()), default=0.0),
+        eval_samples=arguments.eval_samples,
+        calibration_seconds={compiler: each["bill"] for compiler, each in figures.items()},
+        machine=f"{found['machine']['processor']}, {found['machine']['cores']} cores",
+        commit=str(found["git"]["commit"]),
+    )
+    write(name, asked, rows, calibration)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

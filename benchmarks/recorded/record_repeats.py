@@ -1,0 +1,101 @@
+"""Train one setting again and again, and keep what the jobs cost and reached as a table for `bench_verdict`.
+
+    python -m benchmarks.recorded.record_repeats NAME --experiment demo --repeats 20 [--FIELD VALUE ...]
+
+The jobs are those of one `compare` of a single arm: one after the other, each with the next seed. The same command
+again adds as many. Jobs and tracking database stay in `--folder`; a recording that was cut short is taken up there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, read, write
+from benchmarks.support.command import compare
+from experiments.planning.load import load
+from tracking.recording.run_description import environment
+
+
+def rows_of(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
+    """Return the successful jobs of `query.jobs`' rows: `seed` is the first one's, `since_ms` the table's beginning."""
+    done = [job for job in jobs if job["status"] == "FINISHED"]
+    first = since_ms if since_ms is not None else min((job["start_time_ms"] for job in done), default=0.0)
+    return [
+        Repeat(
+            seed=seed + int(job["repeat"]),
+            started_seconds=round((job["start_time_ms"] - first) / 1000, 1),
+            cache_state=str(job["cache_state"]),
+            billable_seconds=round(_number(job, "cost_billable_instance_seconds"), 3),
+            steady_samples_per_second=round(_number(job, "throughput_steady_samples_per_second"), 2),
+            compile_seconds=round(_number(job, "time_compile_seconds", 0.0), 3),
+            warmup_seconds=round(_number(job, "time_warmup_seconds"), 3),
+            samples=_number(job, "samples"),
+            eval_loss=round(_number(job, "eval_loss"), 6),
+            eval_accuracy=round(_number(job, "eval_accuracy"), 6),
+        )
+        for job in sorted(done, key=lambda job: job["start_time_ms"])
+    ]
+
+
+def _number(job: Mapping[Any, Any], column: str, missing: float = math.nan) -> float:
+    value = float(job.get(column, math.nan))
+    return value if math.isfinite(value) else missing
+
+
+def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, is_disturbed: bool) -> None:
+    """Train that many jobs and add them to the table of that name."""
+    from mlflow import MlflowClient
+
+    from tracking.queries.job_tables import jobs
+
+    found, before = environment(), read(name)
+    machine = f"{found['machine']['processor']}, {found['machine']['cores']} cores"
+    commit = str(found["git"]["commit"])
+    setting = Setting(fields=dict(fields), machine=machine, commit=commit, is_disturbed=is_disturbed)
+    if before and replace(before.setting, commit=commit) != setting:
+        sys.exit(f"error: the table {name} is of another setting or machine: give this one another name")
+    kept = list(before.rows) if before else []
+    seed = kept[-1].seed + 1 if kept else load(fields["experiment"], _without_name(fields)).seed
+    one_arm = {"compare.arms": "[{}]", "compare.baseline": "null", "compare.repeats": str(repeats), "seed": str(seed)}
+    group = compare(folder, {**fields, **one_arm})
+    told = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
+    since_ms = told[0]["start_time_ms"] - 1000 * _gap(kept) if kept else None
+    added = rows_of(told, seed, since_ms)
+    if len(added) < repeats:
+        print(f"  {repeats - len(added)} jobs did not end well and are left out")
+    write(name, Repeats(setting=setting, rows=[*kept, *added]))
+
+
+def _gap(kept: Sequence[Repeat]) -> float:
+    """Return the seconds of the table so far; the pause between two recordings is not told."""
+    return kept[-1].started_seconds + kept[-1].billable_seconds
+
+
+def _without_name(fields: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if name != "experiment"}
+
+
+def main(words: Sequence[str]) -> None:
+    """Train what is asked for, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="of the table")
+    parser.add_argument("--experiment", required=True)
+    parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--folder", type=Path, default=Path("repeats"), help="where jobs and tracking database stay")
+    parser.add_argument("--disturbed", action="store_true", help="other programs run on the machine meanwhile")
+    arguments, others = parser.parse_known_args(words)
+    given = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
+    folder = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = {"experiment": arguments.experiment, **given}
+    record(arguments.name, folder, fields, arguments.repeats, is_disturbed=arguments.disturbed)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

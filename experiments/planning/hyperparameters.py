@@ -1,0 +1,137 @@
+"""From an experiment to what its job and its staging are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.schema.experiment import Experiment
+from experiments.schema.quality_metrics import TARGET_METRICS
+from training.contract.job_spec import Scalar
+from training.staging.sources.request import StagingRequest
+
+KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
+"""What a calibration, which trains nothing, has no use for."""
+
+
+def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> dict[str, Scalar]:
+    """Return the arguments of `training/job/train.py`; what is not set is left out."""
+    if experiment.calibration is not None:
+        experiment = experiment.model_copy(update=KEEPS_NOTHING)
+    optimiser = experiment.optimiser
+    buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
+    eval_strategy, eval_steps = experiment.evaluation
+    found: dict[str, Scalar | None] = {
+        "task": experiment.task,
+        "model": experiment.model or experiment.model_type,
+        "model_revision": experiment.model_revision,
+        "weights": experiment.first_weights,
+        "compiler": experiment.compiler,
+        "precision": experiment.precision,
+        "padding": experiment.padding,
+        "bucket_lengths": buckets,
+        "length_grouping": experiment.length_grouping,
+        "attention": experiment.attention,
+        "dropout": experiment.dropout,
+        "optimizer": experiment.optimizer,
+        "dataloader_workers": experiment.dataloader_workers,
+        "max_length": experiment.max_length,
+        "per_device_batch_size": experiment.batch_size,
+        "per_device_eval_batch_size": experiment.eval_batch_size or experiment.batch_size,
+        "drop_last": experiment.drop_last,
+        "gradient_accumulation_steps": experiment.gradient_accumulation_steps,
+        "learning_rate": optimiser.learning_rate,
+        "adam_beta1": optimiser.adam_beta1,
+        "adam_beta2": optimiser.adam_beta2,
+        "adam_epsilon": optimiser.adam_epsilon,
+        "weight_decay": experiment.weight_decay,
+        "max_grad_norm": experiment.max_grad_norm,
+        "lr_scheduler": experiment.lr_scheduler,
+        "warmup_samples": experiment.warmup_samples,
+        "epochs": experiment.epochs,
+        "max_steps": experiment.max_steps,
+        "seed": experiment.seed,
+        "logging_steps": experiment.logging_steps,
+        "eval_strategy": eval_strategy,
+        "eval_steps": eval_steps,
+        "save_strategy": experiment.save_strategy,
+        "save_steps": experiment.save_steps,
+        "save_total_limit": experiment.save_total_limit,
+        "best_metric": experiment.best_metric,
+        "save_model": experiment.save_model,
+        "steady_after_steps": experiment.steady_after_steps,
+    }
+    found |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _target(experiment: Experiment) -> dict[str, Scalar | None]:
+    target = experiment.target
+    if target is None:
+        return {}
+    return {
+        "target_metric": target.metric,
+        "target_value": target.value,
+        "target_direction": target.direction or TARGET_METRICS[target.metric],
+        "target_stop": target.stop or None,
+    }
+
+
+def _push(experiment: Experiment) -> dict[str, Scalar | None]:
+    push = experiment.push_to_hub
+    if push is None:
+        return {}
+    return {
+        "push_to_hub": push.repository,
+        "push_private": push.private,
+        "push_revision": push.revision,
+        "push_message": push.commit_message,
+        "push_token_variable": push.token_variable,
+        "push_token_secret": push.token_secret,
+    }
+
+
+def _probe(experiment: Experiment) -> dict[str, Scalar | None]:
+    probe = experiment.probe
+    if probe is None:
+        return {}
+    return {
+        "probe_precision": probe.precision,
+        "probe_samples": probe.samples,
+        "probe_eval_samples": probe.eval_samples,
+    }
+
+
+def _calibration(experiment: Experiment) -> dict[str, Scalar | None]:
+    calibration = experiment.calibration
+    if calibration is None:
+        return {}
+    sizes = ",".join(str(size) for size in calibration.batch_sizes)
+    return {"calibration_batch_sizes": sizes, "calibration_seconds": calibration.seconds}
+
+
+def _largest_step(experiment: Experiment) -> int:
+    """Return the samples of the largest optimiser step that the job takes."""
+    sizes = experiment.calibration.batch_sizes if experiment.calibration else ()
+    return max(experiment.global_batch_size // experiment.batch_size * size for size in (experiment.batch_size, *sizes))
+
+
+def staging_request(experiment: Experiment) -> StagingRequest:
+    """Return what is to be staged for an experiment: the same for all arms that read the same."""
+    assert experiment.data is not None
+    return StagingRequest(
+        task=experiment.task,
+        data=experiment.data,
+        model=experiment.model,
+        model_revision=experiment.model_revision,
+        weights=experiment.first_weights,
+        model_type=experiment.model_type,
+        model_overrides=experiment.model_overrides,
+        tokenizer=experiment.tokenizer,
+        max_length=experiment.max_length,
+        doc_stride=experiment.doc_stride,
+        n_best_answers=experiment.n_best_answers,
+        max_answer_length=experiment.max_answer_length,
+        packing=experiment.packing is not False,
+        bucket_lengths=experiment.bucket_lengths,
+        fewest_train_rows=_largest_step(experiment),
+    )

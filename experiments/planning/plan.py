@@ -1,0 +1,245 @@
+"""From an experiment's arms to the jobs of a group: pure, so the same group always plans the same jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.planning.arms import Arm
+from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.script_inputs import ScriptInputs
+from experiments.schema import script_rules
+from experiments.schema.experiment import Experiment
+from tracking.groups.planned_job import DataSource, Heard, ModelPlan, PlannedJob
+from training.contract.job_spec import JobSpec, MetricDefinition
+from training.services.local.container import SECRET_VARIABLES
+from training.staging.tokens.staged import Staged
+from training.state.home import compile_cache
+
+AWS_VARIABLES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
+)
+"""What boto3 reads a secret with where no role gives access."""
+
+MACHINE_FIELDS = (
+    *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
+    *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
+)
+"""Fields of an experiment's machine that a job takes as they are."""
+
+ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
+"""Fields by which an answer is looked for in a context, at the evaluation as afterwards."""
+
+NOT_ASKED_FOR = {"sweep", "published", "log_model"}
+"""Fields of an experiment that change nothing of its jobs."""
+
+SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
+
+# glibc's mallopt(3): large blocks come from the heap and not from mmap, and a freed heap is not handed back, so that no
+# step waits for the kernel to map and zero its activations and gradients anew.
+KEEPING_ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+}
+
+METRIC_DEFINITIONS = tuple(
+    MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
+    for name, key in (
+        ("train_loss", "loss"),
+        ("eval_loss", "eval_loss"),
+        ("learning_rate", "learning_rate"),
+        ("epoch", "epoch"),
+        ("summary_train_loss", "train_loss"),
+        ("summary_train_runtime", "train_runtime"),
+        ("summary_train_samples_per_second", "train_samples_per_second"),
+        ("summary_train_steps_per_second", "train_steps_per_second"),
+    )
+)
+"""What the service itself reads from Trainer's log, under the names of the reference workloads."""
+
+
+Inputs = Staged | ScriptInputs
+"""What an arm's jobs read: staged data, or a script and its channels."""
+
+
+def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs]) -> str:
+    """Return the hash of everything that a command asks for: equal commands find each other's unfinished work."""
+    asked = {
+        "verb": verb,
+        "name": name,
+        "repeats": repeats,
+        "arms": [
+            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=NOT_ASKED_FOR)) for arm in arms
+        ],
+        "data": [each.key for each in staged],
+        "source": source_digest(),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def source_digest(folder: Path = SOURCE) -> str:
+    """Return the hash of the job's source: a job of other code is another job."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def plan(
+    group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
+) -> list[PlannedJob]:
+    """Return the group's jobs: repeat by repeat, the arms in turn, so that a drifting machine drifts for all of them.
+
+    `staged` holds the data of each arm, in the arms' order.
+    """
+    return [
+        job(f"{group_id}-{arm.experiment.compiler}-a{at}r{repeat}", name, arm, repeat, staged[at], home)
+        for repeat in range(repeats)
+        for at, arm in enumerate(arms)
+    ]
+
+
+def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
+    """Return one job of an arm; `name` is the experiment's, and each repeat has another seed."""
+    experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
+    machine = experiment.machine
+    keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
+    spec = JobSpec(
+        name=job_name,
+        compiler=experiment.compiler,
+        compiler_debug=experiment.compiler_debug,
+        **_program(experiment, staged),
+        output_uri=(home / "outputs").as_uri(),
+        checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
+        **{name: getattr(machine, name) for name in MACHINE_FIELDS},
+        image=machine.image or "local",
+        environment=_environment(experiment, staged, home),
+    )
+    return PlannedJob(
+        spec=spec,
+        arm=arm.label,
+        repeat=repeat,
+        is_baseline=arm.is_baseline,
+        experiment_yaml=_yaml(name, experiment),
+        data=_data_source(experiment, staged),
+        data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
+        script=_heard(experiment),
+        tags=_published(experiment),
+        model=_model(experiment),
+    )
+
+
+def _model(experiment: Experiment) -> ModelPlan | None:
+    """Return how the job's model is logged; None where it keeps none, or none is to be logged."""
+    trains = experiment.calibration is None and experiment.probe is None
+    keeps = experiment.script is not None or experiment.save_model
+    if not (experiment.log_model and trains and keeps):
+        return None
+    is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
+    answering = {name: getattr(experiment, name) for name in ANSWERING_FIELDS}
+    return ModelPlan(
+        is_of_pairs=is_of_pairs and experiment.script is None,
+        answering=answering if experiment.task == "question-answering" and experiment.script is None else {},
+    )
+
+
+def _published(experiment: Experiment) -> dict[str, str]:
+    """Return the tag that takes published figures to the report, which reads nothing but the tracking server."""
+    told = experiment.published
+    if told is None:
+        return {}
+    return {"platform.published": json.dumps({"source": told.source, "machine": told.machine, "figures": told.figures})}
+
+
+def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
+    """Return the fields of a JobSpec that say what is run, on what: our own job, or the script."""
+    if isinstance(staged, Staged):
+        return {
+            "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
+            "channels": dict(staged.channels),
+            "source_uri": SOURCE.as_uri(),
+            "metric_definitions": METRIC_DEFINITIONS,
+        }
+    assert experiment.script is not None
+    own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.metrics.items())
+    return {
+        "hyperparameters": script_rules.hyperparameters(experiment),
+        "channels": dict(staged.channels.uris),
+        "source_uri": staged.source.folder.as_uri(),
+        "program": experiment.script.entry_point,
+        "metric_definitions": own or METRIC_DEFINITIONS,
+    }
+
+
+def _heard(experiment: Experiment) -> Heard | None:
+    if experiment.script is None:
+        return None
+    return Heard(regexes=experiment.script.metrics, hyperparameters=script_rules.shown(experiment))
+
+
+def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
+    machine = experiment.machine
+    told: Mapping[str, object | None] = {
+        "TRAINFARE_CORES": machine.cores,
+        # torchrun kills 30 s after SIGTERM, which may be too early for a checkpoint; a service does after 120 s.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
+        "TRAINFARE_MEMORY_GIB": machine.memory_gib,
+        SECRET_VARIABLES: _secret_variables(experiment),
+        "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
+    }
+    kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
+    return kept | {variable: str(value) for variable, value in told.items() if value is not None}
+
+
+def _secret_variables(experiment: Experiment) -> str | None:
+    """Return the names of the variables that the job needs and no request may hold."""
+    push = experiment.push_to_hub
+    if push is None:
+        return None
+    return ",".join(AWS_VARIABLES if push.token_secret else (push.token_variable,))
+
+
+def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
+    """Return the compiler's cache. A script does not tell what it found there, so each setting has one of its own."""
+    if isinstance(staged, Staged):
+        return compile_cache(home)
+    assert experiment.script is not None
+    fields = script_rules.taken(experiment.script)
+    given = script_rules.hyperparameters(experiment)
+    setting = {name: value for name, value in given.items() if fields.get(name) != "seed"}
+    key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]
+    return compile_cache(home) / f"script-{key}"
+
+
+def _yaml(name: str, experiment: Experiment) -> str:
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_none=True)
+    return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
+
+
+def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
+    if isinstance(staged, ScriptInputs):
+        channels = staged.channels
+        return DataSource(
+            name=", ".join(channels.uris) or "none", source=channels.description, digest=channels.digest, rows={}
+        )
+    data = experiment.data
+    assert data is not None
+    name = data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)
+    rows = {"train": staged.train_rows, "validation": staged.validation_rows}
+    return DataSource(
+        name=str(name),
+        source=staged.source,
+        digest=staged.digest,
+        rows=rows,
+        evaluation_key=staged.evaluation_key,
+        label_names=staged.label_names,
+        class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+    )

@@ -1,1 +1,0 @@
-"""`jobs prune`: what of the state on this machine may go, shown, asked for and deleted."""

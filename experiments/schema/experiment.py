@@ -1,0 +1,17 @@
+"""An experiment: its fields, with the rules that tie them together checked."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from experiments.schema.fields import ExperimentFields
+from experiments.schema.rules import check_fields
+
+
+class Experiment(ExperimentFields):
+    """A valid experiment. Raises `ValidationError` for fields that contradict each other."""
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Experiment:
+        check_fields(self)
+        return self

@@ -1,0 +1,153 @@
+"""Overrides from the command line and from arms: dotted names, laid over an experiment's tree."""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from experiments.schema.fields import ExperimentFields
+from experiments.schema.yaml_document import parse, scalar
+from training.contract.errors import InputError, nearest
+
+Tree = dict[str, Any]
+
+ALTERNATIVES = (
+    ("model", "model_type"),
+    ("epochs", "max_steps"),
+    ("data.train", "data.hub", "data.builtin"),
+    ("data.labels", "data.label_map"),
+)
+"""Fields of which an experiment has one: setting one of them takes the others away."""
+GOES_WITH = {
+    "model": ("model_revision", "weights"),
+    "model_type": ("model_overrides", "tokenizer", "weights"),
+    "data.train": ("data.validation",),
+}
+"""Fields that are taken away with another one; so is `compiler_debug`, by a compiler that has none."""
+
+
+def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
+    """Return the tree with the overrides of a command line laid over it, each read as its field's type asks."""
+    return with_values(tree, {name: read_override(name, text) for name, text in overrides.items()})
+
+
+def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
+    """Return the tree with values, by dotted name, laid over it; what they exclude is taken away."""
+    merged = copy.deepcopy(tree)
+    for group in ALTERNATIVES:
+        chosen = [
+            field for field in group if any(_is_under(name, field) for name in values if values[name] is not None)
+        ]
+        for field in group:
+            if chosen and field not in chosen:
+                for gone in (field, *GOES_WITH.get(field, ())):
+                    _remove(merged, gone)
+    if values.get("compiler", "trcomp") != "trcomp" and "compiler_debug" not in values:
+        _remove(merged, "compiler_debug")
+    for name, value in values.items():
+        _set(merged, keys_of(name), value)
+    return merged
+
+
+def keys_of(name: str) -> list[str]:
+    """Return the keys that lead to a dotted name; what an open mapping holds is one key, dots included."""
+    dots = (at for at, letter in enumerate(name) if letter == ".")
+    outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
+    return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
+
+
+def is_field(name: str) -> bool:
+    """Tell whether a dotted name is a field, or an entry of an open mapping."""
+    return name in known_fields() or _is_open(".".join(keys_of(name)[:-1]))
+
+
+def _is_under(name: str, field: str) -> bool:
+    return name == field or name.startswith(field + ".")
+
+
+def _set(tree: Tree, keys: Sequence[str], value: Any) -> None:
+    for key in keys[:-1]:
+        if not isinstance(tree.get(key), dict):
+            tree[key] = {}
+        tree = tree[key]
+    tree[keys[-1]] = value
+
+
+def _remove(tree: Tree, name: str) -> None:
+    *parents, last = name.split(".")
+    for key in parents:
+        tree = tree.get(key, {})
+        if not isinstance(tree, dict):
+            return
+    tree.pop(last, None)
+
+
+def read_override(name: str, text: str) -> Any:
+    """Return the value of `name=text`: text for a field of text, else a YAML value; `32,64` is a list too."""
+    kinds = known_fields().get(name)
+    if kinds is None and is_field(name):
+        return scalar(text.strip())
+    if kinds is None:
+        said = f"{name}={text}"[:80]
+        raise InputError(unknown_field(name, f"override {said if said.isprintable() else repr(said)}"))
+    if types.NoneType in kinds and text in {"", "~", "null"}:
+        return None
+    if str in kinds:
+        return text
+    if kinds & {tuple, dict}:
+        if text.lstrip().startswith(("[", "{")):
+            return parse(text, f"override {name}")[0]
+        return [scalar(item.strip()) for item in text.split(",")] if tuple in kinds else text
+    return scalar(text.strip())
+
+
+def _is_open(name: str) -> bool:
+    """Tell whether a field is a mapping that takes any key."""
+    known = known_fields()
+    return dict in known.get(name, ()) and not any(field.startswith(f"{name}.") for field in known)
+
+
+def unknown_field(name: str, place: str) -> str:
+    """Return the sentence for a field that does not exist, with the nearest that does."""
+    known = known_fields()
+    leaf = name.rpartition(".")[2]
+    inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
+    hint = f" Did you mean '{inner}'?" if inner else nearest(name, known)
+    return f"unknown field {name[:80]!r} ({place}).{hint}"
+
+
+@cache
+def known_fields() -> dict[str, frozenset[Any]]:
+    """Return every field by its dotted name, with the kinds of value it takes."""
+    return dict(_fields_of(ExperimentFields, ""))
+
+
+def _fields_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, frozenset[Any]]]:
+    for name, field in model.model_fields.items():
+        kinds = frozenset(_kinds(field.annotation))
+        yield prefix + name, kinds
+        for kind in (kind for kind in get_args(field.annotation) or (field.annotation,) if _is_model(kind)):
+            yield from _fields_of(kind, f"{prefix}{name}.")
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the plain types of an annotation; a literal counts as text, a model as a mapping."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _kinds(part)
+    elif origin is Literal:
+        yield str
+    else:
+        yield dict if _is_model(annotation) or origin is Mapping else origin or annotation
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

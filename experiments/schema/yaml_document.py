@@ -1,0 +1,161 @@
+"""YAML, with the line of every key, and with nothing that an experiment has no use for.
+
+Read from libyaml's events: its composer follows nesting and aliases without a limit (and can crash the process),
+events do not. Scalars follow YAML 1.2's core schema, not PyYAML's 1.1: `1e-5` is a number and `no` is a word.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from training.contract.errors import InputError
+
+MOST_BYTES = 256 * 1024
+MOST_DEPTH = 12
+
+Path_ = tuple[str | int, ...]
+"""Keys and list positions that lead to a value."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,6})?")
+_CONSTANTS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML mapping and where its parts stand."""
+
+    name: str
+    """File, or what else the text comes from, for messages."""
+    tree: dict[str, Any]
+    """The mapping, of dicts, lists and scalars."""
+    lines: dict[Path_, int] = field(default_factory=dict)
+    """Line, from 1, of each key and list item."""
+
+
+def read_document(path: Path, kind: str = "experiment") -> Document:
+    """Return the mapping that a YAML file holds; `kind` says what the file is, for messages."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{kind} file {str(path)!r} cannot be read: {reason}") from error
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{path} is larger than {MOST_BYTES // 1024} KiB, which no {kind} is")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path} line {line} is not UTF-8: byte 0x{content[error.start]:02x}") from error
+    value, lines = parse(text, str(path))
+    if not isinstance(value, dict):
+        raise InputError(f"{path} must hold a mapping of fields, not {_kind(value)}")
+    return Document(name=str(path), tree=value, lines=lines)
+
+
+def parse(text: str, name: str) -> tuple[Any, dict[Path_, int]]:
+    """Return the value of YAML text and the line of each part; errors say `name` and the line."""
+    lines: dict[Path_, int] = {}
+    try:
+        events = iter(yaml.parse(text, Loader=_Loader))
+        value = _document(_Builder(name, events, lines))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name} line {mark.line + 1}" if mark else name
+        raise InputError(f"{place} is not YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} is not YAML: {' '.join(str(error).split())[:200]}") from error
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} holds half a surrogate pair, which is no text") from error
+    return value, lines
+
+
+def scalar(text: str) -> Any:
+    """Return the value of a plain scalar: nothing, truth, whole number, number, or the text itself."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _kind(value: Any) -> str:
+    return {"NoneType": "nothing", "list": "a list"}.get(type(value).__name__, f"the single value {str(value)[:40]!r}")
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """A value under construction."""
+
+    name: str
+    events: Iterator[Any]
+    lines: dict[Path_, int]
+
+    def refuse(self, event: Any, reason: str) -> InputError:
+        return InputError(f"{self.name} line {_line(event)}: {reason}")
+
+    def value(self, event: Any, path: Path_) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            raise self.refuse(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
+        if event.tag is not None and event.tag != "!":
+            raise self.refuse(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
+        if isinstance(event, yaml.ScalarEvent):
+            return scalar(event.value) if event.implicit[0] else event.value
+        if len(path) >= MOST_DEPTH:
+            raise self.refuse(event, f"values nest deeper than {MOST_DEPTH} levels")
+        return self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._sequence(path)
+
+    def _mapping(self, path: Path_) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                raise self.refuse(event, "a key must be a single word")
+            key = event.value
+            if key in found:
+                first = self.lines[(*path, key)]
+                raise self.refuse(event, f"the key {key[:60]!r} is here a second time; the first is in line {first}")
+            self.lines[(*path, key)] = _line(event)
+            found[key] = self.value(next(self.events), (*path, key))
+        return found
+
+    def _sequence(self, path: Path_) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            here = (*path, len(found))
+            self.lines[here] = _line(event)
+            found.append(self.value(event, here))
+        return found
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _document(builder: _Builder) -> Any:
+    """Return the value of the one document; nothing, if there is none."""
+    value = None
+    documents = 0
+    for event in builder.events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise builder.refuse(event, "a second document begins; a file holds one")
+        elif isinstance(event, yaml.NodeEvent):
+            value = builder.value(event, ())
+    return value

@@ -1,1 +1,0 @@
-"""Models in use: the verbs `deploy`, `predict`, `undeploy` and `endpoints`."""

@@ -1,0 +1,83 @@
+"""What a sweep measures before its trials: every batch size under every compiler, and the baseline's quality."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from experiments.sweeping.open_sweep import Opened
+from sweeps.cost_model.costs import CostModel
+from sweeps.cost_model.trials import Search
+from sweeps.workers.calibrations import costs
+from sweeps.workers.lease import alone
+from tracking.groups.planned_job import PlannedJob
+from tracking.recording.job_run import find_job_run
+from training.contract.errors import InputError
+
+
+class NotTimed(Exception):
+    """The batch sizes are not all timed: the budget is spent, or somebody stopped it."""
+
+
+def searches(opened: Opened) -> dict[str, Search]:
+    """Return the question of each compiler's study, once all is measured; of one whose calibration failed, none.
+
+    Raises `NotTimed`, and `InputError` where no compiler is left.
+    """
+    planned = _planned(opened)
+    with alone(opened.storage, f"{opened.name}/timing", opened.say):
+        if len(opened.run(planned)) < len(planned):
+            raise NotTimed
+    sweep = opened.jobs.sweep
+    objective = replace(sweep.objective, bound=_bound(opened))
+    found: dict[str, Search] = {}
+    for compiler in sweep.fields.compilers:
+        model = _costs(opened, compiler) if sweep.fields.calibration_seconds else None
+        if model or not sweep.fields.calibration_seconds:
+            found[compiler] = Search(
+                space=sweep.space, objective=objective, samples=opened.jobs.samples, base=sweep.base_point, costs=model
+            )
+    if not found:
+        raise InputError("no compiler is left to sweep: the calibration of each has failed")
+    return found
+
+
+def _planned(opened: Opened) -> list[PlannedJob]:
+    jobs, fields = opened.jobs, opened.jobs.sweep.fields
+    timed = fields.compilers if fields.calibration_seconds else ()
+    planned = [jobs.calibration(opened.group.id, compiler) for compiler in timed]
+    if fields.worse_by is not None:
+        baseline = jobs.trial(opened.group.id, *jobs.sweep.baseline)
+        planned.append(replace(baseline, tags={**baseline.tags, "platform.role": "baseline"}))
+    return planned
+
+
+def _costs(opened: Opened, compiler: str) -> CostModel | None:
+    name = opened.jobs.calibration(opened.group.id, compiler).spec.name
+    run = find_job_run(opened.store, opened.group, name)
+    if run is None or run.failure or not run.has_ended:
+        why = f" ({run.failure[0]})" if run and run.failure else ""
+        opened.say(f"{compiler} is left out: its calibration {name} has not completed{why}")
+        return None
+    every = opened.jobs.sweep.evaluated_every(opened.jobs.staged.train_rows)
+    machines = opened.jobs.sweep.experiment.machine.instance_count
+    try:
+        return costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
+    except ValueError as error:
+        opened.say(f"{compiler} is left out: {error}")
+        return None
+
+
+def _bound(opened: Opened) -> float | None:
+    """Return the worst quality that is let pass: the baseline's, and what it may be worse by."""
+    sweep = opened.jobs.sweep
+    worse_by, quality = sweep.fields.worse_by, sweep.objective.quality
+    if worse_by is None or quality is None:
+        return None
+    name = opened.jobs.trial(opened.group.id, *sweep.baseline).spec.name
+    run = find_job_run(opened.store, opened.group, name)
+    value = run.metrics.get(quality.metric, math.nan) if run else math.nan
+    if not math.isfinite(value):
+        raise InputError(f"sweep.worse_by has nothing to go by: the baseline's job {name} told no {quality.metric}")
+    opened.say(f"Baseline {quality.metric} {value:.4g}; let pass: {worse_by:g} worse")
+    return value - worse_by if quality.higher_is_better else value + worse_by

@@ -1,0 +1,72 @@
+"""What a sweep has found, as its parent run keeps it for whoever reports on it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+from experiments.sweeping.sweep_plan import Sweeping
+from sweeps.space.grid import Point
+from sweeps.space.objective import Objective
+from sweeps.study.importance import importances
+from sweeps.workers.decisions import Decisions
+from sweeps.workers.trial_queue import Part
+
+Bests = Mapping[str, tuple[Point, float]]
+"""Best point of each compiler that has one, with its cost."""
+
+
+def facts(
+    sweep: Sweeping,
+    parts: Sequence[Part],
+    samples: int,
+    command: Sequence[str],
+    *,
+    bests: Bests = MappingProxyType({}),
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the sweep's facts, so far or at its end; `command` are the words that train its experiment."""
+    compiler, base = sweep.baseline
+    return {
+        "objective": _objective(parts[0].objective),
+        "batch_sizes": sweep.space.batch_sizes,
+        "multipliers": sweep.space.multipliers,
+        "compilers": [part.compiler for part in parts],
+        "base": {"compiler": compiler, "batch_size": base.batch_size, "multiplier": base.multiplier},
+        "samples": samples,
+        "models": {part.compiler: asdict(model.line) for part in parts if (model := decisions(part).search.costs)},
+        "importances": {part.compiler: importances(part.study) for part in parts},
+        "stopped_because": dict(reasons),
+        "train_command": _train_command(sweep, bests, command),
+    }
+
+
+def decisions(part: Part) -> Decisions:
+    """Return what decides in a study of the verb's own."""
+    assert isinstance(part.strategy, Decisions)
+    return part.strategy
+
+
+def _objective(objective: Objective) -> dict[str, Any]:
+    quality = objective.quality
+    return {
+        "cost": objective.cost,
+        "metric": quality.metric if quality else None,
+        "higher_is_better": quality.higher_is_better if quality else None,
+        "target": objective.target,
+        "bound": objective.bound,
+        "is_front": objective.is_front,
+    }
+
+
+def _train_command(sweep: Sweeping, bests: Bests, command: Sequence[str]) -> str | None:
+    if not bests:
+        return None
+    sign = -1.0 if sweep.maximises else 1.0
+    compiler = min(bests, key=lambda each: sign * bests[each][1])
+    point = bests[compiler][0]
+    own = {"compiler": compiler, "batch_size": point.batch_size, "learning_rate_multiplier": f"{point.multiplier:.6g}"}
+    return shlex.join([*command, *(word for name, value in own.items() for word in ("-P", f"{name}={value}"))])

@@ -1,0 +1,213 @@
+"""What the fields of a sweep mean: its space, its objective, and the experiment that each of its jobs trains. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from experiments.planning.arms import Arm, variant
+from experiments.schema.experiment import Experiment
+from experiments.schema.quality_metrics import METRICS_OF_TASKS, TARGET_METRICS
+from experiments.schema.sweep_fields import Sweep
+from sweeps.space.grid import Point, Space, space
+from sweeps.space.objective import CostName, Objective, Quality
+from sweeps.space.tested_models import tested_batch_sizes
+from training.contract.errors import InputError
+from training.contract.job_spec import Compiler
+
+DEFAULT_BATCH_SIZES = "8..256"
+MOST_TIMED = 12
+"""Batch sizes of one calibration."""
+PRECISION = 0.05
+"""Of a trial that tells throughput alone: it ends when it is certain to so much."""
+COSTS = get_args(CostName)
+
+NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
+"""A trial tells what its training costs and how good it is; its model would be uploaded and paid for. The repeats of
+the winner and its controls keep theirs, if the experiment does: one of them is the model that the sweep was for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeping:
+    """A sweep's experiment, checked."""
+
+    experiment: Experiment
+    space: Space
+    objective: Objective
+    """Without the bound that `worse_by` asks for: it is known once the baseline has ended."""
+
+    @property
+    def fields(self) -> Sweep:
+        """What the experiment says of the sweep."""
+        return self.experiment.sweep
+
+    @property
+    def baseline(self) -> tuple[Compiler, Point]:
+        """What the others are compared with: the first compiler at the experiment's own batch size and rate."""
+        return self.fields.compilers[0], self.base_point
+
+    @property
+    def base_point(self) -> Point:
+        """The experiment's own batch size and factor on the rate."""
+        return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
+
+    def trial(self, compiler: Compiler, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
+        """Return a point as an arm. Raises InputError where the experiment cannot be trained so.
+
+        Where throughput alone is sought, a trial is a probe, unless `is_whole`.
+        """
+        fields = {
+            **NOT_IN_TRIALS,
+            **({"save_model": self.experiment.save_model} if is_whole else {}),
+            "compiler": compiler,
+            "batch_size": point.batch_size,
+            "learning_rate_multiplier": point.multiplier,
+            "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
+            **self._length(point, train_rows),
+            **self._evaluations(train_rows),
+            **self._target(),
+            **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
+            **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
+        }
+        experiment = variant(self.experiment, fields, f"the trial of {label(compiler, point)}")
+        is_baseline = (compiler, point) == self.baseline
+        return Arm(label=label(compiler, point), experiment=experiment, is_baseline=is_baseline)
+
+    def calibration(self, compiler: Compiler) -> Arm:
+        """Return the job that times every batch size under a compiler."""
+        timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.fields.calibration_seconds}
+        fields = {"compiler": compiler, "calibration": timing, "push_to_hub": None, "probe": None}
+        experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
+        return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
+
+    def samples(self, train_rows: int) -> int:
+        """Return the samples of a whole training: the same at every batch size."""
+        experiment = self.experiment
+        if experiment.epochs is not None:
+            return math.ceil(experiment.epochs * train_rows)
+        return (experiment.max_steps or 0) * experiment.global_batch_size
+
+    @property
+    def maximises(self) -> bool:
+        """Whether the first objective is made large."""
+        return self.objective.directions[0] == "maximize"
+
+    def evaluated_every(self, train_rows: int) -> int:
+        """Return the samples between two evaluations of a trial."""
+        given = self.experiment.eval_samples if self.experiment.eval_strategy == "samples" else None
+        return given or max(1, self.samples(train_rows) // self.fields.evaluations)
+
+    def _length(self, point: Point, train_rows: int) -> dict[str, Any]:
+        if self.experiment.epochs is not None:
+            return {}
+        batch = self.experiment.global_batch_size // self.experiment.batch_size * point.batch_size
+        return {"max_steps": math.ceil(self.samples(train_rows) / batch)}
+
+    def _evaluations(self, train_rows: int) -> dict[str, Any]:
+        if self.experiment.eval_strategy == "samples":
+            return {}
+        every = self.evaluated_every(train_rows)
+        return {"eval_strategy": "samples", "eval_samples": every, "eval_steps": None}
+
+    def _target(self) -> dict[str, Any]:
+        return {"target": None} if self.objective.target is None else {"target.stop": True}
+
+
+def timed_sizes(sizes: Sequence[int]) -> list[int]:
+    """Return the batch sizes to time, the smallest and the largest among them: between them a line tells the rest."""
+    if len(sizes) <= MOST_TIMED:
+        return list(sizes)
+    low, high = math.log(sizes[0]), math.log(sizes[-1])
+    wanted = [math.exp(low + (high - low) * at / (MOST_TIMED - 1)) for at in range(MOST_TIMED)]
+    return sorted({min(sizes, key=lambda size: abs(math.log(size / each))) for each in wanted})
+
+
+def sweeping(experiment: Experiment) -> Sweeping:
+    """Return the sweep of an experiment. Raises InputError for what contradicts itself."""
+    if experiment.script is not None:
+        raise InputError("sweep goes with a task: a script does not tell its evaluations; `compare` takes its arms")
+    try:
+        _check_objective(experiment)
+        _check_compilers(experiment.sweep)
+        searched = _space(experiment)
+    except ValueError as error:
+        raise InputError(f"sweep.{error}") from error
+    return Sweeping(experiment=experiment, space=searched, objective=_objective(experiment))
+
+
+def label(compiler: str, point: Point) -> str:
+    """Return what a point is called, such as `inductor, batch 64, rate × 2`."""
+    rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
+    return f"{compiler}, batch {point.batch_size}{rate}"
+
+
+def _space(experiment: Experiment) -> Space:
+    fields = experiment.sweep
+    sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
+    return space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
+
+
+def _tested_sizes(experiment: Experiment) -> str | None:
+    """Return the range that AWS has tested for the model on the machine, over all compilers; None where it tells none.
+
+    Each compiler's own limit is found by its calibration.
+    """
+    machine, length = experiment.machine.instance_type, experiment.max_length
+    tested = [
+        size
+        for compiler in experiment.sweep.compilers
+        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
+    ]
+    return f"{min(tested)}..{max(tested)}" if tested else None
+
+
+def _check_compilers(fields: Sweep) -> None:
+    twice = next((name for name in fields.compilers if fields.compilers.count(name) > 1), None)
+    if twice:
+        raise ValueError(f"compilers names {twice} twice")
+
+
+def _check_objective(experiment: Experiment) -> None:
+    fields = experiment.sweep
+    cost, *others = fields.objective
+    named = f"objective {','.join(fields.objective)}"
+    if cost not in COSTS:
+        raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
+    told = METRICS_OF_TASKS[experiment.task]
+    for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
+        if metric not in told:
+            raise ValueError(f"{named}: {metric} is not told by task {experiment.task}, which tells {', '.join(told)}")
+    if fields.worse_by is None:
+        if not others and cost != "steady_samples_per_second" and experiment.target is None:
+            raise ValueError(
+                f"{named} needs a target, or sweep.worse_by: without either the largest batch wins, whatever it learns"
+            )
+        return
+    if others:
+        raise ValueError(
+            f"{named} and sweep.worse_by {fields.worse_by:g} exclude each other: a front has no constraint"
+        )
+    if experiment.target is not None and cost != "steady_samples_per_second":
+        raise ValueError(
+            f"worse_by {fields.worse_by:g} and target {experiment.target.metric} {experiment.target.value:g} exclude "
+            f"each other: until the target, or all samples with the constraint? (target=null takes the target away)"
+        )
+
+
+def _objective(experiment: Experiment) -> Objective:
+    fields, target = experiment.sweep, experiment.target
+    cost = cast(CostName, fields.objective[0])
+    if len(fields.objective) == 2:
+        return Objective(cost=cost, quality=_quality(fields.objective[1]), is_front=True)
+    if fields.worse_by is not None:
+        return Objective(cost=cost, quality=_quality(fields.quality))
+    if cost == "steady_samples_per_second" or target is None:
+        return Objective(cost=cost)
+    quality = _quality(target.metric, target.direction)
+    return Objective(cost=cost, quality=quality, target=target.value)
+
+
+def _quality(metric: str, direction: str | None = None) -> Quality:
+    return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")

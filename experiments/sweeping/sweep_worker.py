@@ -1,0 +1,74 @@
+"""The course of a sweep in one worker: timing, search, repeats of the winner, report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.sweeping.calibration_phase import NotTimed, searches
+from experiments.sweeping.open_sweep import Opened
+from experiments.sweeping.sweep_metadata import facts
+from experiments.sweeping.sweep_result import bests_of, confirm, report
+from reports.charts.class_charts import PngClassCharts
+from sweeps.cost_model.trials import Search
+from sweeps.study.sampler import sampler_of
+from sweeps.workers.decisions import Decisions
+from sweeps.workers.lease import alone
+from sweeps.workers.trial_jobs import Jobs
+from sweeps.workers.trial_queue import Limits, Part
+from sweeps.workers.worker import run_worker
+from tracking.groups.sweep_file import keep_sweep
+from tracking.recording.job_run import paid_so_far
+
+
+def run(opened: Opened) -> int:
+    """Search, judge and report; return 0, 1 where nothing was found, 130 where it was stopped."""
+    sweep, say = opened.jobs.sweep, opened.say
+    told = f"{len(sweep.space.points)} points under each of {', '.join(sweep.fields.compilers)}"
+    say(f"{'Going on with' if opened.group.continued else 'Sweeping'} {opened.group.id}: {told}")
+    try:
+        parts = [_part(opened, compiler, search) for compiler, search in searches(opened).items()]
+    except NotTimed as stopped:
+        say(f"Stopped. {stopped.__doc__} The same command goes on with it.")
+        return 130
+    _count_other_jobs(opened, parts)
+    keep_sweep(opened.store, opened.group, facts(sweep, parts, opened.jobs.samples, opened.command))
+    done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), say=say)
+    if done.is_stopped:
+        say("Stopped; the same command goes on with it.")
+        return 130
+    say(f"The search has ended: {done.reason}.")
+    with alone(opened.storage, f"{opened.name}/repeats of the winner", say):
+        bests = bests_of(parts)
+        repeated = confirm(opened, bests)
+        report(opened, parts, bests, done.reasons, repeated)
+    return 0 if bests else 1
+
+
+def _part(opened: Opened, compiler: str, search: Search) -> Part:
+    fields, study = opened.jobs.sweep.fields, opened.studies[compiler]
+    study.sampler = sampler_of(fields.sampler, search, opened.jobs.sweep.experiment.seed)
+    strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler in {"auto", "model"})
+    return Part(compiler=compiler, study=study, space=search.space, objective=search.objective, strategy=strategy)
+
+
+def _runner(opened: Opened, parts: Sequence[Part]) -> Jobs:
+    service, objective = opened.where.service, parts[0].objective
+    return Jobs(opened.store, service, opened.group, opened.ready, objective, opened.say, PngClassCharts())
+
+
+def _limits(opened: Opened) -> Limits:
+    fields = opened.jobs.sweep.fields
+    return Limits(
+        trials=fields.trials,
+        parallel=fields.max_parallel,
+        max_parallel=fields.max_parallel,
+        max_billable_seconds=fields.max_billable_seconds,
+        max_usd=fields.max_usd,
+    )
+
+
+def _count_other_jobs(opened: Opened, parts: Sequence[Part]) -> None:
+    """Count what was paid beside the trials, failed calibrations and earlier repeats too, against the budgets."""
+    seconds, usd = paid_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
+    parts[0].study.set_user_attr("other_billable_seconds", seconds)
+    parts[0].study.set_user_attr("other_usd", usd)

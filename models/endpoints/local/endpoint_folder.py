@@ -1,0 +1,102 @@
+"""Where an endpoint lies on disk: its name, under a lock, and the servers that were started for it.
+
+endpoints/NAME/lock        held by whoever changes the endpoint
+endpoints/NAME/current     link to the folder of the server that answers for the name
+endpoints/NAME/<number>/   one server's: state.json, address.json, log.txt, server.lock
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.endpoints.local.server_folder import ServerFolder
+from models.endpoints.protocol import Say
+from training.state.locks import locked
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of one endpoint's name."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name."""
+        return self.path.name
+
+    def current(self) -> ServerFolder | None:
+        """Return the folder of the server that answers for the name; None where there is no such endpoint."""
+        link = self.path / "current"
+        with contextlib.suppress(FileNotFoundError):
+            found = ServerFolder(self.path / link.readlink())
+            return found if found.path.is_dir() else None
+        return None
+
+    def servers(self) -> list[ServerFolder]:
+        """Return the folders of all servers that were started for the name, also of those that nobody published."""
+        if not self.path.is_dir():
+            return []
+        return [ServerFolder(path) for path in sorted(self.path.iterdir()) if path.name.isdecimal()]
+
+    def new(self) -> ServerFolder:
+        """Return the folder of a server to be started."""
+        path = self.path / str(time.time_ns())
+        path.mkdir()
+        return ServerFolder(path)
+
+    def publish(self, server: ServerFolder) -> None:
+        """Let the name mean this server from now on, in one step."""
+        fresh = self.path / "current.new"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(server.path.name)
+        fresh.replace(self.path / "current")
+
+    def sweep(self) -> None:
+        """End and delete every server but the current one: what a killed command left. The lock must be held."""
+        current = self.current()
+        for server in self.servers():
+            if server != current:
+                server.end()
+                shutil.rmtree(server.path, ignore_errors=True)
+
+    def delete(self) -> None:
+        """End all servers of the name and delete its folder. The lock must be held."""
+        for server in self.servers():
+            server.end()
+        # The link first: whoever lists meanwhile finds no endpoint, not half of one.
+        (self.path / "current").unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def locked(self, say: Say) -> Iterator[None]:
+        """Hold the name against other commands that change it; waits for them, and says so."""
+        lock = self._take(say)
+        try:
+            yield
+        finally:
+            # A folder without any server is no endpoint.
+            if not self.servers():
+                shutil.rmtree(self.path, ignore_errors=True)
+            os.close(lock)
+
+    def _take(self, say: Say) -> int:
+        said = False
+        while True:
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                return locked(self.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except FileNotFoundError:
+                continue  # deleted with its folder before we had it
+            except BlockingIOError:
+                if not said:
+                    say(f"Another command works on endpoint {self.name}; waiting for it.")
+                said = True
+                time.sleep(0.1)

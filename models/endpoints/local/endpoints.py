@@ -1,0 +1,218 @@
+"""Endpoints on this machine: `Endpoints` over server processes and their folders."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from models.endpoints.local.deploy_request import asked, difference
+from models.endpoints.local.endpoint_folder import Place
+from models.endpoints.local.server_folder import ServerFolder
+from models.endpoints.protocol import ALIVE, EndpointSpec, EndpointState, Say
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+
+PAUSE_SECONDS = 0.1
+SAY_SECONDS = 5.0
+"""How often a wait is told."""
+ANSWER_SECONDS = 600.0
+"""Longest wait for one answer."""
+
+
+class LocalEndpoints:
+    """Servers of this machine, under `root`; any process can list, ask and end them."""
+
+    name = "local"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root / "endpoints"
+
+    def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
+        """Return the endpoint once it answers; see `Endpoints.deploy`."""
+        place = self._place(spec.name)
+        with place.locked(say):
+            place.sweep()
+            current = place.current()
+            if current is not None and (kept := self._kept(place, current, spec, say)):
+                return kept
+            server = place.new()
+            try:
+                self._write(server, spec)
+                if current is None:
+                    # Before its server starts: one that lives must be listed, wherever this command is killed.
+                    place.publish(server)
+                self._start(server, spec)
+                self._wait(server, spec, say)
+                place.publish(server)
+            except BaseException:
+                server.end()
+                if place.current() == server:
+                    (place.path / "current").unlink()
+                shutil.rmtree(server.path, ignore_errors=True)
+                raise
+            place.sweep()
+            return _state(place.name, server)
+
+    def _kept(self, place: Place, current: ServerFolder, spec: EndpointSpec, say: Say) -> EndpointState | None:
+        """Return the living endpoint of this name where it is what is asked for; None where another one is to come."""
+        state = _state(place.name, current)
+        if state.status not in ALIVE:
+            return None
+        if differs := difference(current.state(), spec):
+            if spec.replace:
+                return None
+            raise EndpointTaken(
+                f"endpoint {place.name} {differs}: "
+                f"-P replace=true puts this one in its place, -P name=... gives it another name."
+            )
+        if state.status == "Creating":
+            try:
+                self._wait(current, spec, say)
+            except EndpointFailed:
+                return None
+        say(f"Endpoint {place.name} serves {spec.identity} already")
+        if spec.lifetime_seconds is not None:
+            current.write_state(current.state() | _lifetime(spec))
+        return _state(place.name, current)
+
+    @staticmethod
+    def _write(server: ServerFolder, spec: EndpointSpec) -> None:
+        # Before its server reads them: files that change meanwhile are told as others by the next deploy.
+        kept = {**asked(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
+        server.write_state(kept | _lifetime(spec))
+
+    def _start(self, server: ServerFolder, spec: EndpointSpec) -> None:
+        options = ["--model", str(spec.model.resolve()), "--home", str(self._root.parent)]
+        options += ["--lifetime", str(server.state_file)]
+        options += ["--task", spec.task] if spec.task else []
+        options += ["--precision", spec.precision] if spec.precision else []
+        options += ["--evaluated-precision", spec.evaluated_precision] if spec.evaluated_precision else []
+        options += ["--max-length", str(spec.max_length)] if spec.max_length else []
+        server.start(options)
+
+    def _wait(self, server: ServerFolder, spec: EndpointSpec, say: Say) -> None:
+        """Wait until the server answers. Raises `EndpointFailed` where it ends or takes too long."""
+        started = told = time.monotonic()
+        say(f"Starting {spec.name}: a server of {spec.model}")
+        while not server.answers():
+            now = time.monotonic()
+            if not server.is_alive():
+                raise EndpointFailed(f"endpoint {spec.name} did not come up: {_words(server)}")
+            if now - started > spec.wait_seconds:
+                raise EndpointFailed(
+                    f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}"
+                )
+            if now - told > SAY_SECONDS:
+                told = now
+                say(f"Waiting for {spec.name} for {now - started:.0f} s: its model is being loaded")
+            time.sleep(PAUSE_SECONDS)
+
+    def predict(self, name: str, body: bytes) -> bytes:
+        """Return the answer to one JSON request; see `Endpoints.predict`."""
+        state = self.describe(name)
+        if state.status != "InService":
+            raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'ask again once it answers'}")
+        connection = http.client.HTTPConnection(urlsplit(state.address).netloc, timeout=ANSWER_SECONDS)
+        try:
+            connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            status, answer = response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            after = self.describe(name)
+            raise EndpointFailed(f"endpoint {name} did not answer: {after.reason or error}") from error
+        finally:
+            connection.close()
+        if status == 200:
+            return answer
+        if 400 <= status < 500:
+            raise InputError(f"endpoint {name} refuses the request with {status}: {_message(answer)}")
+        raise EndpointFailed(f"endpoint {name} failed with {status}: {_message(answer)}")
+
+    def describe(self, name: str) -> EndpointState:
+        """Return the endpoint's state now. Raises `EndpointNotFound`."""
+        current = self._place(name).current()
+        if current is None:
+            raise self._missing(name)
+        return _state(name, current)
+
+    def undeploy(self, name: str, say: Say) -> None:
+        """End the server and delete its folder. Raises `EndpointNotFound`."""
+        place = self._place(name)
+        if not place.servers():
+            raise self._missing(name)
+        with place.locked(say):
+            place.delete()
+        say(f"{name}: deleted")
+
+    def endpoints(self) -> list[EndpointState]:
+        """Return all endpoints here, newest first."""
+        if not self._root.is_dir():
+            return []
+        places = [Place(path) for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        found = [(place.name, current) for place in places if (current := place.current()) is not None]
+        return sorted((_state(*each) for each in found), key=lambda state: state.created, reverse=True)
+
+    def _missing(self, name: str) -> EndpointNotFound:
+        known = [state.name for state in self.endpoints()]
+        return EndpointNotFound(f"there is no local endpoint '{name}'.{nearest(name, known)}")
+
+    def _place(self, name: str) -> Place:
+        return Place(self._root / name)
+
+
+def _lifetime(spec: EndpointSpec) -> dict[str, Any]:
+    """Return what the server's state says of its lifetime, which begins now."""
+    expires = None if spec.lifetime_seconds is None else time.time() + spec.lifetime_seconds
+    return {"expires": expires, "when_over": spec.when_over}
+
+
+def _state(name: str, server: ServerFolder) -> EndpointState:
+    kept = server.state()
+    # Asked before whether it lives: a server that ends between the two questions is told as ended.
+    answers = server.answers()
+    status, reason = _status(server, kept, answers)
+    return EndpointState(
+        name=name,
+        service="local",
+        status=status,
+        identity=str(kept.get("identity", "")),
+        run_id=kept.get("run_id"),
+        model_id=kept.get("model_id"),
+        address=f"{address}/invocations" if (address := server.address()) else "",
+        machine="local",
+        created=_time(kept.get("created", server.path.stat().st_mtime)),
+        expires=None if kept.get("expires") is None else _time(kept["expires"]),
+        when_over=kept.get("when_over", "warn"),
+        reason=reason,
+        log=str(server.log),
+    )
+
+
+def _status(server: ServerFolder, kept: Mapping[str, Any], answers: bool) -> tuple[str, str | None]:
+    if server.is_alive():
+        return ("InService" if answers else "Creating"), None
+    if kept.get("when_over") == "delete" and (kept.get("expires") or time.time()) <= time.time():
+        return "OutOfService", "its lifetime is over"
+    return "Failed", _words(server)
+
+
+def _words(server: ServerFolder) -> str:
+    words = server.last_words()
+    return f"its server says: {words}" if words else "its server said nothing, as one that was killed"
+
+
+def _message(answer: bytes) -> str:
+    try:
+        return str(json.loads(answer)["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer[:200].decode("utf-8", "replace")
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,166 @@
+"""One server process and its folder: started in a session of its own, watched, ended.
+
+The server holds `server.lock` for as long as it lives, and the kernel lets go of it however it dies; so a number that
+another process has taken over is never taken for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from training.contract.errors import ServiceError
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+END_SECONDS = 15.0
+"""What a server has to end by itself before it is killed."""
+TAIL_BYTES = 8192
+TAIL_LINES = 5
+
+
+@dataclass(frozen=True)
+class ServerFolder:
+    """The folder of one server."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self.path / "log.txt"
+
+    @property
+    def state_file(self) -> Path:
+        """What is served, and until when, as JSON."""
+        return self.path / "state.json"
+
+    def state(self) -> dict[str, Any]:
+        """Return what was written when the server was started; empty where that was cut short."""
+        return self._read(self.state_file.name)
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        """Replace the state in one step."""
+        fresh = self.path / "state.json.new"
+        fresh.write_text(json.dumps(state))
+        fresh.replace(self.state_file)
+
+    def address(self) -> str | None:
+        """Return where the server listens; None until it does."""
+        return self._read("address.json").get("address")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            return dict(json.loads((self.path / name).read_bytes()))
+        return {}
+
+    def start(self, options: Sequence[str]) -> None:
+        """Start the server. It inherits the lock, so it is alive from its first moment."""
+        lock = os.open(self.path / "server.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        command = [sys.executable, "-m", "models.server", "--address", str(self.path / "address.json"), *options]
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with self.log.open("ab") as log:
+                process = subprocess.Popen(
+                    command,
+                    cwd=REPOSITORY,
+                    env=os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=[lock],
+                )
+        finally:
+            os.close(lock)
+        _reap(process)
+
+    def is_alive(self) -> bool:
+        """Return whether the server lives; several may ask at once."""
+        try:
+            with (self.path / "server.lock").open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+        return False
+
+    def answers(self) -> bool:
+        """Return whether the server says that its model is loaded."""
+        address = self.address()
+        if address is None:
+            return False
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=5)
+        try:
+            connection.request("GET", "/ping")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        """End the server: SIGTERM, SIGKILL after `END_SECONDS`; returns once nothing of it is left."""
+        number = self._process()
+        if number is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process = os.pidfd_open(number)
+            try:
+                for sent in (signal.SIGTERM, signal.SIGKILL):
+                    # Asked again: the number now names that very process, if the server still lives.
+                    if self.is_alive():
+                        signal.pidfd_send_signal(process, sent)
+                    if self._has_ended(END_SECONDS):
+                        return
+            finally:
+                os.close(process)
+
+    def _process(self) -> int | None:
+        """Return the server's process; None of one that has ended.
+
+        The server tells it by itself, so that it is told also where whoever started it died at once.
+        """
+        deadline = time.monotonic() + END_SECONDS
+        while self.is_alive():
+            if told := self._read("address.json").get("pid"):
+                return int(told)
+            if time.monotonic() > deadline:
+                raise ServiceError(f"a server lives in {self.path}, but does not tell its process: end it by hand.")
+            time.sleep(0.05)
+        return None
+
+    def _has_ended(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.is_alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def last_words(self) -> str:
+        """Return the last lines of the log, as one line."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            return " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
+        return ""
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Let the process be collected when it ends, so that it is no zombie while the command still runs."""
+    import threading
+
+    threading.Thread(target=process.wait, daemon=True).start()

@@ -1,0 +1,4 @@
+"""Endpoints on SageMaker, through boto3.
+
+Open `endpoints.py` first; `requests.py` builds the three API requests and is pure.
+"""

@@ -1,0 +1,170 @@
+"""From requests to an endpoint that answers; or back to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from models.endpoints.protocol import Say
+from models.endpoints.sagemaker.endpoint_state import DEAD
+from models.endpoints.sagemaker.removal import Removing
+from models.endpoints.sagemaker.requests import Deployment
+from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, InProgress, Resource, Resources
+from models.endpoints.sagemaker.waiting import Waiting
+from training.contract.errors import EndpointFailed, EndpointTaken, TrainfareError
+
+WORKING = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deploying:
+    """One deployment on its way."""
+
+    deployment: Deployment
+    resources: Resources
+    waiting: Waiting
+    wait_seconds: float
+    log: str
+    """Where a person finds the endpoint's log."""
+    last_lines: Callable[[datetime], Sequence[str]]
+    """What its containers said last, since a time."""
+    say: Say
+
+    def found(self) -> Resource | None:
+        """Return the endpoint of this name that lives; what is left of a dead one is deleted first.
+
+        Raises EndpointTaken where it is somebody else's.
+        """
+        name = self.deployment.name
+        endpoint = self.resources.find(ENDPOINT, name)
+        if endpoint is None:
+            return None
+        if endpoint.endpoint != name:
+            raise EndpointTaken(
+                f"Endpoint {name} exists already in this region, and this did not make it: take another name."
+            )
+        status = endpoint.told["EndpointStatus"]
+        if status == "Deleting":
+            self._removing.gone(name)
+            return None
+        if status in DEAD:
+            self.say(f"Endpoint {name} is {status}: it is deleted and made again.")
+            self._removing.remove(self._removing.all_of(name))
+            return None
+        return endpoint
+
+    def serves(self, endpoint: Resource) -> bool:
+        """Tell whether the endpoint is of this deployment, or is led to it just now."""
+        pending = endpoint.told.get("PendingDeploymentSummary", {}).get("EndpointConfigName")
+        return str(pending or endpoint.told["EndpointConfigName"]) == self.deployment.part
+
+    def create(self) -> None:
+        """Create what is not there of the three, and return once the endpoint answers; within `undone`."""
+        self._create_parts()
+        self.resources.create(ENDPOINT, self.deployment.endpoint_request(), self.deployment.name)
+        self.wait("Creating")
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Delete what was created, where anything ends this: a refusal, a failure, Ctrl-C."""
+        try:
+            yield
+        except BaseException as error:
+            self.say(f"Endpoint {self.deployment.name}: deleting what was made for it.")
+            try:
+                endpoint = self.resources.find(ENDPOINT, self.deployment.name)
+                # Another command's, of this name, may have come between.
+                mine = [endpoint] if endpoint and endpoint.endpoint == endpoint.name and self.serves(endpoint) else []
+                self._removing.remove([*mine, *self._parts()])
+            except (TrainfareError, KeyboardInterrupt) as again:
+                said = str(again) or "interrupted again"
+                error.add_note(
+                    f"Not all of endpoint {self.deployment.name} could be deleted ({said}): undeploy it, lest it "
+                    f"cost money."
+                )
+            raise
+
+    def replace(self) -> None:
+        """Have the endpoint of this name answer from this deployment; the old one answers until then."""
+        try:
+            self._create_parts()
+            self._update()
+            self.wait("Updating")
+        except TrainfareError:
+            self._remove_parts()
+            raise
+        except KeyboardInterrupt as end:
+            end.add_note(f"Endpoint {self.deployment.name} goes on with its change; the same command follows it again.")
+            raise
+
+    def wait(self, verb: str) -> None:
+        """Return once the endpoint answers from this deployment. Raises EndpointFailed."""
+        name, status = self.deployment.name, verb
+        for _ in self.waiting.looks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.say):
+            told = self.resources.described(ENDPOINT, name)
+            if told is None:
+                raise EndpointFailed(f"Endpoint {name} was deleted by somebody while it was made.")
+            status = told["EndpointStatus"]
+            if status == "InService" and told["EndpointConfigName"] == self.deployment.part:
+                return
+            if status not in WORKING:
+                raise EndpointFailed(f"Endpoint {name} failed: {_reason(told)} ({self._log(told)}).")
+        raise EndpointFailed(
+            f"Endpoint {name} does not answer after {self.wait_seconds:.0f} s: its status is {status} "
+            f"(log: {self.log})."
+        )
+
+    def settle(self, billed: Mapping[str, str]) -> None:
+        """Leave of this name what answers alone, and have the tags say what that is; `billed`: what was before it."""
+        name, part = self.deployment.name, self.deployment.part
+        others = [each for each in self._removing.all_of(name) if each.kind is not ENDPOINT and each.name != part]
+        self._removing.remove(others)
+        endpoint = self.resources.find(ENDPOINT, name)
+        if endpoint is None:
+            return
+        if endpoint.tags.get("trainfare:deployment") != self.deployment.key:
+            now = {each["Key"]: each["Value"] for each in self.deployment.tags} | dict(billed)
+            old = tuple(each for each in endpoint.tags if each.startswith("trainfare:") and each not in now)
+            self.resources.mark(endpoint, now, without=old)
+        elif not self.deployment.lifetime.items() <= endpoint.tags.items():
+            self.resources.mark(endpoint, self.deployment.lifetime, without=())
+
+    def _log(self, told: Mapping[str, Any]) -> str:
+        lines = self.last_lines(told["CreationTime"])
+        return f"log: {self.log}" + (f"; its last lines: {' | '.join(lines)}" if lines else "")
+
+    def _create_parts(self) -> None:
+        self.resources.create(MODEL, self.deployment.model_request(), self.deployment.name)
+        self.resources.create(CONFIG, self.deployment.config_request(), self.deployment.name)
+
+    def _update(self) -> None:
+        what = f"Endpoint {self.deployment.name} is at work on an earlier change: waiting since"
+        for _ in self.waiting.looks(what, self.wait_seconds, self.say):
+            try:
+                return self.resources.update(self.deployment.name, self.deployment.part)
+            except InProgress:
+                continue
+        raise EndpointFailed(f"Endpoint {self.deployment.name} cannot be changed: SageMaker is at work on it.")
+
+    def _remove_parts(self) -> None:
+        """Delete what was made in vain, unless the endpoint has come to need it."""
+        endpoint = self.resources.find(ENDPOINT, self.deployment.name)
+        if endpoint is None or not self.serves(endpoint):
+            self._removing.remove(self._parts())
+
+    def _parts(self) -> list[Resource]:
+        found = [self.resources.find(kind, self.deployment.part) for kind in (CONFIG, MODEL)]
+        return [each for each in found if each is not None and each.endpoint == self.deployment.name]
+
+    @property
+    def _removing(self) -> Removing:
+        return Removing(resources=self.resources, waiting=self.waiting, say=self.say)
+
+
+def _reason(told: Mapping[str, Any]) -> str:
+    status = told["EndpointStatus"]
+    silent = "it went back to what it served before" if status == "InService" else f"its status is {status}"
+    return str(told.get("FailureReason") or silent).strip().rstrip(".")

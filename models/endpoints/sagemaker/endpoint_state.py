@@ -1,0 +1,102 @@
+"""What SageMaker and our tags tell of an endpoint, as every place tells it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from models.endpoints.protocol import EndpointState, WhenOver
+from models.endpoints.sagemaker.logs import GROUP
+from models.endpoints.sagemaker.resources import Resource
+from training.contract.price import Price
+
+DEAD = frozenset({"Failed", "OutOfService"})
+"""Statuses of endpoints that answer no more, and cost nothing more."""
+BILLED_FROM, BILLED_BEFORE = "trainfare:billed-from", "trainfare:billed-before"
+LEFT_OVER = "LeftOver"
+"""Status of models and configurations without an endpoint: a command that was killed left them."""
+
+
+def log_address(name: str, region: str) -> str:
+    """Return where the console shows an endpoint's log."""
+    group = f"{GROUP}{name}".replace("/", "$252F")
+    return (
+        f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:log-groups/log-group/{group}"
+    )
+
+
+def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState:
+    """Return the state of an endpoint of ours."""
+    return EndpointState(
+        name=endpoint.name,
+        service="sagemaker",
+        status=str(endpoint.told["EndpointStatus"]),
+        address=endpoint.arn,
+        created=endpoint.told["CreationTime"],
+        reason=endpoint.told.get("FailureReason"),
+        log=log_address(endpoint.name, region),
+        price=price,
+        billed_from=_time(endpoint.tags.get(BILLED_FROM)),
+        billed_before_usd=_dollars(endpoint.tags.get(BILLED_BEFORE)),
+        ended=endpoint.told["LastModifiedTime"] if endpoint.told["EndpointStatus"] in DEAD else None,
+        **_marked(endpoint),
+    )
+
+
+def billed_marks(state: EndpointState, now: datetime) -> dict[str, str]:
+    """Return the tags of an endpoint that goes to other machines: what it has cost on those it had."""
+    usd = state.usd_so_far(now)
+    return {} if usd is None else {BILLED_FROM: now.isoformat(timespec="seconds"), BILLED_BEFORE: f"{usd:.4f}"}
+
+
+def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
+    """Return the state of what is there of an endpoint that is not: it costs nothing, but holds its name."""
+    first = min(parts, key=lambda each: each.told["CreationTime"])
+    told = " and ".join(sorted({f"its {each.kind.noun}" for each in parts}))
+    return EndpointState(
+        name=str(first.endpoint),
+        service="sagemaker",
+        status=LEFT_OVER,
+        address=first.arn,
+        created=first.told["CreationTime"],
+        reason=f"there is {told}, but no endpoint: the command that made it was ended; undeploy deletes it",
+        log=log_address(str(first.endpoint), region),
+        **_marked(first),
+    )
+
+
+def machine_of(resource: Resource) -> str:
+    """Return the machine type, as our tags tell it."""
+    return resource.tags.get("trainfare:machine", "unknown")
+
+
+def _marked(resource: Resource) -> dict[str, Any]:
+    tags = resource.tags
+    machines = tags.get("trainfare:machines", "1")
+    over: WhenOver = "delete" if tags.get("trainfare:when-over") == "delete" else "warn"
+    return {
+        "identity": tags.get("trainfare:identity", ""),
+        "run_id": tags.get("trainfare:run"),
+        "model_id": tags.get("trainfare:model"),
+        "machine": machine_of(resource),
+        "machines": int(machines) if machines.isdigit() else 1,
+        "expires": _time(tags.get("trainfare:expires")),
+        "when_over": over,
+    }
+
+
+def _dollars(text: str | None) -> float:
+    try:
+        return max(0.0, float(text or 0.0))
+    except ValueError:
+        return 0.0
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        # Changed by somebody's hand.
+        return None
+    return found if found is None or found.tzinfo else None

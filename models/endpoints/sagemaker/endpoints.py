@@ -1,0 +1,242 @@
+"""SageMaker as a place where models are served: models, endpoint configurations and endpoints, through boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from models.endpoints.protocol import EndpointSpec, EndpointState, Say
+from models.endpoints.sagemaker import model_archive, toolkit
+from models.endpoints.sagemaker.deployment import Deploying
+from models.endpoints.sagemaker.endpoint_state import billed_marks, left_over, log_address, machine_of, state
+from models.endpoints.sagemaker.images import InferenceImage, inference_image
+from models.endpoints.sagemaker.invocation import invoke
+from models.endpoints.sagemaker.logs import last_lines
+from models.endpoints.sagemaker.removal import Removing
+from models.endpoints.sagemaker.requests import PREFIX, Deployment, identity_tag, marks
+from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, Resource, Resources
+from models.endpoints.sagemaker.waiting import Waiting
+from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
+from training.contract.image_address import read_image
+from training.contract.price import Price
+from training.services.sagemaker.aws_context import Site, open_site
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.identity import account_of
+from training.services.sagemaker.prices import listed_price, table_price
+from training.state.home import home
+
+PriceOf = Callable[[str], Price | None]
+
+
+class SageMakerEndpoints:
+    """Endpoints of one account and region. Holds no state: any process may ask about any endpoint."""
+
+    name = "sagemaker"
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        account: str,
+        site: Callable[[], Site],
+        image: str | None = None,
+        price_of: PriceOf = lambda _: None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        """`account` is the number of AWS's account; `site` is opened when something is to be deployed; `image` takes
+        the place of AWS's."""
+        self.account, self.region = account, clients.region
+        self._clients, self._site, self._image, self._price_of = clients, site, image, price_of
+        self._waiting = waiting or Waiting()
+        self._resources = Resources(clients, self._waiting.sleep)
+
+    def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
+        """Return the endpoint once it answers. See `models.endpoints.protocol.Endpoints`."""
+        if not spec.machine.startswith("ml."):
+            raise InputError(f"machine is '{spec.machine}': SageMaker's begin with 'ml.', such as ml.g4dn.xlarge.")
+        if spec.precision not in {None, "auto"}:
+            raise InputError(f"precision is '{spec.precision}': at SageMaker the image decides it; leave it out.")
+        site, image = self._site(), self._chosen_image(spec)
+        task = toolkit.task_of(spec.task, spec.model)
+        model = _Model(spec, site, with_code=toolkit.needs_code(task, image.transformers))
+        deploying = self._deploying(spec, _deployment(spec, site, image, task, model.uri), say)
+        found = deploying.found()
+        if found is None:
+            say(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
+            model.bring(say)
+        if found is None or (deploying.serves(found) and found.told["EndpointStatus"] == "Creating"):
+            with deploying.undone():
+                deploying.create()
+                return self._settled(deploying)
+        before = self._state(found)
+        if deploying.serves(found):
+            deploying.wait("Updating")
+        else:
+            _check_replaced(found, spec, deploying.deployment)
+            model.bring(say)
+            deploying.replace()
+        return self._settled(deploying, billed_marks(before, datetime.now(UTC)))
+
+    def predict(self, name: str, body: bytes) -> bytes:
+        """Return the answer to one JSON request. See `models.endpoints.protocol.Endpoints`."""
+        return invoke(self._clients, self._resources, name, body, self._log(name))
+
+    def describe(self, name: str) -> EndpointState:
+        """Return the endpoint's state now. Raises EndpointNotFound."""
+        endpoint = self._resources.find(ENDPOINT, name)
+        if endpoint and endpoint.endpoint == name:
+            return self._state(endpoint)
+        parts = self._removing(lambda _: None).all_of(name)
+        if not parts:
+            raise EndpointNotFound(self._missing(name, endpoint))
+        return left_over(parts, self._clients.region)
+
+    def undeploy(self, name: str, say: Say) -> None:
+        """Delete the endpoint of ours with all that belongs to it. Raises EndpointNotFound."""
+        removing = self._removing(say)
+        found = removing.all_of(name)
+        if not found:
+            raise EndpointNotFound(self._missing(name, self._resources.find(ENDPOINT, name)))
+        removing.remove(found)
+
+    def endpoints(self) -> list[EndpointState]:
+        """Return all endpoints of ours, newest first, and what is left of others."""
+        living = self._resources.ours(ENDPOINT)
+        names = {each.endpoint for each in living}
+        parts = [each for kind in (CONFIG, MODEL) for each in self._resources.ours(kind, PREFIX)]
+        lost = sorted((each for each in parts if each.endpoint not in names), key=_endpoint_name)
+        states = [self._state(self._resources.find(ENDPOINT, each.name) or each) for each in living]
+        states += [left_over(list(each), self._clients.region) for _, each in groupby(lost, _endpoint_name)]
+        return sorted(states, key=lambda each: each.created, reverse=True)
+
+    def _chosen_image(self, spec: EndpointSpec) -> InferenceImage:
+        if self._image is None:
+            return inference_image(spec.versions, spec.machine, self._clients.region)
+        read = read_image(self._image)
+        return InferenceImage(uri=self._image, transformers=read.transformers if read else None)
+
+    def _settled(self, deploying: Deploying, billed: Mapping[str, str] = {}) -> EndpointState:
+        deploying.settle(billed)
+        return self.describe(deploying.deployment.name)
+
+    def _deploying(self, spec: EndpointSpec, deployment: Deployment, say: Say) -> Deploying:
+        return Deploying(
+            deployment=deployment,
+            resources=self._resources,
+            waiting=self._waiting,
+            wait_seconds=spec.wait_seconds,
+            log=self._log(spec.name),
+            last_lines=lambda since: last_lines(self._clients, spec.name, since),
+            say=say,
+        )
+
+    def _removing(self, say: Say) -> Removing:
+        return Removing(resources=self._resources, waiting=self._waiting, say=say)
+
+    def _state(self, endpoint: Resource) -> EndpointState:
+        return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
+
+    def _log(self, name: str) -> str:
+        return log_address(name, self._clients.region)
+
+    def _missing(self, name: str, endpoint: Resource | None) -> str:
+        if endpoint is None:
+            return f"Endpoint {name} does not exist at SageMaker in {self._clients.region} and this account."
+        return f"Endpoint {name} at SageMaker was not made by this: it is left as it is."
+
+
+class _Model:
+    """The archive that SageMaker gives to the container: the training job's own, else one packed here."""
+
+    def __init__(self, spec: EndpointSpec, site: Site, *, with_code: bool) -> None:
+        self._storage = site.storage
+        self._files: Mapping[str, Path] = {}
+        own = spec.artifact_uri or ""
+        if own.startswith("s3://") and not with_code and self._storage.exists(own):
+            self.uri = own
+            return
+        self._files = model_archive.contents(spec.model, with_code=with_code)
+        self.uri = self._storage.uri(model_archive.key_of(self._files))
+
+    def bring(self, say: Say) -> None:
+        """Upload it, where it is not there."""
+        if self._files:
+            model_archive.put(self._storage, self._files, home() / "uploads", say)
+
+
+def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | None = None) -> SageMakerEndpoints:
+    """Return the endpoints of the account that an experiment's `aws` fields name.
+
+    Beside those, `image` is the container's address, where it is not to be AWS's for the training's versions. Raises
+    AccessError, InputError: whoever has no credentials, or no network, hears so at once.
+    """
+    given = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
+    clients = Clients(given.get("region"))
+    account = account_of(clients)
+    table = aws_fields.get("prices")
+
+    def price_of(machine: str) -> Price | None:
+        try:
+            if table:
+                return table_price(Path(table), machine)
+            return listed_price(clients, machine, home() / "prices.json", say, "Hosting")
+        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
+            # No endpoint is given up for want of a price.
+            say(f"Note: no money is told: {error}")
+            return None
+
+    return SageMakerEndpoints(
+        clients,
+        account=account,
+        site=lambda: open_site(given, clients),
+        image=aws_fields.get("image"),
+        price_of=price_of,
+        waiting=waiting,
+    )
+
+
+def _deployment(spec: EndpointSpec, site: Site, image: InferenceImage, task: str, model_data: str) -> Deployment:
+    network = {"Subnets": site.fields.get("subnets", ()), "SecurityGroupIds": site.fields.get("security_groups", ())}
+    return Deployment(
+        name=spec.name,
+        image=image.uri,
+        model_data=model_data,
+        environment=toolkit.environment(task, site.clients.region),
+        machine=spec.machine,
+        machines=spec.machines,
+        role_arn=site.role_arn,
+        identity=identity_tag(spec.identity),
+        marks={**site.fields.get("tags", {}), **marks(spec, datetime.now(UTC))},
+        network={name: tuple(values) for name, values in network.items() if values},
+        is_isolated=bool(site.fields.get("isolate_network", False)),
+        volume_key=site.fields.get("volume_key") if _takes_key(spec.machine) else None,
+    )
+
+
+def _takes_key(machine: str) -> bool:
+    """Tell whether the machine's disk can have a key of one's own: disks within the machine have theirs."""
+    # Imported late: it takes seconds.
+    from sagemaker.core.common_utils import instance_supports_kms
+
+    return bool(instance_supports_kms(machine))
+
+
+def _check_replaced(found: Resource, spec: EndpointSpec, wanted: Deployment) -> None:
+    if spec.replace:
+        return
+    tags = found.tags
+    serves = tags.get("trainfare:identity", "another model")
+    if serves != wanted.identity:
+        differs = f"serves {serves}, not {wanted.identity}"
+    elif tags.get("trainfare:machine") != wanted.machine or tags.get("trainfare:machines") != str(wanted.machines):
+        differs = f"runs on {tags.get('trainfare:machines')} x {tags.get('trainfare:machine')}"
+    else:
+        differs = "serves the same model from another image, archive, role or network"
+    raise EndpointTaken(f"Endpoint {spec.name} {differs}: take another name, undeploy it, or give replace=true.")
+
+
+def _endpoint_name(part: Resource) -> str:
+    return str(part.endpoint)

@@ -1,0 +1,79 @@
+"""One question to an endpoint, and what may be wrong with it or with the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from botocore import exceptions
+
+from models.endpoints.sagemaker.resources import ENDPOINT, Resources, asked
+from training.contract.errors import EndpointFailed, EndpointNotFound, InputError, Unreachable
+from training.services.sagemaker.clients import Clients
+
+JSON = "application/json"
+
+
+def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: str) -> bytes:
+    """Return the answer to a JSON request. `log` is where a person finds the endpoint's log.
+
+    Raises EndpointNotFound, EndpointFailed, Unreachable; InputError where the container refuses the request.
+    """
+    runtime = clients.get("sagemaker-runtime")
+    with asked(name):
+        try:
+            answer = runtime.invoke_endpoint(EndpointName=name, ContentType=JSON, Accept=JSON, Body=body)
+            return bytes(answer["Body"].read())
+        except exceptions.ClientError as error:
+            if told := _told(resources, name, error.response, log):
+                raise told from error
+            raise
+        except exceptions.ReadTimeoutError as error:
+            raise Unreachable(f"Endpoint {name} has not answered within a minute (log: {log}).") from error
+
+
+def _told(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception | None:
+    """Return the error for what the runtime answered; None for what every service answers alike."""
+    code = str(response["Error"].get("Code"))
+    if code == "ModelError":
+        return _of_the_container(name, response, log)
+    if code in {"ModelNotReadyException", "ServiceUnavailable", "InternalDependencyException"}:
+        return Unreachable(f"Endpoint {name} is not ready: give the same command again soon (log: {log}).")
+    if code in {"ValidationError", "ValidationException"}:
+        return _of_the_endpoint(resources, name, response, log)
+    return None
+
+
+def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Exception:
+    status = int(response.get("OriginalStatusCode", 500))
+    said = _said(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
+    if 400 <= status < 500:
+        return InputError(f"Endpoint {name} refuses the request ({status}): {said}. (log: {log})")
+    return EndpointFailed(f"Endpoint {name} failed over the request ({status}): {said}. (log: {log})")
+
+
+def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
+    """What the runtime says of an endpoint that is not there, and of one that is not there yet, is the same."""
+    endpoint = resources.find(ENDPOINT, name)
+    if endpoint is None:
+        region = resources.region
+        return EndpointNotFound(f"Endpoint {name} does not exist at SageMaker in {region} and this account.")
+    status = endpoint.told["EndpointStatus"]
+    if status not in {"InService", "Updating", "SystemUpdating", "RollingBack"}:
+        reason = str(endpoint.told.get("FailureReason", "")).strip().rstrip(".")
+        return EndpointFailed(
+            f"Endpoint {name} is {status}, it does not answer{reason and f': {reason}'} (log: {log})."
+        )
+    return InputError(f"Endpoint {name}: SageMaker refuses the request: {_said(response['Error'].get('Message', ''))}.")
+
+
+def _said(text: str) -> str:
+    """Return what a container says, out of its JSON where it is some, on one line."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        read = None
+    if isinstance(read, dict):
+        text = str(read.get("message") or read.get("error") or text)
+    return " ".join(text.split())[:500].rstrip(".") or "no reason given"

@@ -1,0 +1,79 @@
+"""A model's folder as the `model.tar.gz` that SageMaker unpacks into /opt/ml/model, put into S3 once."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from models.endpoints.protocol import Say
+from training.contract.errors import InputError
+from training.services.sagemaker.storage import Storage
+
+CODE = Path(__file__).with_name("container")
+"""What answers in the container where its Transformers has no pipeline for the task."""
+OLD_SECONDS = 86_400
+"""After which nobody packs or uploads any more."""
+COMPRESSION = 1
+"""Weights hardly get smaller, however long gzip tries."""
+
+
+def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
+    """Return the archive's files by their names there. Raises InputError for a folder that holds no model."""
+    if not (model / "config.json").is_file():
+        raise InputError(f"{model} is no folder of a Transformers model: it has no config.json.")
+    found = dict(_files(model))
+    if with_code:
+        found |= {f"code/{name}": path for name, path in _files(CODE) if path.suffix == ".py"}
+    return found
+
+
+def key_of(files: Mapping[str, Path]) -> str:
+    """Return the archive's place, which its files' names and contents tell: equal files have one address."""
+    listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
+    return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
+
+
+def put(storage: Storage, files: Mapping[str, Path], scratch: Path, say: Say) -> str:
+    """Pack the files, upload them where nobody has, and return the archive's URI.
+
+    The archive stands in a folder of `scratch` meanwhile; no more than a few blocks of it are ever in memory.
+    """
+    key = key_of(files)
+    if not storage.has(key):
+        scratch.mkdir(parents=True, exist_ok=True)
+        _forget_old(scratch)
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="model-") as folder:
+            archive = pack(files, Path(folder) / "model.tar.gz")
+            storage.put_file(archive, key, say)
+    return storage.uri(key)
+
+
+def pack(files: Mapping[str, Path], archive: Path) -> Path:
+    """Write the archive, its files at its root, and return where it is."""
+    with tarfile.open(archive, "w:gz", compresslevel=COMPRESSION) as tar:
+        for name, path in sorted(files.items()):
+            tar.add(path.resolve(), arcname=name, recursive=False)
+    return archive
+
+
+def _forget_old(scratch: Path) -> None:
+    """Delete what a command left that was killed while it packed."""
+    for folder in scratch.glob("model-*"):
+        if time.time() - folder.stat().st_mtime > OLD_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    names = [(path.relative_to(folder), path) for path in sorted(folder.rglob("*")) if path.is_file()]
+    hidden = {name for name, _ in names if any(part.startswith((".", "__pycache__")) for part in name.parts)}
+    return [(name.as_posix(), path) for name, path in names if name not in hidden]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

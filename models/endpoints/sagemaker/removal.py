@@ -1,0 +1,83 @@
+"""An endpoint taken away with all that belongs to it, and nothing of anybody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from models.endpoints.protocol import Say
+from models.endpoints.sagemaker.requests import over_marks, part_prefix
+from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, InProgress, Resource, Resources
+from models.endpoints.sagemaker.waiting import Waiting
+from training.contract.errors import EndpointFailed, EndpointNotFound, TrainfareError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removing:
+    """Deletes endpoints, and configurations and models once no endpoint needs them."""
+
+    resources: Resources
+    waiting: Waiting
+    say: Say
+
+    def all_of(self, name: str) -> list[Resource]:
+        """Return what is there of an endpoint of ours: it, its configurations, its models."""
+        endpoint = self.resources.find(ENDPOINT, name)
+        ours = [endpoint] if endpoint and endpoint.endpoint == name else []
+        for kind in (CONFIG, MODEL):
+            ours += [each for each in self.resources.ours(kind, part_prefix(name)) if each.endpoint == name]
+        return ours
+
+    def remove(self, resources: Iterable[Resource]) -> None:
+        """Delete resources of one endpoint, the endpoint first.
+
+        What cannot be deleted does not keep the others: but a configuration is in use as long as its endpoint is
+        there. Raises the first error when all were tried.
+        """
+        found = list(resources)
+        endpoints = [each for each in found if each.kind is ENDPOINT]
+        for each in endpoints:
+            self._delete_endpoint(each)
+        failed: TrainfareError | None = None
+        for kind in (CONFIG, MODEL):
+            for each in (one for one in found if one.kind is kind):
+                try:
+                    self.resources.delete(each)
+                except TrainfareError as error:
+                    failed = failed or error
+        if failed:
+            raise failed
+
+    def gone(self, name: str) -> None:
+        """Return once the endpoint is gone that is being deleted. Raises EndpointFailed where it stays."""
+        for _ in self.waiting.looks(f"Endpoint {name} is being deleted:", self.waiting.delete_seconds, self.say):
+            if self.resources.described(ENDPOINT, name) is None:
+                return
+        raise EndpointFailed(
+            f"Endpoint {name} is still being deleted after {self.waiting.delete_seconds:.0f} s: give the same command "
+            f"again later."
+        )
+
+    def _delete_endpoint(self, endpoint: Resource) -> None:
+        name, is_marked = endpoint.name, False
+        what = f"Endpoint {name} cannot be deleted before SageMaker has ended its work on it: waiting since"
+        for _ in self.waiting.looks(what, self.waiting.delete_seconds, self.say):
+            try:
+                self.resources.delete(endpoint)
+                return self.gone(name)
+            except InProgress:
+                if not is_marked:
+                    is_marked = True
+                    self._mark(endpoint)
+        raise EndpointFailed(
+            f"Endpoint {name} cannot be deleted: SageMaker has been at work on it for "
+            f"{self.waiting.delete_seconds:.0f} s. It costs money as soon as it runs: undeploy it later."
+        )
+
+    def _mark(self, endpoint: Resource) -> None:
+        """Have whoever comes next delete the endpoint, should this command be killed."""
+        self.say(f"Endpoint {endpoint.name} cannot be deleted before SageMaker has ended its work on it; waiting.")
+        with suppress(EndpointNotFound):
+            self.resources.mark(endpoint, over_marks(datetime.now(UTC), "delete"))

@@ -1,0 +1,133 @@
+"""A model, an endpoint configuration and an endpoint: the three requests, and how they are named and marked. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from models.endpoints.protocol import EndpointSpec, WhenOver
+from models.endpoints.sagemaker.logs import VARIANT
+
+MARK = "trainfare:endpoint"
+"""The tag by which we know what is ours; its value is the endpoint's name."""
+PREFIX = "trainfare-"
+"""How the names of our models and endpoint configurations begin."""
+LIFETIME = ("trainfare:expires", "trainfare:when-over")
+"""The tags of a lifetime."""
+TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
+"""SageMaker's rule for a tag's value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """All that the three requests say."""
+
+    name: str
+    """The endpoint's."""
+    image: str
+    model_data: str
+    """S3 URI of a model.tar.gz."""
+    environment: Mapping[str, str]
+    machine: str
+    machines: int
+    role_arn: str
+    identity: str
+    """What it serves, as a tag may say it."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """Tags beside those that follow from the other fields."""
+    network: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """`Subnets` and `SecurityGroupIds`, or nothing."""
+    is_isolated: bool = False
+    volume_key: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells one deployment from another: equal for equal requests, whoever makes them and whenever."""
+        said = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
+        said += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
+
+    @property
+    def part(self) -> str:
+        """The name of the model and of the configuration: of this deployment alone, within 63 characters."""
+        return part_prefix(self.name) + self.key
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """The tags of all three."""
+        ours = {
+            MARK: self.name,
+            "trainfare:deployment": self.key,
+            "trainfare:identity": self.identity,
+            "trainfare:machine": self.machine,
+            "trainfare:machines": str(self.machines),
+        }
+        return [{"Key": name, "Value": value} for name, value in {**self.marks, **ours}.items()]
+
+    @property
+    def lifetime(self) -> dict[str, str]:
+        """The tags of its lifetime; empty where none was asked for."""
+        return {name: value for name, value in self.marks.items() if name in LIFETIME}
+
+    def model_request(self) -> dict[str, Any]:
+        """Return what CreateModel takes."""
+        container = {"Image": self.image, "Environment": dict(self.environment), "ModelDataUrl": self.model_data}
+        network = {name: list(values) for name, values in self.network.items()}
+        return {
+            "ModelName": self.part,
+            "ExecutionRoleArn": self.role_arn,
+            "PrimaryContainer": container,
+            "Tags": self.tags,
+            **({"VpcConfig": network} if network else {}),
+            **({"EnableNetworkIsolation": True} if self.is_isolated else {}),
+        }
+
+    def config_request(self) -> dict[str, Any]:
+        """Return what CreateEndpointConfig takes."""
+        variant = {
+            "VariantName": VARIANT,
+            "ModelName": self.part,
+            "InitialVariantWeight": 1,
+            "InitialInstanceCount": self.machines,
+            "InstanceType": self.machine,
+        }
+        return {
+            "EndpointConfigName": self.part,
+            "ProductionVariants": [variant],
+            "Tags": self.tags,
+            **({"KmsKeyId": self.volume_key} if self.volume_key else {}),
+        }
+
+    def endpoint_request(self) -> dict[str, Any]:
+        """Return what CreateEndpoint takes."""
+        return {"EndpointName": self.name, "EndpointConfigName": self.part, "Tags": self.tags}
+
+
+def part_prefix(name: str) -> str:
+    """Return how the names of an endpoint's model and configuration begin; those of a longer name may as well."""
+    return f"{PREFIX}{name[:40].rstrip('-')}-"
+
+
+def identity_tag(identity: str) -> str:
+    """Return what tells a model from another as a tag's value: a run's id as it is, a path by its digest."""
+    if TAG_VALUE.fullmatch(identity) and identity.isascii():
+        return identity
+    return "folder:" + hashlib.sha256(identity.encode()).hexdigest()[:32]
+
+
+def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
+    """Return the tags that follow from what is to be served, and for how long."""
+    found = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
+    if spec.lifetime_seconds is not None:
+        found |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
+    return {name: value for name, value in found.items() if value}
+
+
+def over_marks(expires: datetime, when_over: WhenOver) -> dict[str, str]:
+    """Return the tags of a lifetime."""
+    return dict(zip(LIFETIME, (expires.isoformat(timespec="seconds"), when_over), strict=True))

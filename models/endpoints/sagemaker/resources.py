@@ -1,0 +1,189 @@
+"""Models, endpoint configurations and endpoints of an account: created, found, listed and deleted, ours alone."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.endpoints.sagemaker.requests import MARK
+from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, JobExists, JobNotFound
+from training.services.sagemaker.aws_errors import translated
+from training.services.sagemaker.clients import Clients
+
+PAGE = 100
+NOT_YET_SEEN_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses while what was just created is not known everywhere: CreateEndpoint's documentation asks for tries."""
+
+
+class InProgress(Exception):
+    """SageMaker deletes nothing, and updates nothing, that it is at work on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of resource, by how SageMaker spells it."""
+
+    noun: str
+    camel: str
+    snake: str
+
+    @property
+    def name(self) -> str:
+        """The field that holds a resource's name."""
+        return f"{self.camel}Name"
+
+
+ENDPOINT = Kind(noun="endpoint", camel="Endpoint", snake="endpoint")
+CONFIG = Kind(noun="endpoint configuration", camel="EndpointConfig", snake="endpoint_config")
+MODEL = Kind(noun="model", camel="Model", snake="model")
+KINDS = (ENDPOINT, CONFIG, MODEL)
+"""In the order in which they are deleted: each refers to the next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One of them, as SageMaker tells it."""
+
+    kind: Kind
+    name: str
+    arn: str
+    told: Mapping[str, Any]
+    """Its description, or the shorter one of a list."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> str | None:
+        """The name of the endpoint of ours that it belongs to; None for what is not ours."""
+        return self.tags.get(MARK)
+
+
+@contextmanager
+def asked(name: str) -> Iterator[None]:
+    """Raise what SageMaker refuses about an endpoint as an error of ours that names it."""
+    try:
+        with translated(f"Endpoint {name}"):
+            yield
+    except JobNotFound as error:
+        raise EndpointNotFound(str(error)) from error
+    except JobExists as error:
+        raise EndpointTaken(str(error)) from error
+
+
+class Resources:
+    """The account's resources in one region. Holds no state."""
+
+    def __init__(self, clients: Clients, sleep: Callable[[float], object] = time.sleep) -> None:
+        self._clients, self._sleep = clients, sleep
+
+    @property
+    def region(self) -> str:
+        """The region."""
+        return self._clients.region
+
+    def create(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
+        """Create a resource, or find that it was created before: an answer is lost now and then, and so is a command.
+
+        Raises EndpointTaken where the name is somebody else's; QuotaError, AccessError, InputError.
+        """
+        try:
+            self._created(kind, request, endpoint)
+        except EndpointTaken as error:
+            found = self.find(kind, request[kind.name])
+            if found is None or found.endpoint != endpoint or not _agrees(found, request):
+                raise EndpointTaken(
+                    f"Endpoint {endpoint}: the name {request[kind.name]} of its {kind.noun} is taken in this region: "
+                    f"what has it exists already, and was not made by this command; take another name."
+                ) from error
+
+    def find(self, kind: Kind, name: str) -> Resource | None:
+        """Return the resource with its description and tags, or None."""
+        told = self.described(kind, name)
+        return None if told is None else self._with_tags(kind, told)
+
+    def described(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
+        """Return the resource's description alone, or None."""
+        try:
+            with asked(name):
+                return dict(self._call("describe", kind)(**{kind.name: name}))
+        except EndpointNotFound:
+            return None
+
+    def ours(self, kind: Kind, containing: str | None = None) -> list[Resource]:
+        """Return what bears our mark, as the list tells it; of those whose names contain a text."""
+        wanted = {"NameContains": containing} if containing else {}
+        with translated(f"The list of {kind.noun}s"):
+            pages = self._sagemaker.get_paginator(f"list_{kind.snake}s").paginate(MaxResults=PAGE, **wanted)
+            listed = [each for page in pages for each in page[f"{kind.camel}s"]]
+        found = [self._with_tags(kind, each) for each in listed]
+        return [each for each in found if each is not None and each.endpoint is not None]
+
+    def delete(self, resource: Resource) -> None:
+        """Delete it; nothing, where it is gone. Raises InProgress where SageMaker is at work on it."""
+        assert resource.endpoint is not None, f"{resource.name} is not ours"
+        try:
+            with asked(resource.endpoint):
+                self._call("delete", resource.kind)(**{resource.kind.name: resource.name})
+        except EndpointNotFound:
+            return
+        except InputError as error:
+            if re.search(r"in-progress|in progress", str(error)):
+                raise InProgress from error
+            raise
+
+    def mark(self, resource: Resource, tags: Mapping[str, str], without: tuple[str, ...] = ()) -> None:
+        """Set tags, and take others away."""
+        with asked(resource.name):
+            pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
+            self._sagemaker.add_tags(ResourceArn=resource.arn, Tags=pairs)
+            if without:
+                self._sagemaker.delete_tags(ResourceArn=resource.arn, TagKeys=list(without))
+
+    def update(self, name: str, config: str) -> None:
+        """Lead an endpoint to another configuration. Raises InProgress."""
+        try:
+            with asked(name):
+                self._sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)
+        except InputError as error:
+            if re.search(r"in-progress|in progress", str(error)):
+                raise InProgress from error
+            raise
+
+    def _created(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
+        for pause_seconds in (*NOT_YET_SEEN_SECONDS, None):
+            try:
+                with asked(endpoint):
+                    self._call("create", kind)(**request)
+                return
+            except EndpointNotFound:
+                if pause_seconds is None:
+                    raise
+                self._sleep(pause_seconds)
+
+    def _with_tags(self, kind: Kind, told: Mapping[str, Any]) -> Resource | None:
+        name, arn = told[kind.name], told[f"{kind.camel}Arn"]
+        try:
+            return Resource(kind=kind, name=name, arn=arn, told=told, tags=self._tags(name, arn))
+        except EndpointNotFound:
+            # Deleted since it was described or listed.
+            return None
+
+    def _tags(self, name: str, arn: str) -> dict[str, str]:
+        with asked(name):
+            pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+            return {each["Key"]: each["Value"] for page in pages for each in page["Tags"]}
+
+    def _call(self, verb: str, kind: Kind) -> Any:
+        return getattr(self._sagemaker, f"{verb}_{kind.snake}")
+
+    @property
+    def _sagemaker(self) -> Any:
+        return self._clients.get("sagemaker")
+
+
+def _agrees(found: Resource, request: Mapping[str, Any]) -> bool:
+    """Tell whether an endpoint is led to the configuration that is asked for; a model's name tells all of it."""
+    return found.kind is not ENDPOINT or found.told["EndpointConfigName"] == request["EndpointConfigName"]

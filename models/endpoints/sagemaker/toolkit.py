@@ -1,0 +1,61 @@
+"""What Hugging Face's inference toolkit in the image is told, and what it cannot do. Pure.
+
+The toolkit (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`, `transformers_utils.py`) makes
+the pipeline that HF_TASK names from the files in /opt/ml/model, and takes `inputs` and `parameters` of a JSON request.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from training.contract.errors import InputError
+
+PIPELINES = {
+    "classification": "text-classification",
+    "question-answering": "question-answering",
+    "causal-lm": "text-generation",
+}
+"""The toolkit's names of our tasks."""
+ARCHITECTURES = {
+    "ForSequenceClassification": "classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForCausalLM": "causal-lm",
+    "LMHeadModel": "causal-lm",
+}
+"""Ends of class names in a model's config.json, and what such a model is for."""
+GONE_FROM = {"question-answering": 5}
+"""Major version of Transformers that first had no pipeline for a task (its MIGRATION_GUIDE_V5.md)."""
+
+
+def task_of(task: str | None, model: Path) -> str:
+    """Return a model's task, from its config.json where it is not given. Raises InputError where neither tells."""
+    if task is not None:
+        if task not in PIPELINES:
+            raise InputError(f"task is '{task}': an endpoint serves {', '.join(PIPELINES)}.")
+        return task
+    path = model / "config.json"
+    try:
+        names = json.loads(path.read_text("utf-8")).get("architectures") or []
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} tells no task: {error}. Give the task.") from error
+    for name in names:
+        for end, found in ARCHITECTURES.items():
+            if str(name).endswith(end):
+                return found
+    raise InputError(f"{path} names the architectures {names}: an endpoint serves {', '.join(PIPELINES)}.")
+
+
+def needs_code(task: str, transformers: str | None) -> bool:
+    """Tell whether the image has no pipeline for the task, so that the archive has to bring what answers."""
+    gone_from = GONE_FROM.get(task)
+    return gone_from is not None and transformers is not None and int(transformers.partition(".")[0]) >= gone_from
+
+
+def environment(task: str, region: str) -> dict[str, str]:
+    """Return the variables of the container: those of SageMaker's SDK v2 that say anything, and the task."""
+    return {
+        "HF_TASK": PIPELINES[task],
+        "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
+        "SAGEMAKER_REGION": region,
+    }

@@ -1,0 +1,43 @@
+"""Waiting for what SageMaker is at work on: looks that become rarer, a line now and then, and an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from models.endpoints.protocol import Say
+
+BACK_OFF = 1.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """How long, and how often."""
+
+    first_seconds: float = 3.0
+    longest_seconds: float = 15.0
+    """Between two looks."""
+    line_seconds: float = 30.0
+    """Between two lines."""
+    delete_seconds: float = 3600.0
+    """Longest wait until SageMaker lets go of an endpoint: one whose container never answers has been seen to stay
+    `Creating`, which cannot be deleted, for up to an hour."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+
+    def looks(self, what: str, limit_seconds: float, say: Say) -> Iterator[float]:
+        """Yield the seconds so far at each look, until the limit is over; say `what` and the seconds now and then."""
+        began = said = self.clock()
+        pause = self.first_seconds
+        while True:
+            now = self.clock()
+            if now - said >= self.line_seconds:
+                said = now
+                say(f"{what} {now - began:.0f} s")
+            yield now - began
+            left = limit_seconds - (self.clock() - began)
+            if left <= 0:
+                return
+            self.sleep(min(pause, left))
+            pause = min(pause * BACK_OFF, self.longest_seconds)

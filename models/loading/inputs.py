@@ -1,0 +1,115 @@
+"""What is asked of a model, checked: whatever is wrong with it becomes one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from training.contract.errors import nearest
+from training.staging.rows.examples import shown
+
+
+class BadInputs(ValueError):
+    """The question put to a model is wrong; the message is one sentence that says what, where and why."""
+
+
+Rule = Callable[[str, Any], Any]
+"""Returns the value of a parameter, or raises `BadInputs` with its name."""
+
+
+def listed(inputs: object) -> list[Any]:
+    """Return the inputs as a list: one input alone is a list of one."""
+    if not isinstance(inputs, list):
+        return [inputs]
+    if not inputs:
+        raise BadInputs("inputs is an empty list: at least one input is needed")
+    return inputs
+
+
+def place(at: int, count: int) -> str:
+    """Return how messages call the input at `at`, from 0."""
+    return "inputs" if count == 1 else f"inputs[{at}]"
+
+
+def text(where: str, value: object, *, may_be_blank: bool = True) -> str:
+    """Return a value that must be text; JSON's escapes can spell half a surrogate pair, which is none."""
+    if not isinstance(value, str):
+        raise BadInputs(f"{where} must be text, not {shown(value)}")
+    try:
+        value.isascii() or value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadInputs(f"{where} holds half a surrogate pair, which is no text") from None
+    if not may_be_blank and not value.strip():
+        raise BadInputs(f"{where} is empty")
+    return value
+
+
+def fields(where: str, value: object, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return an object that has the fields `needed`, and others of `optional` alone."""
+    names = " and ".join(repr(name) for name in needed)
+    if not isinstance(value, dict):
+        raise BadInputs(f"{where} must be an object with {names}, not {shown(value)}")
+    for name in needed:
+        if name not in value:
+            raise BadInputs(f"{where} has no {name!r}: it must be an object with {names}")
+    for name in value:
+        if name not in (*needed, *optional):
+            known = (*needed, *optional)
+            listing = ", ".join(repr(each) for each in known)
+            raise BadInputs(f"{where} has the unknown field {shown(name)}; known are {listing}.{nearest(name, known)}")
+    return value
+
+
+def parameters(given: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -> dict[str, Any]:
+    """Return the parameters that are given, each as its rule has it."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BadInputs(f"parameters must be an object, not {shown(given)}")
+    for name in given:
+        if name not in rules:
+            known = ", ".join(rules)
+            raise BadInputs(f"parameter {shown(name)} is unknown; known are {known}.{nearest(str(name), rules)}")
+    return {name: rules[name](f"parameter {name}", value) for name, value in given.items()}
+
+
+def whole_number(low: int, high: int) -> Rule:
+    """Return the rule of a whole number from `low` to `high`."""
+
+    def checked(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise BadInputs(f"{name} is {shown(value)}: it must be a whole number from {low} to {high:,}")
+        return value
+
+    return checked
+
+
+def number(low: float, high: float) -> Rule:
+    """Return the rule of a number above `low` and up to `high`."""
+
+    def checked(name: str, value: Any) -> float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not is_number or not low < value <= high:
+            raise BadInputs(f"{name} is {shown(value)}: it must be a number above {low:g} and up to {high:g}")
+        return float(value)
+
+    return checked
+
+
+def truth(name: str, value: Any) -> bool:
+    """The rule of true or false."""
+    if not isinstance(value, bool):
+        raise BadInputs(f"{name} is {shown(value)}: it must be true or false")
+    return value
+
+
+def one_of(*choices: str) -> Rule:
+    """Return the rule of one of some words."""
+
+    def checked(name: str, value: Any) -> str:
+        if value not in choices:
+            raise BadInputs(f"{name} is {shown(value)}: it must be one of {', '.join(choices)}")
+        return str(value)
+
+    return checked

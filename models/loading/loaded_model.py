@@ -1,0 +1,137 @@
+"""A model and its tokenizer, loaded from a folder and ready to answer."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from models.loading.encoding import Padding, Row, padded
+from models.loading.precision import chosen
+from training.contract.errors import InputError
+from training.staging.models.model_files import ModelSource, read_config, usable_positions
+from training.staging.tokens.tokenizing import NO_LIMIT_TOKENS, load_tokenizer, pad_token_id
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What every task needs to answer."""
+
+    folder: Path
+    model: Any
+    """In evaluation mode, on `device`."""
+    tokenizer: Any
+    """The fast tokenizer of Transformers."""
+    backend: Any
+    """The tokenizer below it, which pads nothing and cuts to `max_length`."""
+    padding: Padding
+    max_length: int | None
+    """Tokens of a row, special tokens included; None where the model knows no limit."""
+    is_cut: bool
+    """Whether `max_length` was asked for, and is not the model's own limit."""
+    takes_types: bool
+    """Whether the model is given which of two texts each token belongs to."""
+    device: str
+    """`cpu` or `cuda`."""
+    precision: str
+    """fp32 | bf16 | fp16."""
+
+    def forward(self, rows: Sequence[Row]) -> Any:
+        """Return what the model makes of the rows, as one padded batch."""
+        with torch.inference_mode():
+            return self.model(**padded(rows, self.padding, self.device))
+
+
+def load(
+    folder: Path,
+    head: str,
+    *,
+    precision: str | None,
+    evaluated_precision: str | None,
+    max_length: int | None,
+    device: str | None,
+) -> Loaded:
+    """Return the model of a folder with the head of a class of Transformers; whatever stops it is an `InputError`."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    precision = chosen(precision, evaluated_precision, device)
+    tokenizer = load_tokenizer(ModelSource(name=str(folder), folder=folder, revision=None), None)
+    model = _model(folder, head, DTYPES[precision]).to(device)
+    pad = pad_token_id(tokenizer)
+    if model.config.pad_token_id is None:  # GPT-like models find a row's last token by it
+        model.config.pad_token_id = pad
+    limit = _limit(read_config(folder), tokenizer, max_length)
+    return Loaded(
+        folder=folder,
+        model=model,
+        tokenizer=tokenizer,
+        backend=_backend(tokenizer, limit),
+        padding=Padding(
+            token=int(pad or 0), type=tokenizer.pad_token_type_id, on_left=tokenizer.padding_side == "left"
+        ),
+        max_length=limit,
+        is_cut=max_length is not None,
+        takes_types=_takes_types(model, tokenizer),
+        device=device,
+        precision=precision,
+    )
+
+
+def _model(folder: Path, head: str, dtype: torch.dtype) -> Any:
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        model = getattr(transformers, head).from_pretrained(folder, dtype=dtype)
+    # Missing files, damaged weights, unknown classes: each raises another class, some bare `Exception`.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"the model in {folder} cannot be loaded: {reason}") from error
+    return model.eval()
+
+
+def _limit(config: dict[str, Any], tokenizer: Any, asked: int | None) -> int | None:
+    known = [usable_positions(config), tokenizer.model_max_length]
+    limits = [limit for limit in known if limit is not None and limit < NO_LIMIT_TOKENS]
+    if asked is not None and limits and asked > min(limits):
+        raise InputError(f"max_length is {asked}, but the model takes at most {min(limits)} tokens")
+    return min([*limits, *([] if asked is None else [asked])], default=None)
+
+
+def _backend(tokenizer: Any, max_length: int | None) -> Any:
+    """Return a copy of the tokenizer below, which nothing else sets otherwise."""
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_padding()
+    backend.no_truncation()
+    if max_length is not None:
+        backend.enable_truncation(max_length, strategy="longest_first", direction=tokenizer.truncation_side)
+    return backend
+
+
+def _takes_types(model: Any, tokenizer: Any) -> bool:
+    """Tell whether the model knows types of both texts: DistilBERT takes none, RoBERTa has the type 0 alone."""
+    is_argument = "token_type_ids" in inspect.signature(model.forward).parameters
+    known = getattr(model.config, "type_vocab_size", 2)
+    return is_argument and known > 1 and "token_type_ids" in tokenizer.model_input_names
+
+
+def architecture(folder: Path) -> str:
+    """Return the class that the model was saved as, such as `BertForSequenceClassification`."""
+    names = read_config(folder).get("architectures")
+    if not isinstance(names, list) or not names or not isinstance(names[0], str):
+        raise InputError(f"{folder / 'config.json'} names no architecture, so it does not tell what the model answers")
+    return names[0]
+
+
+def describe(loaded: Loaded) -> str:
+    """Return what a person may read of a loaded model: class, device and precision, as JSON."""
+    told = {"model": type(loaded.model).__name__, "device": loaded.device, "precision": loaded.precision}
+    return json.dumps(told)

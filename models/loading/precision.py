@@ -1,0 +1,46 @@
+"""In what precision a model answers.
+
+The rule is that of `training/job/measuring/hardware.py`: 16 bits where the device multiplies them natively.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from training.contract.errors import InputError
+
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+
+def chosen(asked: str | None, evaluated: str | None, kind: str) -> str:
+    """Return `fp32`, `bf16` or `fp16`, for a device of `kind` `cpu` or `cuda`.
+
+    Without a wish (None or `auto`) it is what the model was evaluated in, `evaluated`, so that its answers are those
+    that were scored; where that is not known, or this device would only emulate it, what the device is fast at.
+    """
+    if asked is not None and asked not in PRECISIONS:
+        raise InputError(f"precision is {asked!r}: it must be one of {', '.join(PRECISIONS)}")
+    if asked == "fp16" and kind == "cpu":
+        raise InputError("precision is 'fp16': it needs a GPU, and this machine has none; take bf16, fp32 or auto")
+    if asked not in (None, "auto"):
+        return str(asked)
+    native = native_precision(kind)
+    return "fp32" if evaluated == "fp32" else native
+
+
+def native_precision(kind: str) -> str:
+    """Return the fastest precision that the device multiplies without emulating it."""
+    if kind == "cpu":
+        return "bf16" if {"avx512_bf16", "amx_bf16"} & _processor_flags() else "fp32"
+    import torch
+
+    # Volta and Turing emulate bf16, slowly.
+    return "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
+
+
+def _processor_flags() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return set(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())

@@ -1,0 +1,153 @@
+"""A trained model's folder becomes an MLflow model where it stands: the files around the weights are written.
+
+What `mlflow.transformers.save_model` writes it writes from a model in memory. Here the weights stay on the disk, and
+neither torch nor transformers is imported. The folder then holds
+
+    MLmodel, requirements.txt, python_env.yaml, input_example.json, serving_input_example.json
+    model/                  a whole folder of Transformers: configuration, weights, tokenizer
+    components/tokenizer/   the tokenizer once more, where `mlflow.transformers` looks for it
+    code/                   how it answers as a `python_function`
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mlflow.models import Model, ModelSignature
+from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
+
+from models.logged.checkpoint import Checkpoint
+from tracking.groups.planned_job import ModelPlan
+
+WEIGHTS = "model"
+"""Folder of the MLflow model that holds a whole folder of Transformers."""
+TASKS = {
+    "classification": "text-classification",
+    "question-answering": "question-answering",
+    "causal-lm": "text-generation",
+}
+"""What Transformers and its pipelines call a task."""
+PIPELINES = {
+    "classification": "TextClassificationPipeline",
+    "question-answering": "QuestionAnsweringPipeline",
+    "causal-lm": "TextGenerationPipeline",
+}
+REQUIREMENTS = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "pandas")
+CODE = Path(__file__).resolve().parent / "stored" / "trainfare_pyfunc.py"
+SPANS = Path(__file__).resolve().parents[2] / "training" / "job" / "tasks" / "answer_spans.py"
+
+SENTENCE = "Winter is coming and it will be dark soon."
+QUESTION = {"question": "What is coming?", "context": SENTENCE}
+PAIR = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
+
+
+def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, about: Mapping[str, Any], **names: Any) -> None:
+    """Write all that stands around `folder/model`, `MLmodel` last: without it the folder is no model.
+
+    `about` goes to the model's metadata; `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
+    """
+    for name in checkpoint.tokenizer_files:
+        target = folder / "components" / "tokenizer" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / WEIGHTS / name, target)
+    _write_code(folder / "code")
+    _write_environment(folder)
+    example = _example(checkpoint.task, plan)
+    (folder / "input_example.json").write_text(json.dumps(example), "utf-8")
+    (folder / "serving_input_example.json").write_text(json.dumps({"inputs": example}, indent=1), "utf-8")
+    model = Model(
+        signature=signature(checkpoint.task, plan),
+        saved_input_example_info={
+            "artifact_path": "input_example.json",
+            "serving_input_path": "serving_input_example.json",
+            "type": "json_object",
+        },
+        metadata={**about, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
+        model_size_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        **names,
+    )
+    model.add_flavor("transformers", **_transformers(checkpoint))
+    model.add_flavor("python_function", **_python_function(checkpoint, plan))
+    model.save(str(folder / "MLmodel"))
+
+
+def signature(task: str, plan: ModelPlan) -> ModelSignature:
+    """Return what a model takes and answers."""
+    inputs: list[ColSpec | TensorSpec] = [ColSpec("string")]
+    params = ParamSchema([])
+    outputs: list[ColSpec | TensorSpec] = [ColSpec("string", "label"), ColSpec("double", "score")]
+    if task == "classification" and plan.is_of_pairs:
+        inputs = [ColSpec("string", "text"), ColSpec("string", "text_pair")]
+    elif task == "question-answering":
+        inputs = [ColSpec("string", "question"), ColSpec("string", "context")]
+        numbers = [ColSpec("double", "score"), ColSpec("long", "start"), ColSpec("long", "end")]
+        outputs = [ColSpec("string", "answer"), *numbers]
+    elif task == "causal-lm":
+        outputs = [ColSpec("string", "generated_text")]
+        params = ParamSchema([ParamSpec("max_new_tokens", "long", 50), ParamSpec("do_sample", "boolean", False)])
+    return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]
+
+
+def _example(task: str, plan: ModelPlan) -> str | dict[str, str]:
+    if task == "question-answering":
+        return QUESTION
+    return PAIR if task == "classification" and plan.is_of_pairs else SENTENCE
+
+
+def _transformers(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the flavour as `mlflow.transformers.load_model` reads it."""
+    return {
+        "transformers_version": version("transformers"),
+        "code": None,
+        "task": TASKS[checkpoint.task],
+        "instance_type": PIPELINES[checkpoint.task],
+        "pipeline_model_type": checkpoint.architecture,
+        "source_model_name": WEIGHTS,
+        "model_binary": WEIGHTS,
+        "components": ["tokenizer"],
+        # The class that a tokenizer names may be another version's; this one finds it.
+        "tokenizer_type": "AutoTokenizer",
+    }
+
+
+def _python_function(checkpoint: Checkpoint, plan: ModelPlan) -> dict[str, Any]:
+    return {
+        "loader_module": CODE.stem,
+        "code": "code",
+        "config": {"task": TASKS[checkpoint.task], **plan.answering},
+        "python_version": platform.python_version(),
+        "env": {"virtualenv": "python_env.yaml"},
+    }
+
+
+def _write_code(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(CODE, folder / CODE.name)
+    shutil.copyfile(SPANS, folder / "trainfare_spans.py")
+
+
+def _write_environment(folder: Path) -> None:
+    """Pin what is installed here: the model answers under these versions, whatever it was trained with."""
+    lines = [f"{name}=={found}" for name in REQUIREMENTS if (found := _version(name))]
+    (folder / "requirements.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    environment = {
+        "python": platform.python_version(),
+        "build_dependencies": ["pip", "setuptools", "wheel"],
+        "dependencies": ["-r requirements.txt"],
+    }
+    (folder / "python_env.yaml").write_text(yaml.safe_dump(environment, sort_keys=False), "utf-8")
+
+
+def _version(package: str) -> str | None:
+    """Return the version of an installed package, without what tells one build of it from another (`+cpu`)."""
+    try:
+        return version(package).partition("+")[0]
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,79 @@
+"""The models of a group's jobs, logged after its report: what goes wrong with one is said, and ends nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from models.logged.checkpoint import NoModel
+from models.logged.log_model import FAILURE, Logged, is_logged, log_model
+from tracking.following.followed_job import Outcome
+from tracking.groups.group import Group, child_runs
+from tracking.server.errors import is_refusal
+from tracking.server.store import Store
+from training.contract.errors import ServiceError, TrackingError
+from training.contract.service import Service
+
+Say = Callable[[str], None]
+
+
+def log_models(
+    store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, say: Say
+) -> None:
+    """Log the model of every job that completed and kept one, unless its run has it.
+
+    Each failure is a sentence and the tag `platform.model_failure` of the run. Once the server does not answer, the
+    rest is left.
+    """
+    started, last = time.monotonic(), ""
+    logged: list[Logged] = []
+    failures: dict[str, list[str]] = {}
+    try:
+        waiting = _without_models(store, group, outcomes)
+    except TrackingError as error:
+        say(f"No model was logged: {_reason(error)}.")
+        return
+    for outcome in waiting:
+        try:
+            if made := log_model(store, service, outcome.planned, outcome.run_id, scratch):
+                logged.append(made)
+                last = outcome.run_id
+        except (NoModel, ServiceError, TrackingError, OSError) as error:
+            failures.setdefault(_reason(error), []).append(outcome.planned.spec.name)
+            _tag(store, outcome.run_id, error)
+            if isinstance(error, TrackingError) and not is_refusal(error):
+                break
+    for reason, names in failures.items():
+        more = f" (and of {len(names) - 1} more)" if len(names) > 1 else ""
+        say(f"The model of {names[0]}{more} was not logged: {reason}.")
+    if logged:
+        say(_summary(logged, last, time.monotonic() - started))
+
+
+def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the jobs that completed, kept a model, and whose runs do not have it; of hundreds in one call."""
+    runs = {str(run.info.run_id): run for run in child_runs(store, group).values()}
+    completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id in runs]
+    kept = [each for each in completed if "platform.model_uri" in runs[each.run_id].data.tags]
+    return [each for each in kept if not is_logged(runs[each.run_id])]
+
+
+def _summary(logged: Sequence[Logged], run_id: str, seconds: float) -> str:
+    mib = sum(each.size_bytes for each in logged) / 2**20
+    what = "Model" if len(logged) == 1 else f"{len(logged)} models"
+    return f"{what} logged in MLflow ({mib:.0f} MiB, {seconds:.1f} s): `mlflow models serve -m runs:/{run_id}/model`"
+
+
+def _reason(error: Exception) -> str:
+    said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return f"the job's artifact holds no model to serve: {said}" if isinstance(error, NoModel) else said
+
+
+def _tag(store: Store, run_id: str, error: Exception) -> None:
+    """Have the run say why it has no model, where the server answers."""
+    if isinstance(error, TrackingError) and not is_refusal(error):
+        return
+    with suppress(TrackingError):
+        store.tag(run_id, {FAILURE: _reason(error)[:5000]})

@@ -1,0 +1,177 @@
+"""A trained model as a folder of Transformers on this machine: fetched once, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from mlflow.artifacts import download_artifacts
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from rich.filesize import decimal
+
+from models.logged.checkpoint import is_needed
+from models.lookup.artifact_location import place_of
+from models.lookup.trained_model import TrainedModel
+from tracking.server.store import Store
+from training.contract.errors import InputError, TrackingError
+from training.services.artifact import unpack
+from training.services.local.service import LocalService
+from training.state import shared_folders
+
+PLACE = "models"
+_UNFINISHED_PREFIX = ".unfinished-"
+MANIFEST = ".files.json"
+"""Written last: name and bytes of every file."""
+_MODEL, _TOKENIZER = "model", "components/tokenizer"
+"""Where MLflow keeps weights with their configuration, and the tokenizer."""
+
+Say = Callable[[str], None]
+
+
+def model_folder(store: Store, trained: TrainedModel, home: Path, say: Say = print) -> Path:
+    """Return the folder that holds a model's configuration, weights and tokenizer: `<home>/models/<id>`.
+
+    It is fetched from the MLflow model, or from the job's own artifact where the run has none, on the first call; later
+    ones find it, and fetch it anew where a file of it is missing or has another size. It stays as long as this process
+    lives, whatever `jobs prune` deletes. Nothing of it is held in memory.
+
+    Raises `InputError` for a run without a model or one that is no folder of Transformers, and `TrackingError`.
+    """
+    folder = home.absolute() / PLACE / (trained.model_id or trained.run_id)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    while not (shared_folders.use(home.absolute(), [folder]) and is_whole(folder)):
+        if not (trained.model_uri or trained.artifact_uri):
+            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_why_not(trained)}.")
+        _fetch(store, trained, folder, say)
+    return folder
+
+
+def is_whole(folder: Path) -> bool:
+    """Tell whether a folder has all the files that were fetched, each of its size."""
+    try:
+        told: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return bool(told) and all((folder / name).stat().st_size == size for name, size in told.items())
+    except (OSError, ValueError):
+        return False
+
+
+def files_of(paths: Mapping[str, int]) -> dict[str, str]:
+    """Return which files of an MLflow model make the folder: their path there to their name in it.
+
+    `paths` are all of its files. The model's own folder, `model`, has the weights; the tokenizer's files lie apart, and
+    only those are taken that the model's folder has not.
+    """
+    found: dict[str, str] = {}
+    for place in (_TOKENIZER, _MODEL):
+        for path in paths:
+            inside = PurePosixPath(path)
+            if inside.is_relative_to(place):
+                found = {source: name for source, name in found.items() if name != str(inside.relative_to(place))}
+                found[path] = str(inside.relative_to(place))
+    return found
+
+
+def _why_not(trained: TrainedModel) -> str:
+    if trained.model_failure:
+        return trained.model_failure.rstrip(".")
+    return "its job left no artifact" if trained.status == "FINISHED" else f"its job ended {trained.status}"
+
+
+def _fetch(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
+    """Make the folder: under another name, and then at once."""
+    with _taking_its_name(folder) as unfinished:
+        if trained.model_uri:
+            _fetch_logged(store, trained, unfinished, say)
+        else:
+            _fetch_artifact(str(trained.artifact_uri), unfinished, say)
+        _check_model(trained, [path.name for path in unfinished.iterdir()])
+        sizes = {path.relative_to(unfinished).as_posix(): path.stat().st_size for path in _files(unfinished)}
+        (unfinished / MANIFEST).write_text(json.dumps(sizes), "utf-8")
+
+
+def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
+    """Download an MLflow model and put its files where Transformers look for them."""
+    server = str(store.client.tracking_uri)
+    store.subject = f"model {trained.model_uri}"
+    place = place_of(store, trained)
+    sizes = store.call(lambda: dict(_listed(place, server)))
+    wanted = files_of(sizes)
+    _check_model(trained, list(wanted.values()))
+    say(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in wanted))}, from {store.uri}")
+    raw = folder / "raw"
+    raw.mkdir()
+    arrived = Path(store.call(download_artifacts, artifact_uri=place, dst_path=str(raw), tracking_uri=server))
+    for path, name in wanted.items():
+        source, target = arrived / path, folder / name
+        if not source.is_file() or source.stat().st_size != sizes[path]:
+            raise TrackingError(
+                f"The model {trained.model_uri} did not arrive whole: {path} is not of {sizes[path]} bytes."
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+    shutil.rmtree(raw)
+
+
+def _listed(place: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:
+    """Yield path and bytes of all files of an MLflow model."""
+    repository = get_artifact_repository(place, tracking_uri=server)
+    for each in repository.list_artifacts(path or None):
+        if each.is_dir:
+            yield from _listed(place, server, str(each.path))
+        else:
+            yield str(each.path), int(each.file_size or 0)
+
+
+def _check_model(trained: TrainedModel, names: Sequence[str]) -> None:
+    if "config.json" not in names:
+        told = "holds no config.json, so it is no folder of Transformers"
+        raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {told}.")
+
+
+def _fetch_artifact(uri: str, folder: Path, say: Say) -> None:
+    """Unpack the job's own artifact, of which no more is in memory than is being read."""
+    say(f"Fetching the model artifact {uri}")
+    with _opened(uri, folder.parent.parent) as archive:
+        unpack(archive, folder, named=f"The model artifact {uri}", wanted=is_needed)
+
+
+def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:
+    if uri.startswith("s3://"):
+        from training.services.sagemaker.service import SageMakerService
+
+        return SageMakerService().open_model(uri)
+    return LocalService(home).open_model(uri)
+
+
+def new_unfinished(place: Path) -> Path:
+    """Return the path of a folder to be made in `place`, under a name by which `jobs prune` knows what a kill left."""
+    return place / f"{_UNFINISHED_PREFIX}{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _taking_its_name(folder: Path) -> Iterator[Path]:
+    """Give a folder of another name to write to; it takes its name when all is written, and goes when not."""
+    unfinished = new_unfinished(folder.parent)
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        try:
+            unfinished.rename(folder)
+        except OSError:
+            # Someone else fetched it just now, or it is one that has lost a file, which is replaced.
+            if not is_whole(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                unfinished.rename(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file())

@@ -1,0 +1,39 @@
+"""Where the files of a run's MLflow model lie."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from mlflow.exceptions import MlflowException
+
+from models.lookup.trained_model import TrainedModel
+from tracking.server.store import Store
+from training.contract.errors import InputError, TrackingError
+
+
+def place_of(store: Store, trained: TrainedModel) -> str:
+    """Return the address of a model's files. Raises `InputError` for a run without one, and `TrackingError`."""
+    if trained.model_id is None:
+        if trained.model_artifact is None:
+            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {_why_none(trained)}.")
+        run = store.call(store.client.get_run, trained.run_id)
+        return f"{run.info.artifact_uri}/{PurePosixPath(trained.model_artifact).name}"
+    try:
+        return str(store.call(store.client.get_logged_model, trained.model_id).artifact_location)
+    except TrackingError as error:
+        if code_of(error) in {"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"}:
+            told = f"model {trained.model_id} of run {trained.run_id} ({trained.job_name})"
+            raise InputError(f"{told} is not on the tracking server {store.uri} any more.") from error
+        raise
+
+
+def _why_none(trained: TrainedModel) -> str:
+    if trained.model_failure:
+        return trained.model_failure.rstrip(".")
+    return "none was logged to it (log_model)" if trained.artifact_uri else "its job kept none (save_model)"
+
+
+def code_of(error: TrackingError) -> str:
+    """Return MLflow's code of what the server answered; empty where it did not answer."""
+    cause = error.__cause__
+    return str(cause.error_code) if isinstance(cause, MlflowException) else ""

@@ -1,0 +1,176 @@
+"""The model that a job has trained, found by the names that people have of a run."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+from models.lookup.evaluation import EVALUATIONS
+from models.lookup.versions import Versions
+from tracking.queries.job_tables import quoted, runs_where
+from tracking.queries.metric_histories import number
+from tracking.server.store import Store
+from training.contract.errors import InputError, TrackingError
+
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+_NAMES = "a run's id, a job's name, a group's id, or models:/NAME@ALIAS"
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """What the tracking server tells of a job's model."""
+
+    run_id: str
+    job_name: str
+    group: str
+    """Id of the group that trained it."""
+    arm: str
+    """Label of its setting."""
+    experiment_name: str
+    """Name of the experiment, which its registered model has."""
+    experiment_id: str
+    """MLflow experiment of the run."""
+    task: str
+    """classification, question-answering or causal-lm; empty for a script."""
+    status: str
+    """MLflow's: FINISHED, FAILED, KILLED, RUNNING ..."""
+    failure: str
+    """Class of the failure, empty for none."""
+    metrics: Mapping[str, float]
+    """The last evaluation's, by name, such as `eval_accuracy`: only what is a number."""
+    target_metric: str | None
+    """The one that the experiment names as its target."""
+    evaluation_key: str | None
+    """What tells the rows that it was evaluated on from others; None where the run does not tell."""
+    data_key: str | None
+    """The same of all its data, as it was tokenised."""
+    model_id: str | None
+    """Of the MLflow model that is logged to the run."""
+    model_artifact: str | None
+    """The same where the tracking server knows no such models: `runs:/RUN/model`, an artifact of the run."""
+    model_failure: str | None
+    """Why none is."""
+    artifact_uri: str | None
+    """The training job's own artifact: `file:///...model.tar.gz` or `s3://...`."""
+    versions: str
+    """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
+    instance_type: str
+    """`local`, or SageMaker's name of a machine."""
+    chosen: str = ""
+    """Why it is this one, where a group was named: a sentence or two for people."""
+
+    @property
+    def model_uri(self) -> str | None:
+        """Address of its MLflow model: `models:/m-...`, or `runs:/RUN/model`; None where the run has none."""
+        return f"models:/{self.model_id}" if self.model_id else self.model_artifact
+
+
+def trained_model(store: Store, run: str) -> TrainedModel:
+    """Return the model that `run` names: an MLflow run id, also as `runs:/ID`, a job's name, a group's id or the run
+    of a group, which stand for the group's winner (see `winner.winner`), or `models:/NAME@ALIAS`, `models:/NAME/3`.
+
+    Raises `InputError` with one sentence where it names nothing, or no single job, and `TrackingError`.
+    """
+    name = run.strip()
+    if name.startswith("models:/"):
+        found = Versions(store).named(name)
+        return trained_of(store, _run(store, found.run_id))
+    name = name.removeprefix("runs:/").partition("/")[0]
+    if not name:
+        raise InputError(f"run is '{run}': it must be {_NAMES}.")
+    return _of_run(store, _run(store, name)) if _RUN_ID.fullmatch(name) else _of_name(store, name)
+
+
+def trained_of(store: Store, run: Run) -> TrainedModel:
+    """Return the model of a job's run."""
+    tags, params = run.data.tags, run.data.params
+    told = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
+    evaluated = {key: value for key, value in told.items() if math.isfinite(value)}
+    return TrainedModel(
+        run_id=str(run.info.run_id),
+        job_name=tags.get("platform.job_name", str(run.info.run_name)),
+        group=tags.get("platform.group", ""),
+        arm=tags.get("platform.arm", ""),
+        experiment_name=_experiment_name(store, run),
+        experiment_id=str(run.info.experiment_id),
+        task=params.get("hp.task", ""),
+        status=str(run.info.status),
+        failure=tags.get("platform.failure_class", ""),
+        metrics=evaluated,
+        target_metric=params.get("hp.target_metric"),
+        evaluation_key=tags.get("platform.evaluation_key"),
+        data_key=tags.get("platform.data_key"),
+        model_id=tags.get("platform.model_id"),
+        model_artifact=tags.get("platform.model_artifact"),
+        model_failure=tags.get("platform.model_failure"),
+        artifact_uri=tags.get("platform.model_uri"),
+        versions=tags.get("platform.versions", ""),
+        instance_type=tags.get("platform.instance_type", ""),
+    )
+
+
+def _of_name(store: Store, name: str) -> TrainedModel:
+    if _jobs_with(store, "group", name):
+        return _of_group(store, name)
+    found = _jobs_with(store, "job_name", name)
+    if not found:
+        who = f" that user '{store.user}' may read" if store.user else ""
+        raise InputError(f"run is '{name}', which is no run, job or group of the tracking server {store.uri}{who}.")
+    if len(found) > 1:
+        some = ", ".join(str(run.info.run_id) for run in found[:_MOST_NAMED])
+        raise InputError(f"run is '{name}', a job that {len(found)} runs are of ({some}): name one of them by its id.")
+    return trained_of(store, found[0])
+
+
+def _of_run(store: Store, run: Run) -> TrainedModel:
+    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
+    if kind == "job":
+        return trained_of(store, run)
+    if kind == "group" and group:
+        return _of_group(store, group)
+    what = f", but of a {kind}" if kind else ""
+    raise InputError(f"run is '{run.info.run_id}', which is no run of a job or of a group of jobs{what}.")
+
+
+def _of_group(store: Store, group: str) -> TrainedModel:
+    # Only here: what makes reports takes a second to load.
+    from models.lookup.winner import winner
+
+    found = winner(store.client, group)
+    return replace(trained_of(store, _run(store, found.run_id)), chosen=found.why)
+
+
+def _run(store: Store, run_id: str) -> Run:
+    try:
+        run: Run = store.call(store.client.get_run, run_id)
+    except TrackingError as error:
+        cause = error.__cause__
+        if isinstance(cause, MlflowException) and cause.error_code == "RESOURCE_DOES_NOT_EXIST":
+            raise InputError(f"run is '{run_id}', which the tracking server {store.uri} does not hold.") from error
+        raise
+    if run.info.lifecycle_stage == "deleted":
+        raise InputError(
+            f"run is '{run_id}', which is deleted; `mlflow runs restore --run-id {run_id}` brings it back."
+        )
+    return run
+
+
+def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
+    return runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
+
+
+def _experiment_name(store: Store, run: Run) -> str:
+    """Return the experiment's name as its group tells it, else that of the MLflow experiment."""
+    parent = run.data.tags.get(MLFLOW_PARENT_RUN_ID)
+    try:
+        told = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
+    except TrackingError:  # its parent is gone
+        told = None
+    return str(told or store.call(store.client.get_experiment, run.info.experiment_id).name)

@@ -1,0 +1,106 @@
+"""The model registry beside a tracking server, read: versions of registered models, and what their aliases name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
+
+from tracking.queries.job_tables import quoted
+from tracking.server.store import Store
+from training.contract.errors import InputError
+
+MODEL_TAG = "platform.model"
+"""Tag of a version: the address of its MLflow model, `models:/m-...` or `runs:/RUN/model`."""
+RUN_ID_TAG = "platform.run_id"
+_URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]+))")
+_LONGEST_NUMBER = 9
+"""Digits that every database takes for a number; what it does not take would be asked for again and again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A version of a registered model."""
+
+    name: str
+    """Of the registered model."""
+    number: str
+    run_id: str
+    """That trained it; empty where the version does not tell."""
+
+    def __str__(self) -> str:
+        return f"version {self.number} of {self.name}"
+
+
+def model_name(uri: str) -> str | None:
+    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`, None of what is neither."""
+    found = _URI.fullmatch(uri.strip())
+    return found[1] if found else None
+
+
+class Versions:
+    """The registry of one tracking server."""
+
+    def __init__(self, store: Store) -> None:
+        uri = str(store.client.tracking_uri)
+        # By itself a client asks the registry of the whole process, whatever its own tracking server is.
+        self.client = MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
+        self._store = store
+
+    def named(self, uri: str) -> Version:
+        """Return the version that `models:/NAME@ALIAS` or `models:/NAME/3` names. Raises `InputError` for none."""
+        found = _URI.fullmatch(uri)
+        if found is None:
+            raise InputError(f"run is '{uri}': a registered model is named models:/NAME@ALIAS or models:/NAME/3.")
+        name, alias, number = found.groups()
+        version = self.of_alias(name, alias) if alias else self.numbered(name, number)
+        if version is None:
+            raise InputError(f"run is '{uri}', which the registry of {self._store.uri} does not hold.")
+        if not version.run_id:
+            raise InputError(f"run is '{uri}', and that {version} does not tell which run trained it.")
+        return version
+
+    def of_alias(self, name: str, alias: str) -> Version | None:
+        """Return the version that an alias names, or None where there is none that this user may read."""
+        # Searched for, not asked for: to a user of few rights basic auth answers 403 for what does not exist.
+        found = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
+        number = found[0].aliases.get(alias) if found else None
+        return self.numbered(name, str(number)) if number else None
+
+    def numbered(self, name: str, number: str) -> Version | None:
+        """Return the version of that number, or None."""
+        if len(number) > _LONGEST_NUMBER:
+            return None
+        found = self._found(f"name = {quoted(name)} and version_number = {number}")
+        return _version(found[0]) if found else None
+
+    def of_model(self, name: str, model_uri: str) -> Version | None:
+        """Return the first version of a registered model that is this MLflow model, or None."""
+        found = self._found(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
+        return _version(min(found, key=lambda version: int(version.version))) if found else None
+
+    def create(
+        self, name: str, place: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
+    ) -> Version:
+        """Make a version of a registered model; `place` is where its files lie."""
+        # Not by `models:/ID`, which the process resolves, on whatever server that has set.
+        made = self.client.create_model_version(
+            name, place, run_id, tags=dict(tags), description=description, await_creation_for=0, model_id=model_id
+        )
+        return _version(made)
+
+    def _found(self, where: str) -> list[ModelVersion]:
+        return list(self._store.call(self.client.search_model_versions, where, max_results=100))
+
+
+def _version(found: ModelVersion) -> Version:
+    tags = found.tags or {}
+    return Version(
+        name=str(found.name),
+        number=str(found.version),
+        run_id=str(tags.get(RUN_ID_TAG) or found.run_id or ""),
+    )

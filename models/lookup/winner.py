@@ -1,0 +1,146 @@
+"""The job of a group whose model is to be used: its report's own answer, and the best evaluation among the repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from mlflow import MlflowClient
+
+from models.lookup.evaluation import has, measure_of
+from reports.comparison.arms import Arm, Job, job_of
+from reports.comparison.comparison import Comparison, compare
+from reports.comparison.messages import headline
+from reports.probe.projections import is_of_probes
+from reports.sweep.messages import headline as sweep_headline
+from reports.sweep.messages import interval_of
+from reports.sweep.sweep import Sweep, is_of_sweep, sweep_of
+from tracking.groups.sweep_file import FILE
+from tracking.queries import job_tables
+from training.contract.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Winner:
+    """The job of a group that was chosen."""
+
+    run_id: str
+    why: str
+    """What the report says, and how the job was chosen from the winning setting's."""
+
+
+def winner(client: MlflowClient, group: str) -> Winner:
+    """Return the winner of a group.
+
+    Of a comparison it is the arm that the verdict calls cheapest, and the baseline where none is shown to be cheaper:
+    what has not proved itself does not replace what is in use. Of a sweep it is its winner once its repeats confirm it,
+    else the base setting; where nothing was repeated there is no model to use. Of that setting's jobs it is the one
+    with the best evaluation, the first of equals.
+
+    Raises `InputError` with one sentence for a group that has no winner, and `TrackingError`.
+    """
+    table, parent = job_tables.jobs(client, group), job_tables.parent_run(client, group)
+    if table.empty:
+        raise _none(group, "it holds no jobs")
+    is_open = parent is not None and parent.data.tags.get("platform.group_state") == "open"
+    _check_ended(table, group, is_open)
+    if is_of_probes(table):
+        raise _none(group, "probes train only the beginning")
+    if is_of_sweep(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
+        told = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
+        return _chosen(group, *_of_sweep(sweep_of(table, group, told, {}, {})))
+    return _chosen(group, *_of_comparison(compare(table, group)))
+
+
+def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
+    """Raise for a group of which more may come: its verdict may still change."""
+    jobs = [job_of(row) for row in table.to_dict("records")]
+    running = sum(job.unfinished for job in jobs)
+    if running or is_open:
+        how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is open"
+        raise _none(group, f"{how}, `attach --group {group}` follows it", "yet")
+
+
+def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
+    """Return the label of the winning setting, its jobs, and why it is that."""
+    assert comparison.baseline is not None, "a group with jobs has arms"
+    best, baseline = comparison.best, comparison.baseline
+    arm = best.arm if best else baseline
+    if not comparison.contrasts:
+        return arm.label, arm.succeeded, ""
+    _check_baseline(comparison)
+    return arm.label, arm.succeeded, headline(comparison) if best else _held(headline(comparison), baseline)
+
+
+def _check_baseline(comparison: Comparison) -> None:
+    """Raise where the first arm is no baseline: its runs were deleted, and another arm would be taken for it."""
+    if not any(job.is_baseline for job in comparison.arms[0].jobs):
+        raise _none(comparison.group, "the runs of its baseline are gone, so nothing tells which setting is better")
+
+
+def _held(told: str, baseline: Arm) -> str:
+    return f"{told.rstrip('.')}, so the baseline stays." if baseline.succeeded else told
+
+
+def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
+    told, best = sweep_headline(sweep), sweep.best
+    if best is None or (sweep.asked.is_front and len(sweep.front) > 1):
+        raise _none(sweep.group, told[:1].lower() + told[1:].rstrip("."))
+    if sweep.confirmation is None:
+        command = f" `{sweep.train_command}` trains {best.setting}." if sweep.train_command else ""
+        raise _none(sweep.group, "its best setting was not repeated, and trials keep no model", instead=command)
+    _check_baseline(sweep.confirmation)
+    setting = best.setting if _is_confirmed(sweep) else sweep.base
+    why = told if setting == best.setting else f"{told.rstrip('.')}{_but(sweep)}, so the base setting stays."
+    arm = sweep.arm_of(setting)
+    return str(setting), arm.succeeded if arm else [], why
+
+
+def _is_confirmed(sweep: Sweep) -> bool:
+    """Tell whether the best trial's repeats, by the verdict that the report gives, are better than the base's."""
+    assert sweep.best is not None
+    contrast = sweep.contrast_of(sweep.best.setting)
+    if contrast is None or contrast.verdict.outcome == "not comparable":
+        return False
+    return _is_faster(sweep) and not _but(sweep) if sweep.asked.is_rate else contrast.verdict.outcome == "cheaper"
+
+
+def _is_faster(sweep: Sweep) -> bool:
+    ratio = interval_of(sweep, sweep.best) if sweep.best else None
+    return ratio is not None and ratio.low > 1
+
+
+def _but(sweep: Sweep) -> str:
+    """Return what keeps a faster setting from being used: the headline of a rate says nothing of its quality."""
+    contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
+    if contrast is None or contrast.verdict.outcome == "not comparable":
+        return ""
+    if not (sweep.asked.is_rate and _is_faster(sweep)):
+        return ""
+    quality, measure = contrast.verdict.quality, sweep.confirmation.measure if sweep.confirmation else None
+    if quality is None:
+        return f", but not every repeat tells its {measure.label}" if measure else ""
+    told = f"{quality.measure.label} is {quality.arm:.4g} against {quality.baseline:.4g}"
+    return "" if quality.kept else f", but its {told}"
+
+
+def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
+    if not jobs:
+        raise _none(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
+    asked = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
+    # A job that diverged has no number, and must not keep the others from being told apart.
+    measure = measure_of([job.numbers for job in jobs], asked, of_any=True)
+    if measure is None or len(jobs) == 1:
+        chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
+    else:
+        sign = -1 if measure.higher_is_better else 1
+        told = [job for job in jobs if has(job.numbers, measure.column)]
+        chosen = min(told, key=lambda job: sign * job.number(measure.column))
+        best = f"{measure.column} {chosen.number(measure.column):.6g}"
+        how = f"the best of its {len(jobs)} jobs, {best}"
+    return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
+
+
+def _none(group: str, why: str, when: str = "", *, instead: str = " A job of it can be named instead.") -> InputError:
+    return InputError(f"run: group '{group}' has no winner{when and f' {when}'}: {why}.{instead}")

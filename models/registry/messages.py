@@ -1,0 +1,31 @@
+"""What registered models and their versions say of themselves, in MLflow's Markdown. Pure."""
+
+from __future__ import annotations
+
+from models.lookup.evaluation import EVALUATIONS
+from models.lookup.trained_model import TrainedModel
+
+
+def introduced(experiment_name: str) -> str:
+    """Return the description of a registered model."""
+    return f"Models of the experiment {experiment_name}. The alias `champion` names the one in use."
+
+
+def described(trained: TrainedModel) -> str:
+    """Return the description of a version: where it comes from, how good it is, and why it was chosen."""
+    of_group = f" of group `{trained.group}`" if trained.group else ""
+    setting = f" ({trained.arm})" if trained.arm else ""
+    parts = [
+        f"Trained by job `{trained.job_name}`{setting}{of_group}: "
+        f"[run {trained.run_id}](#/experiments/{trained.experiment_id}/runs/{trained.run_id}).",
+        evaluated(trained),
+        trained.chosen,
+        f"Trained with {trained.versions}." if trained.versions else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def evaluated(trained: TrainedModel) -> str:
+    """Return its last evaluation in a sentence."""
+    told = [f"{name} {trained.metrics[name]:.6g}" for name in EVALUATIONS if name in trained.metrics]
+    return f"Evaluation: {', '.join(told)}." if told else "It was not evaluated."

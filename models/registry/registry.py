@@ -1,0 +1,174 @@
+"""Registers models: each once as a version of its experiment's registered model, with an alias for the one in use."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Set
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
+
+from models.lookup.artifact_location import code_of, place_of
+from models.lookup.trained_model import TrainedModel, trained_of
+from models.lookup.versions import MODEL_TAG, RUN_ID_TAG, Version, Versions
+from models.registry.gate import InUse, Word, check
+from models.registry.messages import described, introduced
+from tracking.server.errors import is_unknown_call
+from tracking.server.store import Store
+from training.contract.errors import InputError, NotAllowed, TrackingError
+
+CHAMPION = "champion"
+"""The alias of the model in use."""
+_ALIAS = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_RESERVED = re.compile(r"latest|[vV]\d+")
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """What `register` left behind."""
+
+    version: Version
+    is_new: bool
+    """Whether the model was not registered before."""
+    replaced: Version | None
+    """What the alias named before, where that was another version."""
+    had_alias: bool
+    """Whether the alias named this version already."""
+
+
+class Registry:
+    """Writes to the model registry beside a tracking server."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._versions = Versions(store)
+        self._client = self._versions.client
+
+    def in_use(self, name: str, alias: str = CHAMPION) -> InUse | None:
+        """Return the model that an alias of a registered model names, or None where none is that this user may read.
+
+        Where the server has no registry at all, no model is in use.
+        """
+        try:
+            version = self._versions.of_alias(name, alias)
+        except TrackingError as error:
+            if is_unknown_call(error.__cause__):
+                return None
+            raise
+        return InUse(trained=self._trained(version), title=f"{version} ({alias})") if version else None
+
+    def register(
+        self, trained: TrainedModel, name: str, alias: str = CHAMPION, *, allowed: Set[Word] = frozenset()
+    ) -> Registered:
+        """Make a model a version of the registered model `name`, where it is none, and have the alias name it.
+
+        Every step looks for what an earlier one left, so that a command which was killed goes on, and of two that
+        register one model at a time only one version stays. `allowed` is what of the quality gate is let pass, which
+        is asked last of all: another command may have moved the alias meanwhile. Raises `InputError` for a model that
+        cannot be registered, `NotGoodEnough`, and `TrackingError`.
+        """
+        place = place_of(self._store, trained)
+        self._store.subject = f"registered model '{name}'"
+        self._create_model(name, trained)
+        known = self._versions.of_model(name, str(trained.model_uri))
+        version = known or self._create_version(name, trained, place)
+        before = self._versions.of_alias(name, alias)
+        had_alias = before is not None and before.number == version.number
+        if not had_alias:
+            check(trained, self.in_use(name, alias), allowed)
+            self._move_alias(name, alias, version)
+        self._link(trained, version)
+        replaced = None if had_alias else before
+        return Registered(version=version, is_new=known is None, replaced=replaced, had_alias=had_alias)
+
+    def _move_alias(self, name: str, alias: str, version: Version) -> None:
+        try:
+            self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
+        except TrackingError:
+            # Of two commands that set a new alias at once MLflow refuses one, though both said the same.
+            found = self._versions.of_alias(name, alias)
+            if found is None or found.number != version.number:
+                raise
+
+    def _trained(self, version: Version) -> TrainedModel | None:
+        """Return what the run of a version tells, be it deleted; None where it is gone for good, or is nobody's."""
+        if not version.run_id:
+            return None
+        try:
+            return trained_of(self._store, self._store.call(self._store.client.get_run, version.run_id))
+        except TrackingError as error:
+            if code_of(error) != "RESOURCE_DOES_NOT_EXIST":
+                raise
+        return None
+
+    def _create_model(self, name: str, trained: TrainedModel) -> None:
+        def existing() -> object | None:
+            return next(iter(self._client.search_registered_models(f"name = '{name}'", max_results=1)), None)
+
+        if self._store.call(existing) is None:
+            create = self._client.create_registered_model
+            self._store.create(create, name, existing=existing, description=introduced(trained.experiment_name))
+
+    def _create_version(self, name: str, trained: TrainedModel, place: str) -> Version:
+        tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
+        made = self._store.create(
+            self._versions.create,
+            name,
+            place,
+            trained.run_id,
+            trained.model_id,
+            described(trained),
+            tags,
+            existing=lambda: self._versions.of_model(name, str(trained.model_uri)),
+        )
+        first = self._versions.of_model(name, str(trained.model_uri)) or made
+        if first.number != made.number:  # another command registered it in the same moment
+            with suppress(NotAllowed):
+                self._store.call(self._client.delete_model_version, name, made.number)
+        return first
+
+    def _link(self, trained: TrainedModel, version: Version) -> None:
+        """Have MLflow's page of the model lead to the version, as `mlflow.register_model` does."""
+        if trained.model_id is None:
+            return
+        client = self._store.client
+        tags = self._store.call(client.get_logged_model, trained.model_id).tags
+        told = json.loads(tags.get(MLFLOW_MODEL_VERSIONS) or "[]")
+        link = {"name": version.name, "version": int(version.number)}
+        if not any((each["name"], str(each["version"])) == (version.name, version.number) for each in told):
+            tagged = {MLFLOW_MODEL_VERSIONS: json.dumps([*told, link])}
+            with suppress(NotAllowed):  # who may not change the model has registered it all the same
+                self._store.call(client.set_logged_model_tags, trained.model_id, tagged)
+
+
+def registered_name(experiment_name: str) -> str:
+    """Return the name of an experiment's registered model: MLflow forbids `/` and `:`, its filters quotes."""
+    name = re.sub(r"[^\w. -]+", "-", experiment_name).strip(" .-")[:_LONGEST_NAME].rstrip(" .-")
+    return name or "model"
+
+
+def checked_name(name: str) -> str:
+    """Return a name for a registered model that a person gave. Raises `InputError`."""
+    if name != registered_name(name):
+        rule = f"letters, digits, spaces, dots, '-' and '_', at most {_LONGEST_NAME}, such as '{registered_name(name)}'"
+        raise InputError(f"name is '{name}': a registered model's name is of {rule}.")
+    return name
+
+
+def checked_alias(alias: str) -> str:
+    """Return an alias that a person gave. Raises `InputError`."""
+    if not _ALIAS.fullmatch(alias) or _RESERVED.fullmatch(alias):
+        raise InputError(
+            f"alias is '{alias}': it is of letters, digits, '-' and '_', and not latest or v1, which MLflow keeps."
+        )
+    return alias
+
+
+def _tags(trained: TrainedModel) -> dict[str, str]:
+    """Return what a version tells of its model, so that MLflow's pages and filters find it by that."""
+    told = {"job_name": trained.job_name, "group": trained.group, "arm": trained.arm, "versions": trained.versions}
+    tags = {f"platform.{name}": value[:5000] for name, value in told.items() if value}
+    return tags | {name: f"{value:.6g}" for name, value in trained.metrics.items()}

@@ -1,0 +1,19 @@
+"""What the run that `mlflow run` opened for a command says of it, where it trains nothing."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+
+from tracking.server.store import Store
+from training.contract.errors import TrackingError
+
+
+def note_command(store: Store, verb: str, name: str, told: str) -> None:
+    """Have the run of this command, if it has one, say what was done; nothing depends on it."""
+    if run_id := os.environ.get("MLFLOW_RUN_ID"):
+        with suppress(TrackingError):
+            tags = {"platform.kind": verb, MLFLOW_RUN_NAME: f"{verb} {name}", MLFLOW_RUN_NOTE: told}
+            store.tag(run_id, tags)

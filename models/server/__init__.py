@@ -1,0 +1,4 @@
+"""The HTTP server of one model: `python -m models.server`.
+
+Open `app.py` first; `batcher.py` runs concurrent requests together.
+"""

@@ -1,0 +1,157 @@
+"""`python -m models.server --model FOLDER [--port 0] [...]`: serve one model until SIGTERM.
+
+The port is chosen by the system and told, once it is taken, by the file `--address`; so there is no time in which
+another process could take it. The server answers at once that its model is being loaded, and ends with 1 where that
+fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from models.server.app import App
+from models.server.connection import Connection
+from training.contract.errors import TrainfareError
+from training.state.shared_folders import use
+
+IDLE_SECONDS = 75
+"""For so long a connection may stay open between two requests."""
+GRACE_SECONDS = 10
+"""What requests that are being answered have when the server is told to end."""
+HEAD_BYTES = 64 * 1024
+LOOK_SECONDS = 1.0
+"""How often the server looks whether its lifetime is over."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Serve until told to end; 1 where the model cannot be loaded."""
+    asked = _parser().parse_args(words)
+    listener = _listener(asked.host, asked.port)
+    address = f"http://{asked.host}:{listener.getsockname()[1]}"
+    if asked.address:
+        _write(asked.address, json.dumps({"pid": os.getpid(), "address": address}))
+    if asked.home:
+        use(asked.home.resolve(), [asked.model.resolve()])
+    app = App()
+    server = uvicorn.Server(_config(app))
+    failed: list[BaseException] = []
+    threading.Thread(target=_load, args=(app, server, asked, failed, address), daemon=True).start()
+    if asked.lifetime:
+        threading.Thread(target=_end_when_over, args=(server, asked.lifetime), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(server, listener))
+    return 1 if failed else 0
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    await server.serve(sockets=[listener])
+
+
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+
+
+def _load(
+    app: App, server: uvicorn.Server, asked: argparse.Namespace, failed: list[BaseException], address: str
+) -> None:
+    """Load the model and answer for it; where it cannot be, end the server."""
+    try:
+        from models.inference.predictor import load_predictor
+
+        model = load_predictor(
+            asked.model,
+            task=asked.task,
+            precision=asked.precision,
+            evaluated_precision=asked.evaluated_precision,
+            max_length=asked.max_length,
+        )
+        model.answer(_warm_up(model.task))
+        app.serve(model)
+        print(f"Serving {asked.model} at {address}", flush=True)
+    except BaseException as error:
+        failed.append(error)
+        if not isinstance(error, TrainfareError):
+            sys.excepthook(type(error), error, error.__traceback__)
+        else:
+            print("error:", error, file=sys.stderr, flush=True)
+        server.should_exit = True
+
+
+def _warm_up(task: str) -> object:
+    """Return one input: the first run of a model allocates, and nobody shall wait for that."""
+    return {"question": "Is it warm?", "context": "It is warm."} if task == "question-answering" else "It is warm."
+
+
+def _end_when_over(server: uvicorn.Server, path: Path) -> None:
+    """End the server once its lifetime is over; a later `deploy` of the same may have given it another."""
+    while True:
+        with contextlib.suppress(OSError, ValueError):
+            kept = json.loads(path.read_bytes())
+            if kept["when_over"] == "delete" and kept["expires"] is not None and kept["expires"] <= time.time():
+                print("The lifetime of this endpoint is over.", flush=True)
+                server.should_exit = True
+                return
+        time.sleep(LOOK_SECONDS)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError as error:
+        print(f"error: port {port} of {host} cannot be taken: {error.strerror}.", file=sys.stderr)
+        raise SystemExit(1) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
+    parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
+    parser.add_argument("--task", help="default: as its config.json tells")
+    parser.add_argument("--precision", help="auto, fp32, bf16 or fp16")
+    parser.add_argument("--evaluated-precision", help="what auto is to follow")
+    parser.add_argument("--max-length", type=int, help="tokens that inputs are cut to")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="default: one that the system chooses")
+    parser.add_argument("--address", type=Path, help="file that is to tell the server's address and process, as JSON")
+    parser.add_argument("--home", type=Path, help="folder of the state, which is to keep the model while it is served")
+    parser.add_argument("--lifetime", type=Path, help="JSON file with expires (seconds since 1970) and when_over")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

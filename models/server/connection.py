@@ -1,0 +1,105 @@
+"""One connection, as uvicorn has it, and beyond that: every refusal is JSON, and nobody holds a connection for nothing.
+
+uvicorn's own protocol waits for ever for a head that does not come, drops whoever closes only its sending half, and
+refuses broken HTTP in plain text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from models.server.errors import CLOSE, JSON, Refused, busy, shown
+
+HEAD_SECONDS = 20.0
+"""Within which a request's head must have come, from the first byte of it or of the connection."""
+UNREAD_SECONDS = 30
+"""For so long an answer may lie in the network's buffers without its reader taking any of it."""
+MOST_CONNECTIONS = 512
+
+
+class Connection(H11Protocol):
+    """A client's connection."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, unless too many are open."""
+        super().connection_made(transport)
+        raw: socket.socket = transport.get_extra_info("socket")
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._refuse(busy("too many connections are open: ask again in a second."))
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._unwatch_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._watch_head()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whoever closes the sending half alone still gets the answers to what it has asked."""
+        if self._is_asked() and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+            return True
+        self.conn.receive_data(b"")
+        try:
+            self.conn.next_event()
+        except h11.RemoteProtocolError as error:
+            self._refuse(Refused(400, f"the request is cut off: {error}."))
+        return False
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request."""
+        super().on_response_complete()
+        self._watch_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, in JSON, and close."""
+        error = sys.exception()
+        hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        # 501, of an unknown transfer encoding, is the client's fault too.
+        self._refuse(Refused(hint if hint < 500 else 400, f"the request is not HTTP: {shown(str(error or msg), 120)}."))
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer and close; where an answer is on its way already, just close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = refused.body()
+            headers: list[Any] = [JSON, CLOSE, (b"content-length", str(len(body)).encode()), *refused.headers]
+            parts = (h11.Response(status_code=refused.status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
+            self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+        if self._is_asked():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+    def _is_asked(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _watch_head(self) -> None:
+        if self._is_asked() or self.timeout_keep_alive_task is not None:
+            self._unwatch_head()
+        elif self._head_timer is None and not self.transport.is_closing():
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def _unwatch_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self._is_asked():
+            self._refuse(Refused(408, f"no request has come within {HEAD_SECONDS:.0f} s."))

@@ -1,0 +1,81 @@
+"""A request's head and body, checked: what is not `{"inputs": ..., "parameters": {...}}` in JSON is refused. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from models.server.errors import Header, Refused, shown
+
+MOST_BODY_BYTES = 6 * 2**20
+"""What SageMaker lets through to an endpoint."""
+MOST_INPUTS = 1024
+"""Of one request: more are for batch prediction."""
+_KNOWN = ("inputs", "parameters")
+
+
+def check_head(headers: Iterable[Header]) -> None:
+    """Raise `Refused` unless the body is JSON in UTF-8, not compressed, and JSON may be answered."""
+    given = {name: value.decode("latin-1").strip().lower() for name, value in headers}
+    kind, _, options = given.get(b"content-type", "application/json").partition(";")
+    if kind.strip() != "application/json":
+        raise Refused(415, f"Content-Type is '{shown(kind)}': it must be application/json.")
+    charset = dict(option.strip().partition("=")[::2] for option in options.split(";")).get("charset", "utf-8")
+    if charset.strip('"') not in {"utf-8", "utf8", "us-ascii"}:
+        raise Refused(415, f"the charset is '{shown(charset)}': it must be utf-8.")
+    if (encoding := given.get(b"content-encoding", "identity")) != "identity":
+        raise Refused(415, f"Content-Encoding is '{shown(encoding)}': the body must not be compressed.")
+    accepted = {part.partition(";")[0].strip() for part in given.get(b"accept", "*/*").split(",")}
+    if not accepted & {"*/*", "application/*", "application/json", ""}:
+        raise Refused(406, "Accept excludes application/json, in which all is answered.")
+
+
+def declared_bytes(headers: Iterable[Header]) -> int | None:
+    """Return the body's length as the head tells it; None where it comes in chunks."""
+    return next((int(value) for name, value in headers if name == b"content-length"), None)
+
+
+def parsed(body: bytes) -> tuple[Any, Mapping[str, Any]]:
+    """Return the inputs and the parameters of a body. Raises `Refused` with one sentence."""
+    document = _document(body)
+    if not isinstance(document, dict):
+        raise Refused(400, f'the body is {_kind(document)}: it must be an object such as {{"inputs": "a text"}}.')
+    if unknown := [name for name in document if name not in _KNOWN]:
+        raise Refused(400, f"unknown field '{shown(unknown[0])}': the body has inputs and, if wanted, parameters.")
+    if "inputs" not in document:
+        raise Refused(400, "inputs is missing: it must be a text, an object or a list of them.")
+    inputs, parameters = document["inputs"], document.get("parameters")
+    if isinstance(inputs, list) and len(inputs) > MOST_INPUTS:
+        raise Refused(400, f"inputs is a list of {len(inputs)}: a request has at most {MOST_INPUTS} inputs.")
+    if not isinstance(parameters, dict | None):
+        raise Refused(400, f"parameters is {_kind(parameters)}: it must be an object.")
+    return inputs, parameters or {}
+
+
+def _document(body: bytes) -> Any:
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(400, f"the body is not UTF-8: byte {error.start} is 0x{body[error.start]:02x}.") from None
+    try:
+        document = json.loads(text, parse_constant=_no_number)
+        if "\\u" in text:
+            # Half of a surrogate pair is JSON, but no text.
+            json.dumps(document, ensure_ascii=False).encode()
+    except RecursionError:
+        raise Refused(400, "the body is nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise Refused(400, "a text holds half of a surrogate pair, which is no character.") from None
+    except ValueError as error:
+        raise Refused(400, f"the body is not JSON: {shown(str(error), 200)}.") from None
+    return document
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,96 @@
+"""Pictures of a classification's classes: how often each occurs, and which are taken for which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.charts.canvas import BACKGROUND, INK, Plot, plot
+from reports.comparison.text import short
+
+MOST_CLASSES = 60
+"""Classes that a picture shows: those with the most rows; the tables have all of them."""
+_WIDTH_POINTS = 400.0
+_SPLIT_COLOURS = ("#0072b2", "#d55e00", "#009e73")
+_MOST_WRITTEN = 16
+"""Classes up to which the cells of a confusion matrix have room for their counts."""
+
+
+def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Plot:
+    """Return a group of bars a class: its share of the rows of each split, and the count; `counts` is by split."""
+    shown = _most_frequent(next(iter(counts.values())))
+    shares = {split: _shares(numbers) for split, numbers in counts.items()}
+    height = 0.8 / len(counts)
+
+    def draw(axes: Axes) -> None:
+        for at, (split, numbers) in enumerate(counts.items()):
+            y = [row + (at - (len(counts) - 1) / 2) * height for row in range(len(shown))]
+            percents = [100 * shares[split][number] for number in shown]
+            label = f"{split} ({sum(numbers):,} rows)"
+            axes.barh(y, percents, height=0.92 * height, color=_SPLIT_COLOURS[at], label=label)
+            for place, percent, number in zip(y, percents, shown, strict=True):
+                note = f"{percent:.1f} %  ({numbers[number]:,})"
+                axes.annotate(note, (percent, place), (4, 0), textcoords="offset points", va="center", fontsize=7)
+        _label_rows(axes, [label_names[number] for number in shown])
+        axes.set_xlim(0, 1.25 * max(100 * max(found) for found in shares.values()))
+        axes.set_xlabel("share of the rows, %" + _left_out(len(label_names)))
+        axes.grid(axis="x", linewidth=0.7)
+        assert isinstance(axes.figure, Figure)
+        axes.figure.legend(loc="outside upper center", ncols=len(counts), frameon=False, fontsize=9)
+
+    title = "Class distribution: share of the rows by class"
+    return plot("class_distribution", title, 0.95 + 0.17 * len(counts) * len(shown), draw, width_points=_WIDTH_POINTS)
+
+
+def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> Plot:
+    """Return the matrix of counts by (actual, predicted), coloured by the share of the actual class."""
+    matrix = np.array([[cells.get((actual, predicted), 0) for predicted in label_names] for actual in label_names])
+    shown = _most_frequent(matrix.sum(axis=1).tolist())
+    # Shares of all rows of a class, those included whose prediction is not shown.
+    shares = (matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1))[np.ix_(shown, shown)]
+    names = [short(label_names[number], 18) for number in shown]
+
+    def draw(axes: Axes) -> None:
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        if len(shown) <= _MOST_WRITTEN:
+            _write_counts(axes, matrix[np.ix_(shown, shown)], shares)
+        size = 9 if len(shown) <= _MOST_WRITTEN else 5.5
+        axes.set_xticks(range(len(names)), names, rotation=0 if len(names) <= 4 else 90, fontsize=size, color=INK)
+        axes.set_yticks(range(len(names)), names, fontsize=size, color=INK)
+        axes.set(xlabel="predicted" + _left_out(len(label_names)), ylabel="actual")
+        axes.set_xticks([at - 0.5 for at in range(1, len(names))], minor=True)
+        axes.set_yticks([at - 0.5 for at in range(1, len(names))], minor=True)
+        axes.grid(which="minor", color=BACKGROUND, linewidth=1 if len(shown) <= _MOST_WRITTEN else 0.3)
+        axes.tick_params(which="minor", length=0)
+
+    title = "Confusion matrix: counts, coloured by the share of the actual class"
+    return plot("confusion_matrix", title, min(5.4, 1.6 + 0.45 * len(shown)), draw, width_points=_WIDTH_POINTS)
+
+
+def _write_counts(axes: Axes, counts: np.ndarray, shares: np.ndarray) -> None:
+    for (row, column), count in np.ndenumerate(counts):
+        ink = "white" if shares[row, column] > 0.5 else INK
+        text = f"{count:,}" + (f"\n{shares[row, column]:.0%}" if len(counts) <= 8 else "")
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
+
+
+def _label_rows(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [short(name, 32) for name in names], fontsize=9, color=INK)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _most_frequent(counts: Sequence[int]) -> list[int]:
+    """Return the class numbers to show, in their order."""
+    chosen = sorted(range(len(counts)), key=lambda number: -counts[number])[:MOST_CLASSES]
+    return sorted(chosen)
+
+
+def _left_out(classes: int) -> str:
+    return f"; the {MOST_CLASSES} most frequent of {classes} classes" if classes > MOST_CLASSES else ""
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    return [count / max(sum(counts), 1) for count in counts]

@@ -1,0 +1,138 @@
+"""Loss curves: one line an arm, named at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from reports.charts.canvas import (
+    INK,
+    MUTED,
+    WIDTH_POINTS,
+    Plot,
+    arm_colour,
+    arm_marker,
+    end_of_axis,
+    plot,
+)
+from reports.comparison.arms import Arm
+from reports.comparison.comparison import Comparison
+from reports.comparison.messages import figure
+from reports.comparison.text import short
+
+_MOST_DRAWN = 500
+"""Points of a line, at most: more than the chart is wide."""
+_LONGEST = 18
+"""Characters of an arm's label at the end of its line."""
+_AXIS_POINTS = WIDTH_POINTS - 50
+"""Width of the axis, without the labels left of it."""
+
+
+def loss_curves(
+    comparison: Comparison, curves: Mapping[str, pd.DataFrame], x: str, name: str, title: str, label: str
+) -> Plot | None:
+    """Return the loss against the column `x` of `histories`'s tables by run; None without points.
+
+    Bold with its arm's marker is the mean over the repeats, thin each repeat, dashed a job of another cache state.
+    """
+    lines = [(i, arm, mean) for i, arm in enumerate(comparison.arms) if len(mean := mean_curve(arm, curves, x))]
+    if not lines:
+        return None
+
+    def draw(axes: Axes) -> None:
+        for i, arm, mean in lines:
+            for jobs, dashes in [(arm.headline, "-"), *((jobs, "--") for jobs in arm.asides.values())]:
+                repeats = [curves[job.run_id] for job in jobs if job.run_id in curves]
+                _line(axes, repeats if len(arm.succeeded) > 1 else [], x, i, linewidth=0.9, alpha=0.4, linestyle=dashes)
+            # A few markers each, not at the same points: lines that run together stay apart.
+            every = max(1, min(len(mean), _MOST_DRAWN) // 6)
+            _line(axes, [mean], x, i, linewidth=2.0, marker=arm_marker(i), markersize=6, markevery=(i % every, every))
+        _label_ends(axes, [(i, arm.label, mean[x].iloc[-1], mean["value"].iloc[-1]) for i, arm, mean in lines])
+        axes.set(xlabel=label, ylabel="training loss")
+        if x == "samples" and (rows := rows_of_an_epoch(comparison)):
+            _count_epochs(axes, rows)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.grid(axis="y", linewidth=0.7)
+
+    description = "; ".join(
+        f"{arm.label}: from {figure(mean['value'].iloc[0])} at {figure(mean[x].iloc[0])} {label} "
+        f"to {figure(mean['value'].iloc[-1])} at {figure(mean[x].iloc[-1])}"
+        for _, arm, mean in lines
+    )
+    return plot(name, title, 3.2, draw, f"{description}.")
+
+
+def rows_of_an_epoch(comparison: Comparison) -> float | None:
+    """Return the training rows that all jobs share, as their samples over their epochs; None where they differ."""
+    told = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
+    rows = [samples / epochs for samples, epochs in told if 0 < samples < math.inf and 0 < epochs < math.inf]
+    if not rows or len(rows) < len(told) or max(rows) > 1.02 * min(rows):
+        return None
+    return fmean(rows)
+
+
+def _count_epochs(axes: Axes, rows: float) -> None:
+    above = axes.secondary_xaxis("top", functions=(lambda x: np.asarray(x) / rows, lambda x: np.asarray(x) * rows))
+    above.set_xlabel("epochs", color=MUTED)
+    above.spines["top"].set_visible(False)
+    above.tick_params(size=0, labelsize=10, labelcolor=MUTED)
+
+
+def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataFrame:
+    """Return the mean over the arm's headline repeats at each step, without the points that are not numbers.
+
+    A repeat that tells other steps is taken straight between its own, and not beyond them.
+    """
+    tables = [table for job in arm.headline if (table := curves.get(job.run_id)) is not None and len(table)]
+    if not tables:
+        return pd.DataFrame(columns=["step", x, "value"])
+    steps = np.unique(np.concatenate([table["step"] for table in tables]))
+    mean = pd.DataFrame({"step": steps, **{name: _mean(tables, steps, name) for name in (x, "value")}})
+    finite = np.isfinite(mean[[x, "value"]].to_numpy()).all(axis=1)
+    told: pd.DataFrame = mean.loc[finite]
+    return told
+
+
+def _mean(tables: Sequence[pd.DataFrame], steps: np.ndarray, column: str) -> np.ndarray:
+    """Return the mean of a column over the tables that have a value at each step, NaN where none has."""
+    values = np.array([np.interp(steps, t["step"], t[column], math.nan, math.nan) for t in tables])
+    told = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):  # of two infinities
+        total: np.ndarray = np.where(told, values, 0.0).sum(axis=0)
+        return total / np.where(told.any(axis=0), told.sum(axis=0), math.nan)
+
+
+def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style: object) -> None:
+    """Draw all tables in one go, a gap between each and the next: twenty repeats take hardly longer than one."""
+    pieces = [_thinned(table[[x, "value"]].to_numpy()) for table in tables if len(table)]
+    if pieces:
+        points = np.concatenate([part for piece in pieces for part in (piece, [(math.nan, math.nan)])])
+        axes.plot(points[:, 0], points[:, 1], color=arm_colour(arm), **style)  # type: ignore[arg-type]
+
+
+def _thinned(points: np.ndarray) -> np.ndarray:
+    """Return points evenly apart, the first and the last among them."""
+    chosen: np.ndarray = points[np.linspace(0, len(points) - 1, min(len(points), _MOST_DRAWN)).round().astype(int)]
+    return chosen
+
+
+def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
+    """Name each line at its end with its marker, pushed apart where the ends are close."""
+    named = end_of_axis([(x, f"● {short(label, _LONGEST)}") for _, label, x, _ in ends], _AXIS_POINTS)
+    axes.set_xlim(0, max(named, axes.dataLim.x1))
+    low, high = axes.get_ylim()
+    gap, last = 0.075 * (high - low), -math.inf
+    for i, label, x, y in sorted(ends, key=lambda end: end[3]):
+        last = max(y, last + gap)
+        at = x + 0.04 * axes.get_xlim()[1]
+        axes.plot(at, last, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
+        axes.annotate(
+            short(label, _LONGEST), (at, last), (6, 0), textcoords="offset points", va="center", fontsize=9.5, color=INK
+        )

@@ -1,0 +1,167 @@
+"""Where the time of each job goes: a stacked bar of its phases, in the order in which they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from reports.charts.canvas import (
+    BACKGROUND,
+    MUTED,
+    PHASE_COLOURS,
+    PHASE_HATCHES,
+    Plot,
+    end_of_axis,
+    plot,
+)
+from reports.comparison.arms import Arm, Job, finite_or_zero
+from reports.comparison.comparison import Comparison
+from reports.comparison.messages import figure
+from reports.comparison.text import short
+
+MOST_BARS = 24
+"""Jobs that have a bar each; of more, each arm has one of their means."""
+LABELS = {
+    "queue": "queue (not billed)",
+    "warmup": "warm-up",
+    "train_steady": "training",
+    "train": "training",
+    "eval": "evaluation",
+    "save": "saving",
+}
+_BAR_INCHES = 0.24
+_HEADING_INCHES = 0.30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One bar."""
+
+    heading: str
+    """Stands above it; empty for an arm's further jobs."""
+    note: str
+    """Stands after it."""
+    seconds: Mapping[str, float]
+    """By phase, in order."""
+
+
+def phases(comparison: Comparison, title: str = "Where the time goes: seconds by phase") -> Plot | None:
+    """Return the chart; None when no job tells any phase."""
+    rows = rows_of(comparison)
+    if not rows:
+        return None
+    ends = [(sum(row.seconds.values()), row.note) for row in rows]
+    longest = max(seconds for seconds, _ in ends)
+    shown = [phase for phase in PHASE_COLOURS if any(row.seconds[phase] > 0 for row in rows)]
+    height = sum(_BAR_INCHES + (_HEADING_INCHES if row.heading else 0.0) for row in rows)
+
+    def draw(axes: Axes) -> None:
+        y = 0.0
+        for row in rows:
+            if row.heading:
+                axes.text(0, y + 0.05, row.heading, va="top", ha="left", fontsize=10)
+                y += _HEADING_INCHES
+            _stack(axes, y + _BAR_INCHES / 2, row, longest)
+            y += _BAR_INCHES
+        axes.set(ylim=(height + 0.05, 0), xlim=(0, end_of_axis(ends)), yticks=[], xlabel="seconds")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.grid(axis="x", linewidth=0.7)
+        _legend(axes, shown)
+
+    return plot("phases", title, height + 1.2, draw, _in_words(rows))
+
+
+def rows_of(comparison: Comparison) -> list[Row]:
+    """Return a bar for each job that has ended and tells any phase, or one for each arm and cache state where these
+    jobs are many."""
+    if sum(len(_telling(arm.jobs)) for arm in comparison.arms) > MOST_BARS:
+        return [row for arm in comparison.arms for row in _means(arm)]
+    return [row for arm in comparison.arms for row in _each(arm)]
+
+
+def _telling(jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if not job.unfinished and any(_of_phases(seconds_of([job])))]
+
+
+def _of_phases(seconds: Mapping[str, float]) -> list[float]:
+    return [value for phase, value in seconds.items() if phase != "other"]
+
+
+def _each(arm: Arm) -> list[Row]:
+    jobs = _telling(arm.jobs)
+    return [
+        Row(heading="" if at else short(arm.label), note=_note(job), seconds=seconds_of([job]))
+        for at, job in enumerate(jobs)
+    ]
+
+
+def _note(job: Job) -> str:
+    state = "" if job.cache_state == "off" else f", {job.cache_state} cache"
+    return f"{figure(job.number('cost_billable_seconds'))} s{state}{', failed' if job.failed else ''}"
+
+
+def _means(arm: Arm) -> list[Row]:
+    rows = []
+    for state, succeeded in [(arm.cache_state, arm.headline), *arm.asides.items()]:
+        if jobs := _telling(succeeded):
+            heading = f"{short(arm.label)}{f', {state} cache' if arm.asides else ''}  (mean of {len(jobs)})"
+            seconds = seconds_of(jobs)
+            rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds))
+    return rows
+
+
+def seconds_of(jobs: Sequence[Job]) -> dict[str, float]:
+    """Return the mean seconds of each phase; `other` is what is billed and belongs to none."""
+    told = [phase for phase in PHASE_COLOURS if phase != "other"]
+    means = {phase: fmean(finite_or_zero(job.number(f"time_{phase}_seconds")) for job in jobs) for phase in told}
+    in_the_bill = sum(means.values()) - means["queue"]
+    return {**means, "other": max(0.0, _billed(jobs) - in_the_bill)}
+
+
+def _billed(jobs: Sequence[Job]) -> float:
+    return fmean(finite_or_zero(job.number("cost_billable_seconds")) for job in jobs)
+
+
+def _stack(axes: Axes, y: float, row: Row, longest: float) -> None:
+    left = 0.0
+    for phase, width in row.seconds.items():
+        axes.barh(y, width, left=left, height=0.8 * _BAR_INCHES, **_style(phase))
+        if width > 0.12 * longest:
+            text = axes.text(left + width / 2, y, figure(width), ha="center", va="center", fontsize=9.5)
+            text.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "boxstyle": "round,pad=0.1"})
+        left += width
+    axes.annotate(row.note, (left, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9.5)
+
+
+def _style(phase: str) -> dict[str, Any]:
+    is_hollow = phase == "queue"
+    return {
+        "color": BACKGROUND if is_hollow else PHASE_COLOURS[phase],
+        "edgecolor": MUTED if is_hollow else BACKGROUND,
+        "linewidth": 1,
+        "hatch": PHASE_HATCHES.get(phase),
+    }
+
+
+def _in_words(rows: Sequence[Row]) -> str:
+    told, heading = [], ""
+    for row in rows:
+        heading = row.heading or heading
+        parts = ", ".join(f"{LABELS.get(p, p)} {figure(seconds)}" for p, seconds in row.seconds.items() if seconds > 0)
+        told.append(f"{heading}: {row.note}, of which {parts}")
+    return "; ".join(told) + "."
+
+
+def _legend(axes: Axes, shown: Sequence[str]) -> None:
+    handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
+    assert isinstance(axes.figure, Figure)
+    axes.figure.legend(
+        handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=10, handlelength=0.9
+    )

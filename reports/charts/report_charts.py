@@ -1,0 +1,44 @@
+"""The charts of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from reports.charts.bars import bars, intervals, projections
+from reports.charts.canvas import Plot
+from reports.charts.curves import loss_curves
+from reports.charts.phases import phases
+from reports.comparison.comparison import STEADY, Comparison
+from reports.comparison.equal_work import DOLLARS, PAID
+from reports.probe.projections import Probes
+
+BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
+BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
+
+
+def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Plot]:
+    """Return the charts that there are numbers for; `curves` are `histories` tables of `loss` by run id."""
+    charts = (
+        intervals(comparison),
+        bars(comparison, PAID, "billable", "Billable time", "billable instance seconds per job"),
+        bars(comparison, DOLLARS.column, "cost", "Billable cost", "USD per job"),
+        bars(comparison, "train_runtime", "training", "Training time", "seconds in the training loop per job"),
+        bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
+        phases(comparison),
+        loss_curves(comparison, curves, *BY_SAMPLES),
+        loss_curves(comparison, curves, *BY_SECONDS),
+    )
+    return [chart for chart in charts if chart]
+
+
+def plots_of_probes(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Plot]:
+    """Return the charts of a group of probes."""
+    charts = (
+        projections(probes, comparison),
+        bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
+        loss_curves(comparison, curves, *BY_SAMPLES),
+        phases(comparison),
+    )
+    return [chart for chart in charts if chart]

@@ -1,0 +1,272 @@
+"""The charts of a sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from reports.charts.canvas import MUTED, Plot, plot
+from reports.charts.phases import phases
+from reports.charts.sweep_descriptions import points_in_words, trials_in_words
+from reports.charts.sweep_importance import importance
+from reports.charts.sweep_markers import MOST_TICKS, Marks, batch_axis, legend, rows_of, thousands, value_axis
+from reports.comparison.equal_work import PAID
+from reports.comparison.messages import figure, score
+from reports.sweep.columns import peak_memory_gib
+from reports.sweep.grid_cost import seconds_per_sample
+from reports.sweep.messages import NOUNS, cost_name, quality_name
+from reports.sweep.sweep import Sweep
+from reports.sweep.trials import Setting, Size, Trial
+
+_HEIGHT_INCHES = 3.5
+_PHASES = "Where the time of the repeats goes: seconds by phase"
+
+
+def plots_of_sweep(sweep: Sweep) -> list[Plot]:
+    """Return the charts that there are numbers for."""
+    charts = (
+        cost_by_batch(sweep),
+        throughput_by_batch(sweep),
+        memory_by_batch(sweep),
+        quality_by_batch(sweep),
+        pareto(sweep),
+        history(sweep),
+        importance(sweep),
+        phases(sweep.confirmation, _PHASES) if sweep.confirmation else None,
+    )
+    return [chart for chart in charts if chart]
+
+
+def cost_by_batch(sweep: Sweep) -> Plot | None:
+    """Return each trial's cost over its batch size; those without a value stand above, by how they ended."""
+    told = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
+    valued = [t for t in told if _is_valued(t)]
+    if not valued:
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        rows = value_axis(axes, [t.cost for t in valued], rows_of(told), _unit(sweep))
+        _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.asked.is_rate)
+        for trial in told:
+            y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
+            if y is not None:
+                marks.draw(axes, trial, marks.x(trial), y, hollow=not trial.has_value)
+        batch_axis(axes, (t.setting.batch_size for t in told))
+        marks.legend(axes, told)
+
+    title = f"{_capital(cost_name(sweep))} by batch size"
+    return plot("cost_by_batch", title, _HEIGHT_INCHES, draw, trials_in_words(told))
+
+
+def throughput_by_batch(sweep: Sweep) -> Plot | None:
+    """Return the calibrated samples a second over the batch size, and the model's line through them."""
+    told = [(c.compiler, s) for c in sweep.calibrations for s in c.sizes if s.fits and s.samples_per_second > 0]
+    if not told:
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        value_axis(axes, [size.samples_per_second for _, size in told], [], "samples/s")
+        for compiler in dict.fromkeys(name for name, _ in told):
+            sizes, colour = [size for name, size in told if name == compiler], marks.colour(compiler)
+            _model_line(axes, marks, compiler, sizes)
+            for size in sizes:
+                x, rate = math.log2(size.batch_size), size.samples_per_second
+                if size.low > 0 and size.high > 0:
+                    ends = [rate * size.step_seconds / end for end in (size.high, size.low)]
+                    axes.plot([x, x], ends, color=colour, linewidth=1.4)
+                marks.put(axes, marks.mark(compiler), x, rate)
+        batch_axis(axes, (size.batch_size for _, size in told))
+        line = Line2D([], [], color=MUTED, linewidth=1.2, label="line: fitted step time")
+        has_model = any(name in sweep.asked.models for name, _ in told)
+        legend(axes, [*marks.named(name for name, _ in told), *([line] if has_model else [])])
+
+    points = [(name, size.batch_size, size.samples_per_second) for name, size in told]
+    title = "Samples per second by batch size, as calibrated"
+    return plot("throughput_by_batch", title, _HEIGHT_INCHES, draw, points_in_words(points, "samples/s"))
+
+
+def memory_by_batch(sweep: Sweep) -> Plot | None:
+    """Return the peak memory over the batch size, as calibrated, else as the trials took; what does not fit above."""
+    told = [(c.compiler, s.batch_size, s.peak_memory_gib) for c in sweep.calibrations for s in c.sizes]
+    if not any(value > 0 for _, _, value in told):
+        told = [(t.setting.compiler, t.setting.batch_size, peak_memory_gib(t)) for t in sweep.trials]
+    fitting = sorted({row for row in told if row[1] > 0 and row[2] > 0})
+    too_large = {(c.compiler, size) for c in sweep.calibrations for size in c.too_large}
+    if not fitting:
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        rows = value_axis(
+            axes, [value for _, _, value in fitting], ["too large"] if too_large else [], "peak memory, GiB"
+        )
+        for compiler in dict.fromkeys(name for name, _, _ in fitting):
+            points = [(marks.x_of(name, size, 0.3), value) for name, size, value in fitting if name == compiler]
+            style = marks.dashes(compiler)
+            axes.plot(*zip(*points, strict=True), color=marks.colour(compiler), linewidth=1.4, linestyle=style)
+            for x, value in points:
+                marks.put(axes, marks.mark(compiler), x, value)
+        for compiler, size in too_large:
+            marks.put(axes, marks.mark(compiler, hollow=True), marks.x_of(compiler, size, 0.3), rows["too large"])
+        batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
+        legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
+
+    beyond = "".join(f" Batch {size:g} does not fit under {name}." for name, size in sorted(too_large))
+    description = points_in_words(fitting, "GiB") + beyond
+    return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw, description)
+
+
+def quality_by_batch(sweep: Sweep) -> Plot | None:
+    """Return the quality over the batch size: after equal samples where a target ends the jobs, else at their end."""
+    name, is_equal = quality_name(sweep), sweep.asked.target is not None
+    told = [
+        (trial, value)
+        for trial in sweep.trials
+        if trial.setting.batch_size > 0
+        and math.isfinite(
+            value := sweep.at_common_samples.get(trial.job.run_id, math.nan) if is_equal else trial.quality
+        )
+        and (is_equal or trial.kind in ("completed", "worse"))
+    ]
+    if not told:
+        return None
+    marks, values = Marks(sweep), {trial.job.run_id: value for trial, value in told}
+
+    def draw(axes: Axes) -> None:
+        bound = sweep.asked.bound
+        value_axis(axes, [*values.values(), *([bound] if bound is not None else [])], [], name, from_zero=False)
+        trials = [trial for trial, _ in told]
+        _lines_of_the_best(axes, marks, trials, lambda t: values[t.job.run_id], sweep.asked.higher_is_better)
+        for trial, value in told:
+            marks.draw(axes, trial, marks.x(trial), value, hollow=not trial.has_value)
+        batch_axis(axes, (t.setting.batch_size for t in trials))
+        dashes = Line2D([], [], color=MUTED, linestyle="--", label="bound")
+        if bound is not None:
+            axes.axhline(bound, color=MUTED, linewidth=1.2, linestyle="--")
+        marks.legend(axes, trials, *([dashes] if bound is not None else []))
+
+    after = f", after {figure(sweep.common_samples)} samples" if is_equal else ""
+    points = [(trial.setting.compiler, trial.setting.batch_size, value) for trial, value in told]
+    description = points_in_words(points, name)
+    return plot("quality_by_batch", f"{name} by batch size{after}", _HEIGHT_INCHES, draw, description)
+
+
+def pareto(sweep: Sweep) -> Plot | None:
+    """Return cost against quality with the line of what nothing else beats; None where a target makes quality equal."""
+    told = [t for t in sweep.trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
+    if len(told) < 2 or (sweep.asked.target is not None and not sweep.asked.is_front):
+        return None
+    marks = Marks(sweep)
+
+    def draw(axes: Axes) -> None:
+        front = sweep.front
+        on_front = {trial.job.run_id for trial in front}
+        value_axis(axes, [t.quality for t in told], [], quality_name(sweep), from_zero=False)
+        axes.step([t.cost for t in front], [t.quality for t in front], where="post", color=MUTED, linewidth=1.2)
+        for trial in told:
+            marks.draw(axes, trial, trial.cost, trial.quality, hollow=trial.job.run_id not in on_front)
+        axes.set_xlim(0, 1.08 * max(t.cost for t in told))
+        axes.set_xlabel(_unit(sweep))
+        thousands(axes)
+        axes.grid(linewidth=0.7)
+        marks.legend(axes, told, Line2D([], [], color=MUTED, linewidth=1.2, label="beaten by none"))
+
+    title = f"Cost and {quality_name(sweep)}: filled is what nothing beats in both"
+    unbeaten = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
+    description = f"Nothing beats {unbeaten}. {trials_in_words(told)}"
+    return plot("pareto", title, _HEIGHT_INCHES, draw, description)
+
+
+def history(sweep: Sweep) -> Plot | None:
+    """Return the best value so far over what was spent until then, by compiler, and each trial at its end."""
+    ended = sorted((t for t in sweep.trials if t.kind != "running"), key=_ended_seconds)
+    before = math.fsum(_bill(job.number(PAID)) for job in sweep.jobs if _is_before(job.text.get("role")))
+    spent = [before + total for total in accumulate(_bill(trial.job.number(PAID)) for trial in ended)]
+    valued = [t for t in ended if _is_valued(t)]
+    if not valued:
+        return None
+    marks, better = Marks(sweep), max if sweep.asked.is_rate else min
+
+    def draw(axes: Axes) -> None:
+        base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
+        rows = value_axis(axes, [*(t.cost for t in valued), *base], rows_of(ended), _unit(sweep))
+        for compiler in sweep.compilers:
+            path = [
+                (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler
+            ]
+            if path:
+                xs, ys = [x for x, _ in path], list(accumulate((y for _, y in path), better))
+                colour, style = marks.colour(compiler), marks.dashes(compiler)
+                axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=colour, linestyle=style, linewidth=1.8)
+        for x, trial in zip(spent, ended, strict=True):
+            y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
+            if y is not None:
+                marks.draw(axes, trial, x, y, hollow=not trial.has_value)
+        for value in base:
+            axes.axhline(value, color=MUTED, linewidth=1.2, linestyle="--")
+        axes.set_xlim(0, 1.04 * (spent[-1] or 1.0))
+        axes.set_xlabel("billable instance seconds spent, calibration included")
+        thousands(axes)
+        axes.grid(axis="y", linewidth=0.7)
+        marks.legend(axes, ended, *(Line2D([], [], color=MUTED, linestyle="--", label="base setting") for _ in base))
+
+    return plot("history", "The best so far, over what was spent", _HEIGHT_INCHES, draw, trials_in_words(ended))
+
+
+def _is_valued(trial: Trial) -> bool:
+    return trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
+
+
+def _bill(seconds: float) -> float:
+    return seconds if 0 < seconds < math.inf else 0.0
+
+
+def _is_before(role: str | None) -> bool:
+    return role in ("calibration", "baseline")
+
+
+def _ended_seconds(trial: Trial) -> float:
+    started = trial.job.number("training_start_time")
+    started = started if math.isfinite(started) else trial.job.number("start_time_ms") / 1000
+    billed = trial.job.number("cost_billable_seconds")
+    found = started + (billed if billed > 0 else 0.0)
+    return found if math.isfinite(found) else math.inf
+
+
+def _lines_of_the_best(
+    axes: Axes, marks: Marks, trials: Sequence[Trial], value: Callable[[Trial], float], highest: bool
+) -> None:
+    """Join each compiler's best values over the batch sizes."""
+    for compiler in marks.sweep.compilers:
+        by_size: dict[float, list[Trial]] = {}
+        for trial in trials:
+            if trial.setting.compiler == compiler:
+                by_size.setdefault(trial.setting.batch_size, []).append(trial)
+        if len(by_size) > MOST_TICKS:
+            continue  # a fine grid is not tried densely, so its best values jump with the rates
+        best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
+        points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
+        style = marks.dashes(compiler)
+        axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
+
+
+def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Size]) -> None:
+    low, high = min(s.batch_size for s in sizes), max(s.batch_size for s in sizes)
+    xs = [math.log2(low) + at / 40 * math.log2(high / low) for at in range(41)]
+    rates = [1 / seconds_per_sample(marks.sweep, Setting(compiler, 2**x)) for x in xs]
+    if all(map(math.isfinite, rates)):
+        axes.plot(xs, rates, color=marks.colour(compiler), linestyle=marks.dashes(compiler), linewidth=1.2)
+
+
+def _unit(sweep: Sweep) -> str:
+    return NOUNS.get(sweep.asked.cost, sweep.asked.cost)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

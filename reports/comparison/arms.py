@@ -1,0 +1,176 @@
+"""Jobs sorted into the arms of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from judging.intervals import Summary, summary
+from tracking.groups.planned_job import job_title
+from tracking.recording.compiler_check import doubt
+
+_CACHE_ORDER = ("warm", "off", "partial", "cold")
+"""Which cache state stands for an arm when several have equally many repeats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One job as the tracking server tells it."""
+
+    run_id: str
+    experiment_id: str
+    name: str
+    status: str
+    """MLflow's status: RUNNING, FINISHED, FAILED, KILLED ..."""
+    arm: str
+    is_baseline: bool
+    repeat: str
+    cache_state: str
+    """State of the compile cache when the job started: off, cold, warm or partial."""
+    text: Mapping[str, str | None] = field(default_factory=dict)
+    """Further tags and parameters by column name, such as `device`."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Metrics and numeric parameters by column name; what is missing is NaN."""
+
+    @property
+    def title(self) -> str:
+        """What its run is called, by the arm that it has here."""
+        known = self.repeat.isdecimal()
+        return job_title(self.arm, int(self.repeat), self.text.get("role")) if known else self.arm
+
+    @property
+    def succeeded(self) -> bool:
+        """True for a job that ended well."""
+        return self.status == "FINISHED"
+
+    @property
+    def unfinished(self) -> bool:
+        """True for a job that has not ended."""
+        return self.status in ("RUNNING", "SCHEDULED")
+
+    @property
+    def failed(self) -> bool:
+        """True for a job that ended otherwise than well."""
+        return not self.succeeded and not self.unfinished
+
+    @property
+    def is_script(self) -> bool:
+        """True for a script of somebody's own, which is measured from outside."""
+        return self.text.get("measured") == "outside"
+
+    def number(self, column: str) -> float:
+        """Return a number of the job, NaN when it has none."""
+        return self.numbers.get(column, math.nan)
+
+    @property
+    def setup_seconds(self) -> float:
+        """Compile and warm-up seconds; a job that tells no compile phase spent none on it."""
+        return self.number("time_warmup_seconds") + finite_or_zero(self.number("time_compile_seconds"))
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One setting with its jobs. Its figures come from the successful jobs of a single cache state."""
+
+    label: str
+    jobs: tuple[Job, ...]
+
+    @property
+    def succeeded(self) -> list[Job]:
+        """Jobs that ended well."""
+        return [job for job in self.jobs if job.succeeded]
+
+    @property
+    def failed(self) -> list[Job]:
+        """Jobs that ended otherwise than well."""
+        return [job for job in self.jobs if job.failed]
+
+    @property
+    def compiler_doubts(self) -> list[str]:
+        """Why figures of this arm are not those of its compiler setting, each once."""
+        told = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
+        found = (doubt(setting, None if active is None else active == "true") for active, setting in told.items())
+        return [reason for reason in found if reason]
+
+    @property
+    def cache_state(self) -> str | None:
+        """The cache state of most successful jobs (warm first among equals), or None without any."""
+        counts = Counter(job.cache_state for job in self.succeeded)
+        return min(counts, key=lambda state: (-counts[state], _rank(state)), default=None)
+
+    @property
+    def headline(self) -> list[Job]:
+        """Successful jobs of the arm's cache state."""
+        return [job for job in self.succeeded if job.cache_state == self.cache_state]
+
+    @property
+    def asides(self) -> dict[str, list[Job]]:
+        """Successful jobs of the other cache states."""
+        states = sorted({job.cache_state for job in self.succeeded} - {self.cache_state}, key=_rank)
+        return {state: [job for job in self.succeeded if job.cache_state == state] for state in states}
+
+    def values(self, column: str) -> list[float]:
+        """Return the finite numbers of the headline jobs."""
+        return finite(self.headline, column)
+
+    def positive(self, column: str) -> list[float]:
+        """Return the numbers above zero of the headline jobs: those that a ratio can take."""
+        return [value for value in self.values(column) if value > 0]
+
+    def summary(self, column: str) -> Summary | None:
+        """Return median, extremes and count over the headline jobs."""
+        return summary(self.values(column))
+
+    @property
+    def setup_seconds(self) -> list[float]:
+        """Compile and warm-up seconds of the headline jobs."""
+        return [job.setup_seconds for job in self.headline if math.isfinite(job.setup_seconds)]
+
+    def setting(self, column: str) -> list[float]:
+        """Return a parameter's distinct values over all jobs: one, unless the jobs of an arm differ."""
+        return sorted(set(finite(self.jobs, column)))
+
+
+def finite(jobs: Sequence[Job], column: str) -> list[float]:
+    """Return the finite numbers of these jobs."""
+    return [value for job in jobs if math.isfinite(value := job.number(column))]
+
+
+def finite_or_zero(value: float) -> float:
+    """Return the value, or 0 for NaN and infinities."""
+    return value if math.isfinite(value) else 0.0
+
+
+def arms_of(table: pd.DataFrame) -> list[Arm]:
+    """Return the arms of `query.jobs`' table: the baseline first, the others as they were started."""
+    jobs = [job_of(row) for row in table.to_dict("records")]
+    labels = dict.fromkeys(job.arm for job in jobs)
+    arms = [Arm(label, tuple(job for job in jobs if job.arm == label)) for label in labels]
+    return sorted(arms, key=lambda arm: not any(job.is_baseline for job in arm.jobs))
+
+
+def job_of(row: Mapping[Any, Any]) -> Job:
+    """Return a row of `query.jobs` as a job."""
+    text = {str(k): v for k, v in row.items() if isinstance(v, str)}
+    numbers = {str(k): float(v) for k, v in row.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    return Job(
+        run_id=text["run_id"],
+        experiment_id=text.get("experiment_id", ""),
+        name=text.get("job_name") or text.get("run_name") or text["run_id"],
+        status=text.get("status", "UNKNOWN"),
+        arm=text.get("arm") or "unnamed",
+        is_baseline=text.get("baseline") == "true",
+        repeat=text.get("repeat", ""),
+        cache_state=text.get("cache_state") or "off",
+        text=text,
+        numbers=numbers,
+    )
+
+
+def _rank(state: str) -> tuple[int, str]:
+    return (_CACHE_ORDER.index(state) if state in _CACHE_ORDER else len(_CACHE_ORDER), state)

@@ -1,0 +1,137 @@
+"""A group's jobs compared: the one value that page, terminal, plots and summary are all drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from statistics import fmean
+
+import pandas as pd
+
+from judging.intervals import BreakEven, Interval, break_even, geometric_mean, ratio_interval
+from reports.comparison.arms import Arm, Job, arms_of, finite
+from reports.comparison.equal_work import PAID, Kind
+from reports.comparison.verdict import Measure, Verdict, judge, measure_of
+from training.contract.errors import InputError, nearest
+
+STEADY = "throughput_steady_samples_per_second"
+END_TO_END = "throughput_end_to_end_samples_per_second"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One arm against the baseline."""
+
+    arm: Arm
+    verdict: Verdict
+    speed_up: Interval | None
+    """Steady samples/second, arm over baseline; None below two repeats a side."""
+    break_evens: dict[str, BreakEven]
+    """Break-even by the arm's cache state, the headline's first; empty where the work is not comparable."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that a report says."""
+
+    group: str
+    arms: tuple[Arm, ...]
+    """The baseline first."""
+    contrasts: tuple[Contrast, ...]
+    """One for each arm after the baseline."""
+    measure: Measure | None
+    """The measure of quality."""
+
+    @property
+    def baseline(self) -> Arm | None:
+        """The arm that the others are compared with."""
+        return self.arms[0] if self.arms else None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs, by arm."""
+        return [job for arm in self.arms for job in arm.jobs]
+
+    @property
+    def best(self) -> Contrast | None:
+        """The cheapest of the arms that are cheaper than the baseline, or None."""
+        cheaper = [c for c in self.contrasts if c.verdict.outcome == "cheaper" and c.verdict.ratio]
+        return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
+
+    @property
+    def paid_seconds(self) -> float:
+        """Billable instance seconds of all jobs that tell them, failed ones included."""
+        return sum(seconds for job in self.jobs if (seconds := job.number(PAID)) > 0)
+
+    @property
+    def is_of_scripts(self) -> bool:
+        """True when any job is a script, measured from outside."""
+        return any(job.is_script for job in self.jobs)
+
+    @property
+    def trusts_the_work(self) -> bool:
+        """True when no job tells how many samples it saw: that all did equal work is then taken on trust."""
+        jobs = [job for arm in self.arms for job in arm.succeeded]
+        return len(self.arms) > 1 and bool(jobs) and not finite(jobs, "samples")
+
+    @property
+    def loss_column(self) -> str:
+        """The final loss that the table shows: on the validation data where any job has it."""
+        has_eval = any(arm.values("eval_loss") for arm in self.arms)
+        return "eval_loss" if has_eval else "train_loss" if any(a.values("train_loss") for a in self.arms) else "loss"
+
+
+def compare(
+    table: pd.DataFrame, group: str, *, baseline: str | None = None, allowed: Set[Kind] = frozenset()
+) -> Comparison:
+    """Return the comparison of `query.jobs`' table.
+
+    `baseline` is the label of the arm that the others are compared with, or the name of one of its jobs or runs; None
+    is the jobs' own. Kinds of work that are `allowed` may differ. Raises `InputError` for a baseline that is none.
+    """
+    arms = tuple(arms_of(table))
+    arms = _with_baseline(arms, baseline) if baseline else arms
+    measure = measure_of(arms)
+    contrasts = tuple(_contrast(arm, arms[0], measure, allowed) for arm in arms[1:])
+    return Comparison(group, arms, contrasts, measure)
+
+
+def extra_seconds(arm: Arm, state: str) -> float | None:
+    """Return how many more billable instance seconds the arm's jobs of another cache state took, in the mean."""
+    aside = [seconds for job in arm.asides.get(state, []) if (seconds := job.number(PAID)) > 0]
+    headline = arm.positive(PAID)
+    return fmean(aside) - fmean(headline) if aside and headline else None
+
+
+def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
+    found = [arm for arm in arms if name == arm.label or any(name in (job.name, job.run_id) for job in arm.jobs)]
+    if not found:
+        labels = [arm.label for arm in arms]
+        listed = ", ".join(f"'{label}'" for label in labels[:12])
+        raise InputError(f"baseline '{name}' is none of the arms {listed}.{nearest(name, labels)}")
+    return (found[0], *(arm for arm in arms if arm is not found[0]))
+
+
+def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind]) -> Contrast:
+    verdict = judge(arm, baseline, measure, allowed)
+    speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
+    comparable = verdict.outcome != "not comparable"
+    return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline, speed_up) if comparable else {})
+
+
+def _break_evens(arm: Arm, baseline: Arm, speed_up: Interval | None) -> dict[str, BreakEven]:
+    if not any(job.number(STEADY) > 0 for job in (*arm.succeeded, *baseline.succeeded)):
+        return {}  # scripts do not tell their steps
+    states = {arm.cache_state: arm.headline, **arm.asides} if arm.cache_state else {}
+    return {state: _break_even(jobs, arm, baseline, speed_up) for state, jobs in states.items() if state}
+
+
+def _break_even(jobs: list[Job], arm: Arm, baseline: Arm, speed_up: Interval | None) -> BreakEven:
+    """Return the break-even for the start that `jobs` had, at the arm's steady rate."""
+    setup = [job.setup_seconds for job in jobs if job.setup_seconds >= 0]
+    rates, rates_baseline = arm.positive(STEADY), baseline.positive(STEADY)
+    if not (setup and baseline.setup_seconds and rates and rates_baseline):
+        return BreakEven("not determined")
+    return break_even(
+        (fmean(setup), fmean(baseline.setup_seconds)), (geometric_mean(rates), geometric_mean(rates_baseline)), speed_up
+    )

@@ -1,0 +1,123 @@
+"""Published figures of a recipe beside what its comparison measured. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from judging.intervals import Interval
+from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.equal_work import DOLLARS
+from reports.comparison.messages import NONE, figure, signed_percent
+
+COLUMN = "published"
+"""Of `query.jobs`' table: the tag `platform.published`, a JSON object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What was published."""
+
+    source: str
+    machine: str | None
+    figures: Mapping[str, float]
+    """By name, see `_FIGURES`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A published figure and the measured ones."""
+
+    label: str
+    published: str
+    measured: Mapping[str, str]
+    """By arm."""
+
+
+def published_of(table: pd.DataFrame) -> Published | None:
+    """Return what the jobs' experiment says was published; None where it says nothing that can be read."""
+    told = next((text for text in table.get(COLUMN, ()) if isinstance(text, str)), "null")
+    try:
+        read = json.loads(told)
+        figures = {name: float(value) for name, value in read["figures"].items() if name in _FIGURES}
+        return Published(source=str(read["source"]), machine=read.get("machine"), figures=figures)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def beside(published: Published, comparison: Comparison) -> list[Beside]:
+    """Return a row for each published figure, with what each arm measured against the baseline."""
+    return [
+        Beside(
+            label=_FIGURES[name].label,
+            published=_FIGURES[name].text(value),
+            measured={each.arm.label: _FIGURES[name].measured(comparison, each) for each in comparison.contrasts},
+        )
+        for name, value in published.figures.items()
+    ]
+
+
+@dataclass(frozen=True)
+class _Figure:
+    label: str
+    text: Callable[[float], str]
+    measured: Callable[[Comparison, Contrast], str]
+
+
+def _ratio_of(column: str) -> Callable[[Comparison, Contrast], str]:
+    """Return the change of the medians."""
+
+    def told(comparison: Comparison, contrast: Contrast) -> str:
+        mine, others = contrast.arm.summary(column), comparison.arms[0].summary(column)
+        return signed_percent(mine.median / others.median) if mine and others and others.median > 0 else NONE
+
+    return told
+
+
+def _with_interval(ratio: Interval | None) -> str:
+    if ratio is None:
+        return NONE
+    return f"{signed_percent(ratio.estimate)} ({signed_percent(ratio.low)} to {signed_percent(ratio.high)})"
+
+
+def _throughput(comparison: Comparison, contrast: Contrast) -> str:
+    return _with_interval(contrast.speed_up)
+
+
+def _cost(comparison: Comparison, contrast: Contrast) -> str:
+    if contrast.verdict.currency is DOLLARS:
+        return _with_interval(contrast.verdict.ratio)
+    return _ratio_of(DOLLARS.column)(comparison, contrast)
+
+
+def _batch_size(comparison: Comparison, contrast: Contrast) -> str:
+    mine, others = (arm.setting("hp_per_device_batch_size") for arm in (contrast.arm, comparison.arms[0]))
+    return signed_percent(mine[0] / others[0]) if len(mine) == len(others) == 1 else NONE
+
+
+def _loss(comparison: Comparison, contrast: Contrast) -> str:
+    return _ratio_of(comparison.loss_column)(comparison, contrast)
+
+
+def _break_even(comparison: Comparison, contrast: Contrast) -> str:
+    point = next(iter(contrast.break_evens.values()), None)
+    return NONE if point is None else point.kind if point.minutes is None else f"{figure(point.minutes)} min"
+
+
+def _spot(comparison: Comparison, contrast: Contrast) -> str:
+    saved = contrast.arm.summary("cost_spot_savings_percent")
+    return f"{figure(saved.median)} %" if saved else NONE
+
+
+_FIGURES: Mapping[str, _Figure] = {
+    "throughput_ratio": _Figure("steady samples/s", signed_percent, _throughput),
+    "training_time_ratio": _Figure("training time", signed_percent, _ratio_of("train_runtime")),
+    "cost_ratio": _Figure("cost", signed_percent, _cost),
+    "batch_size_ratio": _Figure("batch size of a device", signed_percent, _batch_size),
+    "loss_ratio": _Figure("loss at the end", lambda ratio: "equal" if ratio == 1 else signed_percent(ratio), _loss),
+    "break_even_minutes": _Figure("break-even", lambda minutes: f"{figure(minutes)} min", _break_even),
+    "spot_savings_percent": _Figure("saved by spot", lambda percent: f"up to {figure(percent)} %", _spot),
+}

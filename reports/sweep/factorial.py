@@ -1,0 +1,54 @@
+"""Compiler and batch apart: the repeats of two compilers at the base point and at the best one. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from judging.intervals import Interval
+from reports.comparison.arms import Arm
+from reports.sweep.sweep import Sweep
+from reports.sweep.trials import Setting, setting_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One setting of the two by two."""
+
+    arm: Arm
+    setting: Setting
+    ratio: Interval | None
+    """Cost over that of the base setting; None for itself, and below two repeats."""
+
+
+def square(sweep: Sweep) -> tuple[Cell, ...]:
+    """Return the cells, the base compiler's and the base point's first; nothing where fewer than three were repeated.
+
+    The compilers are the base one and the best one's, or the next that was repeated where these are the same.
+    """
+    best, base = sweep.best, sweep.base
+    if best is None or sweep.confirmation is None or best.setting.point == base.point:
+        return ()
+    arms = {setting_of(arm.jobs[0]): arm for arm in sweep.confirmation.arms}
+    compilers = list(dict.fromkeys([base.compiler, best.setting.compiler, *(setting.compiler for setting in arms)]))[:2]
+    found = {
+        s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in (base.point, best.setting.point)
+    }
+    if len(found) < 3:
+        return ()
+    cells = [Cell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in found.items()]
+    return tuple(
+        sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
+    )
+
+
+def which(cell: Cell, base: Setting) -> str:
+    """Return what a cell changes of the base setting; empty for itself."""
+    setting = cell.setting
+    if setting == base:
+        return ""
+    if setting.point == base.point:
+        return "the compiler alone"
+    if setting.compiler != base.compiler:
+        return "both"
+    changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.multiplier != base.multiplier}
+    return f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"

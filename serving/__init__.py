@@ -1,1 +1,0 @@
-"""A trained model in use: what answers for it, the server, and where endpoints live."""

@@ -1,1 +1,0 @@
-"""Endpoints on SageMaker, through boto3."""

@@ -1,1 +1,0 @@
-"""Endpoints on this machine: each a server process of its own, which outlives the command that started it."""

@@ -1,1 +1,0 @@
-"""The HTTP server of one model: `python -m serving.server`."""

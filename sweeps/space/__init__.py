@@ -1,0 +1,4 @@
+"""What a sweep searches: the grid of settings, the scaling rules and the objective.
+
+Pure. Open `grid.py` first.
+"""

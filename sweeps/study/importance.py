@@ -1,0 +1,26 @@
+"""How much of the differences between a study's trials each parameter explains."""
+
+from __future__ import annotations
+
+import warnings
+
+import optuna
+from optuna.trial import TrialState
+
+from tracking.groups.sweep_file import FEWEST_TRIALS
+
+NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
+
+
+def importances(study: optuna.Study) -> dict[str, float]:
+    """Return the share of each parameter, 0 to 1, by Optuna's default evaluator; nothing of too few or equal trials."""
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if len(done) < FEWEST_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns that few trials tell little
+            found = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
+    except (RuntimeError, ValueError):  # its evaluator refuses some small studies
+        return {}
+    return {NAMES.get(name, name): float(share) for name, share in found.items()}

@@ -1,0 +1,134 @@
+"""Optuna samplers over a finite space: which point is trained next. No point is suggested twice while one is free."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+
+from sweeps.cost_model.expected_improvement import most_promising
+from sweeps.cost_model.trials import Record, Search, free_points, nearest, records
+from sweeps.space.grid import Point
+from sweeps.study.study import distributions
+from training.contract import errors
+
+Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequence[Point]], Point]
+"""From the trials so far and the free points, at least one, to the next."""
+
+SMALL_SPACE = 30
+"""Points up to which a front is searched by training them all: TPE begins with ten at random."""
+
+
+class PointSampler(BaseSampler):
+    """Suggests free points, chosen by one of `_CHOICES`. Several processes may each have one on the same study."""
+
+    def __init__(self, search: Search, choose: Choose, seed: int | None) -> None:
+        self.search = search
+        self.distributions = distributions(search.space)
+        self.random = random.Random(seed)
+        self.tpe = TPESampler(seed=seed)
+        self._choose = choose
+        self._known: dict[int, Record] = {}
+
+    def reseed_rng(self) -> None:
+        """Begin another row of random numbers, as Optuna asks of samplers that are copied."""
+        self.random.seed()
+        self.tpe.reseed_rng()
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the whole space, whatever has been tried."""
+        return self.distributions
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the parameters of the next point; of the base, again, where none is free (see `free_points`)."""
+        others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
+        found = records(others, self.search.space, self._known)
+        free = free_points(self.search, found)
+        point = self._choose(self, study, trial, found, free) if free else self.search.space.points[0]
+        return self.search.space.params(point)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Return a value for a parameter that is none of the space's."""
+        return RandomSampler().sample_independent(study, trial, param_name, param_distribution)
+
+
+def _model(
+    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+) -> Point:
+    """The point that is expected to save most; the base first."""
+    return most_promising(sampler.search, found) or free[0]
+
+
+def _grid(
+    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+) -> Point:
+    """Every point, the base first and the next by their calibrated rate, at the multiplier nearest to 1."""
+    search = sampler.search
+    if search.base in free:
+        return search.base
+    costs = search.costs
+    return min(
+        free,
+        key=lambda point: (
+            -costs.samples_per_second(point.batch_size) if costs else 0.0,
+            max(point.multiplier, 1 / point.multiplier),
+            point,
+        ),
+    )
+
+
+def _random(
+    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+) -> Point:
+    """Any point."""
+    return sampler.random.choice(free)
+
+
+def _tpe(
+    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+) -> Point:
+    """Optuna's suggestion, or the free point nearest to it."""
+    space = {name: each for name, each in sampler.distributions.items() if not each.single()}
+    suggested: Mapping[str, Any] = sampler.tpe.sample_relative(study, trial, space)
+    fixed = sampler.search.space.params(sampler.search.space.points[0])
+    return (
+        nearest(sampler.search.space.point({**fixed, **suggested}), free) if suggested else sampler.random.choice(free)
+    )
+
+
+def _auto(
+    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+) -> Point:
+    """`model` for one cost with a goal, `grid` for throughput and small spaces, `tpe` beyond."""
+    return _CHOICES[automatic(sampler.search)](sampler, study, trial, found, free)
+
+
+def automatic(search: Search) -> str:
+    """Return the name of the sampler that suits a search."""
+    objective = search.objective
+    if not objective.is_front and (objective.target is not None or objective.bound is not None):
+        return "grid" if objective.cost == "steady_samples_per_second" else "model"
+    if objective.cost == "steady_samples_per_second" and not objective.is_front:
+        return "grid"
+    return "grid" if len(search.space.points) <= SMALL_SPACE else "tpe"
+
+
+_CHOICES: dict[str, Choose] = {"auto": _auto, "model": _model, "grid": _grid, "random": _random, "tpe": _tpe}
+
+SAMPLERS = tuple(_CHOICES)
+
+
+def sampler_of(name: str, search: Search, seed: int | None) -> BaseSampler:
+    """Return the sampler of a name. Raises ValueError with one sentence for an unknown one."""
+    if name not in _CHOICES:
+        raise ValueError(f"sampler {name!r} must be one of {', '.join(SAMPLERS)}.{errors.nearest(name, SAMPLERS)}")
+    return PointSampler(search, _CHOICES[name], seed)

@@ -1,0 +1,165 @@
+"""A sweep's trials as tracked jobs: each is started once, followed into its MLflow run, and read back from there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sweeps.space.grid import Point
+from sweeps.space.objective import CurvePoint, Ended, Objective
+from sweeps.workers.runner import Running
+from tracking.following.followed_job import Followed, refused
+from tracking.groups.group import Group
+from tracking.groups.planned_job import PlannedJob
+from tracking.recording.job_run import JobRun, find_job_run
+from tracking.recording.recorder import open_run
+from tracking.recording.run_tables import ClassCharts
+from tracking.server.store import Store
+from training.contract.errors import InputError, QuotaError, TrackingError
+from training.contract.events import Event
+from training.contract.service import Service
+
+
+class Jobs:
+    """A `sweeps.workers.runner.Runner` over a service and a tracking store."""
+
+    def __init__(
+        self,
+        store: Store,
+        service: Service,
+        group: Group,
+        planned: Callable[[str, Point], PlannedJob],
+        objective: Objective,
+        say: Callable[[str], None],
+        charts: ClassCharts | None = None,
+    ) -> None:
+        """`planned` returns the job of a compiler and a point, always the same one."""
+        self._charts = charts
+        self._store, self._service, self._group = store, service, group
+        self._planned, self._objective, self._say = planned, objective, say
+        self._jobs: dict[tuple[str, Point], PlannedJob] = {}
+
+    def job_name(self, compiler: str, point: Point) -> str:
+        """Return the name of the point's job."""
+        return self._job(compiler, point).spec.name
+
+    def _job(self, compiler: str, point: Point) -> PlannedJob:
+        """Return the point's job, planned once: what it reads is brought to where it runs."""
+        if (compiler, point) not in self._jobs:
+            self._jobs[compiler, point] = self._planned(compiler, point)
+        return self._jobs[compiler, point]
+
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running:
+        """Start the point's job, or go on with the one there is.
+
+        Raises `QuotaError` where the account has no room for it, and `InputError`; of one that the service will never
+        start, its run says so.
+        """
+        planned = self._job(compiler, point)
+        run = find_job_run(self._store, self._group, planned.spec.name)
+        if run is not None and run.has_ended:
+            self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
+            return _Over(planned.spec.name, _ended(run, self._objective))
+        planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
+        opened = run.opened if run else open_run(self._store, self._group, planned)
+        try:
+            followed = Followed(self._store, self._service, planned, opened, self._say, self._charts)
+        except (QuotaError, InputError) as error:
+            if isinstance(error, InputError) or error.is_final:
+                refused(self._store, planned, opened.id, error, self._say)
+            raise
+        return _Followed(followed, self._read, self._objective)
+
+    def conclude(self, job_name: str, end: str) -> None:
+        """Write the words of how a trial ended to its job's run."""
+        self._store.tag(self._read(job_name).opened.id, {"platform.end": end})
+
+    def _read(self, job_name: str) -> JobRun:
+        run = find_job_run(self._store, self._group, job_name)
+        if run is None:
+            raise TrackingError(f"The tracking server {self._store.uri} has lost the run of job {job_name}.")
+        return run
+
+
+class _Followed:
+    """A trial's job that is followed."""
+
+    def __init__(self, followed: Followed, read: Callable[[str], JobRun], objective: Objective) -> None:
+        self._followed, self._read, self._objective = followed, read, objective
+        self.job_name = followed.planned.spec.name
+
+    @property
+    def due(self) -> float:
+        return self._followed.due
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        quality, started = self._objective.quality, self._followed.training_started
+        if quality is None or started is None:
+            return ()
+        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
+
+    @property
+    def billable_seconds(self) -> float:
+        started = self._followed.training_started
+        return (time.time() - started) * self._followed.planned.spec.instance_count if started else 0.0
+
+    def look(self) -> Ended | None:
+        if self._followed.advance() is None:
+            return None
+        return _ended(self._read(self.job_name), self._objective)
+
+    def stop(self) -> None:
+        self._followed.job.stop()
+
+    def close(self) -> None:
+        self._followed.close()
+
+
+class _Over:
+    """A trial's job that an earlier worker followed to its end."""
+
+    due = 0.0
+    curve: Sequence[CurvePoint] = ()
+
+    def __init__(self, job_name: str, ended: Ended) -> None:
+        self.job_name, self._ended = job_name, ended
+        self.billable_seconds = ended.billable_seconds
+
+    def look(self) -> Ended | None:
+        return self._ended
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def curve(events: Sequence[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
+    """Return the evaluations that a job has told; `started` is when it began to be billed, seconds since the epoch."""
+    told = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
+    return [
+        CurvePoint(
+            samples=int(each.fields.get("samples") or 0),
+            value=float(each.fields["values"][metric]),
+            billable_seconds=(each.time - started) * instances,
+        )
+        for each in told
+    ]
+
+
+def _ended(run: JobRun, objective: Objective) -> Ended:
+    metrics = run.metrics
+    return Ended(
+        failure=run.failure,
+        billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
+        usd=metrics.get("cost/usd"),
+        samples=int(metrics.get("samples", 0)),
+        steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
+        quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
+        reached=None if objective.target is None else bool(metrics.get("target/reached")),
+        run_id=run.opened.id,
+    )

@@ -1,0 +1,94 @@
+"""Imports go one way, without circles of files or of rooms."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.layout.imports import JOB, ORDER, ROOT, circles, file_graph, imported_names, room_graph, sources
+
+MAY_IMPORT = {package: set(ORDER[position:]) for position, package in enumerate(ORDER)}
+MAY_IMPORT["judging"] = {"judging"}
+
+OWNERS = {
+    "mlflow": ("tracking/", "models/", "reports/"),
+    "boto3": ("training/services/sagemaker/", "models/endpoints/sagemaker/", "training/job/publishing/hub_token.py"),
+    "botocore": ("training/services/sagemaker/", "models/endpoints/sagemaker/", "training/job/publishing/hub_token.py"),
+    "matplotlib": ("reports/charts/",),
+    "optuna": ("sweeps/", "experiments/sweeping/"),
+}
+"""Heavy libraries, and the rooms that own them."""
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_imports_go_down_the_list_of_packages(package: str) -> None:
+    upward = [
+        f"{path} imports {target}"
+        for path, targets in file_graph().items()
+        for target in sorted(targets)
+        if path.startswith(f"{package}/") and target.split("/")[0] not in MAY_IMPORT[package]
+    ]
+    assert upward == []
+
+
+def test_no_product_file_imports_tests_or_benchmarks() -> None:
+    wrong = [
+        f"{path} imports {name}"
+        for path, tree in sources().items()
+        for name in imported_names(tree)
+        if name.split(".")[0] in {"tests", "benchmarks"}
+    ]
+    assert wrong == []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circles(file_graph()) == []
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    assert circles(room_graph()) == []
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset("a")}
+    assert circles(graph) == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("library", sorted(OWNERS))
+def test_a_heavy_library_is_imported_by_its_owners_alone(library: str) -> None:
+    wrong = [
+        path
+        for path, tree in sources().items()
+        if not path.startswith(OWNERS[library]) and library in {name.split(".")[0] for name in imported_names(tree)}
+    ]
+    assert wrong == []
+
+
+def test_the_job_imports_nothing_else_of_ours() -> None:
+    forbidden = {*ORDER, "benchmarks", "tests", "mlflow", "pydantic"}
+    wrong = [
+        f"{path} imports {name}"
+        for path, tree in sources().items()
+        if path.startswith(JOB)
+        for name in imported_names(tree)
+        if name.split(".")[0] in forbidden
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_our_packages_are_the_ones_imported(package: str) -> None:
+    found = Path(str(importlib.import_module(package).__file__)).resolve()
+    assert found.is_relative_to(ROOT), (
+        f"`import {package}` finds {found}, not {ROOT / package}: another installed package has this name and shadows "
+        "ours; run from the project's root and uninstall it"
+    )
+
+
+def test_the_rooms_of_the_job_shadow_nothing_that_it_imports() -> None:
+    rooms = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    third_party = {"torch", "transformers", "accelerate", "tokenizers", "evaluate", "pyarrow", "numpy", "metrics"}
+    assert rooms & (set(sys.stdlib_module_names) | third_party | {*ORDER, "datasets", "tests"}) == set()

@@ -1,0 +1,73 @@
+"""The job keeps to Python 3.8, and the command line starts without heavy libraries."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.layout.imports import JOB, ROOT
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / JOB).rglob("*.py")), ids=lambda p: p.name)
+def test_the_job_is_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 8))
+
+
+YOUNGER_NAMES = {
+    *("removeprefix", "removesuffix", "is_relative_to", "readlink", "with_stem", "hardlink_to", "bit_count", "unparse"),
+    *("randbytes", "lcm", "nextafter", "ulp", "pairwise", "batched", "cache", "file_digest", "UTC", "ExceptionGroup"),
+    *("aiter", "anext", "zoneinfo", "graphlib", "tomllib", "to_thread", "TypeAlias", "ParamSpec", "Self", "Annotated"),
+    *("assert_never", "StrEnum", "dataclass_transform", "NotRequired", "process_cpu_count"),
+}
+"""What the standard library has had since 3.9 or later."""
+
+YOUNGER_ARGUMENTS = {"zip": {"strict"}, "dataclass": {"slots", "kw_only"}, "rmtree": {"onexc", "dir_fd"}}
+YOUNGER_GENERICS = {"list", "dict", "tuple", "set", "frozenset", "type"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / JOB).rglob("*.py")), ids=lambda p: p.name)
+def test_the_job_calls_nothing_younger_than_python_3_8(path: Path) -> None:
+    assert list(younger(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'a'.removeprefix('b')",
+        "from functools import cache",
+        "zip(a, b, strict=True)",
+        "merged = {**a} | b",
+        "def f(a: list[int]): pass",
+        "def f(a: int | None): pass",
+        "def f() -> int | None: pass",
+        "import tomllib",
+    ],
+)
+def test_what_is_younger_is_seen(line: str) -> None:
+    assert list(younger(ast.parse(line))) != []
+
+
+def younger(tree: ast.AST) -> Iterator[str]:
+    """Yield what Python 3.8 compiles and then fails at: later calls, `list[int]`, `int | None`, `{} | {}`."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Name, ast.alias)):
+            names = {getattr(node, field, None) for field in ("attr", "id", "name")}
+            yield from map(str, names & YOUNGER_NAMES)
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            given = {str(keyword.arg) for keyword in node.keywords}
+            yield from (f"{called}({name}=)" for name in given & YOUNGER_ARGUMENTS.get(called, set()))
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in YOUNGER_GENERICS:
+            yield ast.unparse(node)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and _is_union(node):
+            yield ast.unparse(node)
+
+
+def _is_union(node: ast.BinOp) -> bool:
+    """Tell unions of types and of dictionaries from those of numbers and sets, as far as the text shows it."""
+    sides = (node.left, node.right)
+    none = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
+    return none or any(isinstance(side, (ast.Dict, ast.DictComp)) for side in sides)

@@ -1,0 +1,70 @@
+"""Ctrl-C and SIGTERM while jobs run: ask, stop the jobs, and let the launcher record how they ended.
+
+The handler starts the stopping and returns, so whatever was being written is written whole.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+from training.contract.errors import TrainfareError
+
+
+class Left(BaseException):
+    """The person leaves: jobs run on, and the same command attaches to them."""
+
+
+class Interrupts:
+    """While entered, SIGINT asks (at a terminal) and SIGTERM stops; `stopping` then says: start nothing more."""
+
+    def __init__(self, stop_jobs: Callable[[], None], *, ask: Callable[[], str] | None = None) -> None:
+        self._stop_jobs = stop_jobs
+        self._ask = ask or _ask_at_terminal
+        self.stopping = False
+
+    def __enter__(self) -> Interrupts:
+        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.stopping and number == signal.SIGINT:
+            raise Left  # asked twice: the jobs were told to stop; their end is recorded by the next same command
+        answer = self._ask() if number == signal.SIGINT and not self.stopping else "stop"
+        if answer == "leave":
+            raise Left
+        if answer == "stop" and not self.stopping:
+            self.stopping = True
+            _say("Stopping; the job has 120 s to end. Ctrl-C again leaves it to end by itself.")
+            # In a thread: what was interrupted may hold a lock that a call of the service needs.
+            threading.Thread(target=self._stop, name="stop-jobs").start()
+
+    def _stop(self) -> None:
+        try:
+            self._stop_jobs()
+        except TrainfareError as error:
+            _say(f"error: {error}")
+
+
+def _ask_at_terminal() -> str:
+    # Under `mlflow run` the runner ends its child as soon as Ctrl-C is pressed: there is no time for a question.
+    if not sys.stdin.isatty() or "MLFLOW_RUN_ID" in os.environ:
+        return "stop"
+    try:
+        _say("\nStop the running job (s), leave it running and go (l), or keep following it (Enter)? ")
+        answer = sys.stdin.readline().strip().lower()
+    except (OSError, ValueError, RuntimeError):
+        return "stop"
+    return {"s": "stop", "stop": "stop", "l": "leave", "leave": "leave"}.get(answer, "follow")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

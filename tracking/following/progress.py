@@ -1,0 +1,120 @@
+"""What a person reads in the terminal while a job runs: few lines, each worth reading."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from training.contract.events import Event
+from training.contract.failures import brief
+
+_QUIET_SECONDS = 10.0
+"""At most one line of progress in this time."""
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_TRACEBACK_LINES = 40
+"""Shown of one: its end, where the error itself stands."""
+
+
+def last_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """Return the last traceback of a log that stands there as Python prints it: to the line that names the error."""
+    starts = [at for at, line in enumerate(lines) if line.strip() == _TRACEBACK]
+    if not starts:
+        return ()
+    found = [lines[starts[-1]]]
+    for line in lines[starts[-1] + 1 :]:
+        found.append(line)
+        if not line.startswith((" ", "\t")):
+            break
+    return found[-_TRACEBACK_LINES:]
+
+
+def _calibrated(event: Event) -> str:
+    """Return what was measured of a batch size, which is the event's step."""
+    values = event.fields["values"]
+    if not values["calibration/fits"]:
+        return f"batch {event.fields['step']}: does not fit in memory"
+    figures = (
+        ("calibration/step_seconds", "{:.3g} s a step"),
+        ("calibration/samples_per_second", "{:,.1f} samples/s"),
+        ("calibration/peak_memory_gib", "{:.2f} GiB"),
+    )
+    told = ", ".join(form.format(values[name]) for name, form in figures if name in values)
+    return f"batch {event.fields['step']}: {told}"
+
+
+class Progress:
+    """Says how one job goes."""
+
+    def __init__(
+        self,
+        name: str,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        usd_per_second: float | None = None,
+    ) -> None:
+        """`usd_per_second` is what all machines of the job cost together, where that is known."""
+        self._name, self._say, self._clock, self._usd_per_second = name, say, clock, usd_per_second
+        self._said_at = clock()
+
+    def show(self, events: Iterable[Event]) -> None:
+        """Say what happened, leaving out most of the steps."""
+        for event in events:
+            if event.kind == "start":
+                device = event.fields.get("device", {})
+                samples = event.fields.get("samples", {})
+                self._line(f"started on {device.get('name', '?')}, {samples.get('train', '?')} training samples")
+            elif event.kind == "phase" and event.fields.get("phase") == "compile":
+                self._line(f"compiled in {event.fields.get('seconds', 0):.1f} s")
+            elif event.kind == "note":
+                self._line(str(event.fields.get("message", "")))
+            elif event.kind == "metric" and "projected/seconds" in event.fields.get("values", {}):
+                self._line(self._projected(event))
+            elif event.kind == "metric" and "calibration/fits" in event.fields.get("values", {}):
+                self._line(_calibrated(event))
+            elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
+                values = event.fields.get("values", {})
+                told = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
+                seen = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
+                self._line(f"step {event.fields.get('step')}, {seen}{told}")
+
+    def ended(
+        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_doubt: str | None = None
+    ) -> None:
+        """Say how it ended."""
+        if failure:
+            # Of a traceback the last line; the run holds all of it.
+            self._line(f"ended with {failure[0]}: {brief(failure[1])}")
+            return
+        figures = (
+            ("projected/billable_seconds", "{:,.0f} s billable projected"),
+            ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
+            ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
+            ("cost/billable_seconds", "{:.1f} s billable"),
+            ("eval_perplexity", "perplexity {:.2f}"),
+            ("eval_accuracy", "accuracy {:.4f}"),
+            ("eval_f1", "F1 {:.2f} %"),
+            ("eval_exact_match", "exact match {:.2f} %"),
+        )
+        self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
+        if compiler_doubt:
+            self._line(compiler_doubt)
+
+    def tell_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
+        """Say where the log of a job that failed is, after the last traceback in it."""
+        for line in last_traceback(lines):
+            self._say(f"    {line}")
+        self._line(f"job {job_name}, log: {location}")
+
+    def _projected(self, event: Event) -> str:
+        seconds, low, high = (event.fields["values"][f"projected/seconds{end}"] for end in ("", "_low", "_high"))
+        usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
+        return (
+            f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
+            f"({low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
+        )
+
+    def _line(self, text: str) -> None:
+        self._said_at = self._clock()
+        self._say(f"  {self._name}: {text}")

@@ -1,0 +1,268 @@
+"""The tracking server, read: a group's jobs and a job's curves as tables.
+
+Column names follow one rule: a tag loses its `platform.`, and every other `.` or `/` becomes `_`
+(`hp.per_device_batch_size` -> `hp_per_device_batch_size`, `time/load_seconds` -> `time_load_seconds`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+# A progress bar for one small file only clutters the terminal. Read by mlflow at each download.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.artifacts import download_artifacts, list_artifacts
+from mlflow.entities import Experiment, Run, ViewType
+from mlflow.exceptions import MlflowException
+
+from tracking.queries.metric_histories import curve_table, number, points_of
+from tracking.server.errors import is_foreign, translated
+from training.contract.errors import InputError, nearest
+
+TEXT_COLUMNS = [
+    "run_id",
+    "run_name",
+    "experiment_id",
+    "group",
+    "status",
+    "arm",
+    "baseline",
+    "repeat",
+    "job_name",
+    "compiler",
+    "service",
+    "instance_type",
+    "cache_state",
+    "failure_class",
+    "failure_message",
+    "device",
+    "data_key",
+]
+"""Columns of text that every table of jobs has, whatever its runs hold."""
+
+NUMBER_COLUMNS = [
+    "start_time_ms",
+    "training_start_time",
+    "hp_per_device_batch_size",
+    "hp_learning_rate",
+    "samples",
+    "loss",
+    "train_loss",
+    "train_runtime",
+    "eval_loss",
+    "throughput_steady_samples_per_second",
+    "throughput_end_to_end_samples_per_second",
+    "time_load_seconds",
+    "time_compile_seconds",
+    "time_warmup_seconds",
+    "time_train_steady_seconds",
+    "time_eval_seconds",
+    "time_checkpoint_seconds",
+    "time_save_seconds",
+    "cost_billable_seconds",
+    "cost_billable_instance_seconds",
+    "target_reached",
+    "target_seconds",
+]
+"""Columns of numbers that every table of jobs has; NaN where a run does not say."""
+
+_MOST_NAMED = 10
+"""Experiments that a refusal names."""
+
+
+def jobs(
+    client: MlflowClient, group: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
+) -> pd.DataFrame:
+    """Return one row for each job of a group, oldest first, read `page_runs` runs at a time.
+
+    Searches all active experiments unless told which. Raises `TrackingError` when the server does not answer.
+    """
+    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
+    return table_of(runs_where(client, where, experiment_ids, page_runs=page_runs))
+
+
+def runs_where(
+    client: MlflowClient, where: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
+) -> list[Run]:
+    """Return the runs that a filter of MLflow's language finds, oldest first, in these experiments or in all.
+
+    Raises `TrackingError` when the server does not answer.
+    """
+    try:
+        ids = list(experiment_ids) if experiment_ids is not None else list(all_experiment_ids(client))
+        return list(_runs(client, ids, where, page_runs)) if ids else []
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=f"list the runs where {where}") from error
+
+
+def table_of(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return one row for each run of a job, see `jobs`."""
+    return _typed(pd.DataFrame(map(_row, runs)))
+
+
+def history(
+    client: MlflowClient, run_id: str, keys: Sequence[str], training_start_time: float | None = None
+) -> pd.DataFrame:
+    """Return all points of the metrics `keys` of one run, see `histories.curve_table`.
+
+    `billable_seconds` counts from `training_start_time` (seconds since the epoch; the run's own tag when None).
+    """
+    try:
+        start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
+        told = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=f"give the curves of run {run_id}") from error
+    return curve_table(told, keys, start)
+
+
+def parent_run(client: MlflowClient, group: str) -> Run | None:
+    """Return the parent run of a group, or None where there is none. Raises `TrackingError` as `jobs` does."""
+    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
+    found = runs_where(client, where, page_runs=100)
+    # Of a launcher that died and the one that went on, the one that has the group now.
+    kept = [run for run in found if run.data.tags.get("platform.group_state") != "continued"]
+    return next(iter(reversed(kept or found)), None)
+
+
+def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
+    """Return the names of a group's runs that somebody deleted. Raises `TrackingError` as `jobs` does."""
+    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
+    try:
+        found = client.search_runs([experiment_id], where, ViewType.DELETED_ONLY)
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=f"list the deleted runs of group {group!r}") from error
+    return [str(run.info.run_name) for run in found]
+
+
+def experiment_runs(
+    client: MlflowClient, experiment_id: str, *, page_runs: int = 500, saw: Callable[[int], None] = lambda _: None
+) -> Iterator[Run]:
+    """Yield the runs of an MLflow experiment that are not deleted, oldest first, one page in memory at a time.
+
+    `saw` is told after each how many there were so far. Raises `TrackingError` when the server does not answer.
+    """
+    try:
+        for count, run in enumerate(_runs(client, [experiment_id], "", page_runs), start=1):
+            yield run
+            saw(count)
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
+
+
+def experiment_named(client: MlflowClient, *names: str) -> Experiment:
+    """Return the first of these MLflow experiments that exists. Raises `InputError` where none does."""
+    try:
+        for name in names:
+            if (found := client.get_experiment_by_name(name)) and found.lifecycle_stage == "active":
+                return found
+        known = [each.name for each in client.search_experiments(max_results=1000)]
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=f"find experiment '{names[0]}'") from error
+    some = f"{', '.join(known[:_MOST_NAMED])}{', ...' if len(known) > _MOST_NAMED else ''}" or "none"
+    hint = nearest(names[0], known)
+    raise InputError(f"experiment is '{names[0]}', which the tracking server does not hold: it holds {some}.{hint}")
+
+
+def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
+    """Return what the job's run tells of versions and hardware; see `json_artifact`."""
+    return json_artifact(client, run_id, "environment.json")
+
+
+def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
+    """Return the object that a run's artifact holds; empty where the run has none, or it is none.
+
+    Raises `TrackingError` where the artifacts cannot be read.
+    """
+    try:
+        # By its place: the client's own way asks for logged models first, which servers before MLflow 3 do not know.
+        place = str(client.get_run(run_id).info.artifact_uri)
+        listed = list_artifacts(artifact_uri=place, tracking_uri=client.tracking_uri)
+        if name not in {PurePosixPath(each.path).name for each in listed}:
+            return {}
+        with tempfile.TemporaryDirectory() as folder:
+            path = download_artifacts(artifact_uri=f"{place}/{name}", dst_path=folder, tracking_uri=client.tracking_uri)
+            told = json.loads(Path(path).read_text("utf-8"))
+    except ValueError:
+        return {}
+    except Exception as error:
+        if not is_foreign(error):
+            raise
+        raise translated(error, client.tracking_uri, task=f"give {name} of run {run_id}") from error
+    return told if isinstance(told, dict) else {}
+
+
+def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
+    """Yield the ids of all active experiments, however many pages they fill."""
+    token = None
+    while True:
+        page = client.search_experiments(max_results=1000, page_token=token)
+        yield from (experiment.experiment_id for experiment in page)
+        token = page.token
+        if not token:
+            return
+
+
+def quoted(value: str) -> str:
+    """Return `value` as a string of MLflow's filter language, which has no escapes."""
+    if "'" not in value:
+        return f"'{value}'"
+    if '"' not in value:
+        return f'"{value}"'
+    raise InputError(f"the name {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
+
+
+def _runs(client: MlflowClient, experiment_ids: list[str], where: str, page_runs: int) -> Iterator[Run]:
+    token = None
+    while True:
+        page = client.search_runs(
+            experiment_ids, where, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
+        )
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _row(run: Run) -> dict[str, object]:
+    info, data = run.info, run.data
+    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
+    numbers = {key: number(value) for key, value in data.metrics.items()}
+    columns: Mapping[str, object] = {**data.params, **numbers, **tags}
+    return {
+        **{_column(key): value for key, value in columns.items()},
+        "run_id": info.run_id,
+        "run_name": info.run_name,
+        "experiment_id": info.experiment_id,
+        "status": info.status,
+        "start_time_ms": info.start_time,
+    }
+
+
+def _column(key: str) -> str:
+    return key.replace(".", "_").replace("/", "_")
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with all its fixed columns first, numbers as floats, missing text as None."""
+    others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
+    frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
+    for name in NUMBER_COLUMNS:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    for name in TEXT_COLUMNS:
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame
+
+
+def _training_start_time(client: MlflowClient, run_id: str) -> float:
+    try:
+        return float(client.get_run(run_id).data.tags.get("platform.training_start_time", "nan"))
+    except ValueError:
+        return math.nan

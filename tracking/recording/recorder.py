@@ -1,0 +1,248 @@
+"""One job's run: everything that the job says becomes MLflow, while it runs and afterwards, as often as it is read.
+
+The recorder never asks the job for anything and the job never waits for it. Reading a job's log again, after a
+launcher died or a server was away, adds what is missing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+
+from tracking.groups.group import Group, create_run
+from tracking.groups.planned_job import DataSource, PlannedJob
+from tracking.recording import compiler_check, metric_points, script_metadata
+from tracking.recording.deduplicate import Once
+from tracking.recording.run_description import environment, hub_note, job_note
+from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
+from tracking.recording.warm_pools import pool_tags
+from tracking.server.store import Store
+from training.contract.events import Event
+from training.contract.price import Price
+from training.contract.service import Description
+
+_DESCRIBED = "platform.described"
+_BATCH_METRICS = 1000
+_BATCH_PARAMS = 100
+"""MLflow's own limits of one `log_batch`."""
+
+
+class Recorder:
+    """Writes one job to one run."""
+
+    def __init__(self, store: Store, run_id: str, planned: PlannedJob, charts: ClassCharts | None = None) -> None:
+        self._store, self.run_id, self._planned = store, run_id, planned
+        self._charts = charts
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget what was heard: the whole log follows, and what is recorded twice is stored once."""
+        self.events: list[Event] = []
+        self.lines: list[str] = []
+        self._once = Once()
+
+    def open(self, request: dict[str, Any]) -> None:
+        """Write what is known before the job says anything."""
+        spec = self._planned.spec
+        told = {"instance_type": spec.instance_type, "instance_count": spec.instance_count, "devices": spec.devices}
+        params = {f"job.{name}": value for name, value in told.items()}
+        self._log_batch(params=[Param(name, str(value)) for name, value in params.items()])
+        self._log_text(self._planned.experiment_yaml, "experiment.yaml")
+        self._log_json(request, "request.json")
+        self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
+        if self._planned.script:
+            self._on_start(script_metadata.start_event(self._planned))
+
+    def show_data(self) -> None:
+        """Write what the job's data looks like; with it, the run tells all that is known beforehand."""
+        log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
+        self._store.tag(self.run_id, {_DESCRIBED: "true"})
+
+    def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
+        """Write what the job said since the last call."""
+        events = self._once.fresh(events)
+        self.lines += lines
+        self.events += events
+        metrics = [point for event in events for point in self._once.points(event)]
+        self._log_batch(metrics=[*metrics, *system])
+        for event in events:
+            if event.kind == "start":
+                self._on_start(event)
+
+    def finish(self, description: Description, failure: tuple[str, str] | None, log_location: str) -> dict[str, float]:
+        """Write the result, the cost and the artifacts, and end the run.
+
+        `failure` is (class, reason) of a job that did not complete. The run ends FINISHED, FAILED, or KILLED for a job
+        that somebody stopped. Returns the final figures.
+        """
+        result = self._last("result")
+        ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
+        finals = {**metric_points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
+        cost = metric_points.cost_metrics(description)
+        price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
+        cost |= metric_points.money(cost.get("cost/billable_instance_seconds"), price)
+        cost |= metric_points.warm_pool_metrics(description, price)
+        samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
+        finals |= {**cost, **metric_points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
+        finals |= metric_points.projection(finals, self._planned.spec.instance_count, price)
+        step = int(result.fields.get("steps", 0)) if result else 0
+        self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._once.curves))
+        tags = _final_tags(description, result, failure)
+        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
+        self._log_artifacts(description, result)
+        note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
+        note += hub_note(result.fields.get("hub", {}) if result else {})
+        note += f"\n\n**{self._planned.arm}**: {self.compiler_doubt}." if self.compiler_doubt else ""
+        self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
+        status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
+        self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
+        return finals
+
+    def refuse(self, failure: tuple[str, str]) -> None:
+        """End the run of a job that the service did not start; `failure` is (class, reason)."""
+        note = job_note(self._planned, {}, failure, [], "")
+        self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
+        self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
+
+    @property
+    def push_failure(self) -> str | None:
+        """Why the trained model was not pushed to the Hub, where it should have been."""
+        result = self._last("result")
+        return result.fields.get("hub", {}).get("failure") if result else None
+
+    @property
+    def compiler_doubt(self) -> str | None:
+        """Why the job's figures are not those of its compiler setting, as far as its log tells."""
+        setting = self._planned.spec.compiler
+        return compiler_check.doubt(setting, compiler_check.was_active(setting, self.lines))
+
+    def _compiler_tag(self) -> dict[str, str]:
+        active = compiler_check.was_active(self._planned.spec.compiler, self.lines)
+        return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
+
+    def _on_start(self, event: Event) -> None:
+        self._log_batch(params=metric_points.hyperparameters(event))
+        device = event.fields.get("device", {})
+        tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
+        self._store.tag(self.run_id, {**tags, **_version_tag(event)})
+        self._log_json(
+            {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
+            "environment.json",
+        )
+
+    def _log_artifacts(self, description: Description, result: Event | None) -> None:
+        self._log_json(description, "description.json")
+        self._log_text(
+            "".join(json.dumps(_event_json(e), ensure_ascii=False) + "\n" for e in self.events), "events.jsonl"
+        )
+        self._log_text("\n".join(self.lines) + "\n", "log.txt")
+        tables = result.fields.get("tables", {}) if result else {}
+        log_tables(self._store, self.run_id, tables)
+        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
+
+    def _last(self, kind: str) -> Event | None:
+        return next((event for event in reversed(self.events) if event.kind == kind), None)
+
+    def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
+        client = self._store.client
+        for at in range(0, len(metrics), _BATCH_METRICS):
+            self._store.call(client.log_batch, self.run_id, metrics=metrics[at : at + _BATCH_METRICS])
+        for at in range(0, len(params), _BATCH_PARAMS):
+            self._store.call(client.log_batch, self.run_id, params=params[at : at + _BATCH_PARAMS])
+
+    def _log_text(self, text: str, path: str) -> None:
+        self._store.call(self._store.client.log_text, self.run_id, text, path)
+
+    def _log_json(self, value: Any, path: str) -> None:
+        self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that a job's recorder writes to."""
+
+    id: str
+    is_described: bool = False
+    """Whether its job was submitted, and all is written that is known before the job says anything."""
+
+
+def found_run(run: Run) -> OpenRun:
+    """Return a run that an earlier launcher opened."""
+    return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags)
+
+
+def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
+    """Create the job's run under its group."""
+    spec = planned.spec
+    tags = {
+        MLFLOW_PARENT_RUN_ID: group.run_id,
+        MLFLOW_RUN_NAME: planned.run_name,
+        "platform.kind": "job",
+        "platform.group": group.id,
+        "platform.arm": planned.arm,
+        **({"platform.baseline": "true"} if planned.is_baseline else {}),
+        "platform.repeat": str(planned.repeat),
+        "platform.job_name": spec.name,
+        "platform.compiler": spec.compiler,
+        "platform.service": "local" if spec.instance_type == "local" else "sagemaker",
+        "platform.instance_type": spec.instance_type,
+        "platform.image": spec.image,
+        "platform.data_key": planned.data_key,
+        **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
+        **(script_metadata.tags(planned) if planned.script else {}),
+        **planned.tags,
+    }
+    return OpenRun(create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name")))
+
+
+def _version_tag(event: Event) -> dict[str, str]:
+    """Return what decides whether two jobs' figures compare: the libraries that did the work."""
+    versions = event.fields.get("versions", {})
+    told = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
+    return {"platform.versions": ", ".join(told)} if told else {}
+
+
+def _price_tags(price: Price | None) -> dict[str, str]:
+    if price is None:
+        return {}
+    told = {"usd_per_hour": f"{price.usd_per_hour:g}", "source": price.source, "date": price.date}
+    return {f"platform.price_{name}": value for name, value in told.items()}
+
+
+def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
+    tags = pool_tags(description)
+    if chosen := description.get("ResourceConfig", {}).get("SelectedInstanceType"):
+        tags["platform.instance_type"] = str(chosen)
+    if started := description.get("TrainingStartTime"):
+        tags["platform.training_start_time"] = repr(started.timestamp())
+    if result and "cache_state" in result.fields:
+        tags["platform.cache_state"] = str(result.fields["cache_state"])
+    if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
+        tags["platform.model_uri"] = str(model)
+    hub = result.fields.get("hub", {}) if result else {}
+    tags |= {f"platform.hub_{name}": str(hub[name])[:5000] for name in ("url", "failure") if hub.get(name)}
+    return tags | (_failure_tags(failure) if failure else {})
+
+
+def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
+    return {"platform.failure_class": failure[0], "platform.failure_message": failure[1][:5000]}
+
+
+def _event_json(event: Event) -> dict[str, Any]:
+    return {"event": event.kind, "seq": event.seq, "time": event.time, **event.fields}
+
+
+def _dataset_input(data: DataSource) -> DatasetInput:
+    dataset = Dataset(
+        name=data.name[:500],
+        digest=data.digest[:36],
+        source_type="trainfare",
+        source=json.dumps({"uri": data.source}, ensure_ascii=False),
+        profile=json.dumps(dict(data.rows)),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])

@@ -1,0 +1,117 @@
+"""What a run says in words: its description in MLflow, and the environment that it ran in."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tracking.groups.planned_job import PlannedJob
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_PACKAGES = ("torch", "transformers", "accelerate", "datasets", "tokenizers", "mlflow", "optuna", "numpy", "pandas")
+
+_SHOWN = (
+    ("throughput/steady_samples_per_second", "steady throughput", "{:.1f} samples/s"),
+    ("throughput/end_to_end_samples_per_second", "end-to-end throughput", "{:.1f} samples/s"),
+    ("time/compile_seconds", "compile", "{:.1f} s"),
+    ("time/warmup_seconds", "warm-up", "{:.1f} s"),
+    ("time/train_steady_seconds", "steady training", "{:.1f} s"),
+    ("cost/billable_seconds", "billable", "{:.1f} s"),
+    ("train_loss", "training loss", "{:.4f}"),
+    ("eval_loss", "evaluation loss", "{:.4f}"),
+    ("eval_perplexity", "perplexity", "{:.2f}"),
+    ("eval_accuracy", "accuracy", "{:.4f}"),
+    ("eval_f1_macro", "macro F1", "{:.4f}"),
+    ("eval_f1", "F1", "{:.2f} %"),
+    ("eval_exact_match", "exact match", "{:.2f} %"),
+)
+
+
+@functools.cache
+def environment() -> dict[str, Any]:
+    """Return the launcher's machine, versions and source: what somebody needs who wants the same result."""
+    return {
+        "machine": {
+            "platform": platform.platform(),
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        },
+        "python": sys.version.split()[0],
+        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "git": {"commit": _git("rev-parse", "HEAD"), "dirty": bool(_git("status", "--porcelain"))},
+    }
+
+
+def job_note(
+    planned: PlannedJob,
+    metrics: Mapping[str, float],
+    failure: tuple[str, str] | None,
+    log_tail: list[str],
+    log_location: str,
+) -> str:
+    """Return the Markdown description of a job's run."""
+    spec = planned.spec
+    lines = [
+        f"**{planned.run_name}**, on {spec.instance_count} x {spec.instance_type}"
+        + (" (the baseline)" if planned.is_baseline else ""),
+        "",
+        f"Job `{spec.name}`; data {planned.data.name}{_rows(planned.data.rows)}.",
+        "",
+    ]
+    if failure:
+        lines += [f"**{failure[0]}**: {failure[1]}", ""]
+    if failure and log_tail:
+        tail = "\n".join(log_tail).replace("```", "'''")
+        lines += [f"Last lines of the log ({log_location}):", "```", tail[-4000:], "```"]
+    if not failure:
+        lines += ["| figure | value |", "| --- | --- |"]
+        lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _SHOWN if name in metrics]
+    return "\n".join(lines)
+
+
+def hub_note(hub: Mapping[str, Any]) -> str:
+    """Return what the description says of a push to the Hub."""
+    if "failure" in hub:
+        return f"\n\n**Not pushed** to {hub['repository']}: {hub['failure']}"
+    return f"\n\nPushed to [{hub['repository']}]({hub['url']})" if hub else ""
+
+
+def _rows(rows: Mapping[str, int]) -> str:
+    return f" ({', '.join(f'{count} {split}' for split, count in rows.items())})" if rows else ""
+
+
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

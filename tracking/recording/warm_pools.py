@@ -1,0 +1,68 @@
+"""Machines that stay for a next job are billed beside the one that left them, until another takes them or nobody did.
+
+How long that was is known only afterwards: the job's run says that its pool is open, and each later command on
+SageMaker asks again for those that are, and writes the final number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from mlflow.entities import Run
+
+from tracking.queries.job_tables import all_experiment_ids
+from tracking.recording import metric_points
+from tracking.server.store import Store
+from training.contract.errors import JobNotFound, NotAllowed
+from training.contract.price import Price
+from training.contract.service import Description, Service
+
+TAG = "platform.warm_pool"
+OPEN = ("InUse", "Available")
+ASKED_DAYS = 30
+"""How long after a job's start its pool is asked for; one lives for hours."""
+
+
+def pool_tags(description: Description) -> dict[str, str]:
+    """Return the tag that says how a job's pool stands, if it has one."""
+    status = description.get("WarmPoolStatus", {}).get("Status")
+    return {TAG: str(status)} if status else {}
+
+
+def settle(store: Store, service: Service) -> None:
+    """Write what pools have cost that were open when their runs ended, and are not any more."""
+    for run in _open(store):
+        try:
+            description = service.describe(run.data.tags["platform.job_name"])
+        except JobNotFound:
+            continue  # of another account or region
+        if pool_tags(description).get(TAG) in OPEN:
+            continue
+        metrics = metric_points.warm_pool_metrics(description, _price(run.data.tags))
+        at_seconds = (run.info.end_time or run.info.start_time) / 1000
+        logged = metric_points.final_points(metrics, at_seconds)
+        with suppress(NotAllowed):  # somebody else's run, which they settle
+            store.call(store.client.log_batch, run.info.run_id, metrics=logged)
+            store.tag(run.info.run_id, pool_tags(description) or {TAG: "Terminated"})
+
+
+def _open(store: Store) -> list[Run]:
+    since_ms = int(1000 * (time.time() - ASKED_DAYS * 86_400))
+    ids = store.call(lambda: list(all_experiment_ids(store.client)))
+    return [
+        run
+        for status in OPEN
+        for run in store.call(
+            store.client.search_runs, ids, f"tags.\"{TAG}\" = '{status}' and attributes.start_time > {since_ms}"
+        )
+    ]
+
+
+def _price(tags: Mapping[str, str]) -> Price | None:
+    names = [f"platform.price_{name}" for name in ("usd_per_hour", "source", "date")]
+    if not all(name in tags for name in names):
+        return None
+    usd_per_hour, source, date = (tags[name] for name in names)
+    return Price(usd_per_hour=float(usd_per_hour), source=source, date=date)

@@ -1,1 +1,0 @@
-"""Tables become verdicts, plots, a page and a terminal summary."""

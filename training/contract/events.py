@@ -1,0 +1,90 @@
+"""What a job says, read from its log: the other end of `training/job/reporting/events.py`.
+
+An event is a log line `trainfare-event {json}`. Every event has `event`, `seq` (0, 1, 2 ... within one start of
+the job's process), `time` (seconds since the epoch, the job's clock) and, by kind:
+
+start    versions {name: version}; device {kind, name, count, memory_gib?}; threads; hyperparameters (effective);
+         samples {train, validation}; model {architecture, parameters}; resumed_from_step
+phase    phase (load | compile | warmup | train_steady | eval | checkpoint | load_best | save | push), seconds
+metric   step, epoch, samples (seen so far, all devices, this training from its first step), values {name: number};
+         of a calibration one for each batch size, which stands for the step, without epoch and samples
+result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; cache_state (off | cold | warm |
+         partial); global_batch_size; steps; hub {repository, url, commit | failure}?
+failure  failure_class, message, traceback
+note     message
+
+An event too long for a line comes in parts, `trainfare-part SEQ TIME AT/COUNT text`, which may come in any order.
+
+Training values keep the names of Hugging Face's log (`loss`, `learning_rate`, `grad_norm`, `eval_loss`, ...).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EVENT_PREFIX = "trainfare-event "
+PART = re.compile(r"trainfare-part (\d+ \S+) (\d+)/(\d+) (.*)", re.DOTALL)
+
+EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
+
+FAILURE_CLASSES = frozenset(
+    {"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished", "Error"}
+)
+"""Why a job did not complete; a `Refused` one never started, a `Vanished` one is not known to its service any more."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that a job said."""
+
+    kind: str
+    seq: int
+    time: float
+    """Seconds since the epoch, the job's clock."""
+    fields: Mapping[str, Any]
+
+
+def parse_line(line: str) -> Event | None:
+    """Return the event that a log line holds, or None for any other line, a torn or foreign one included."""
+    at = line.find(EVENT_PREFIX)
+    if at < 0:
+        return None
+    try:
+        fields = json.loads(line[at + len(EVENT_PREFIX) :])
+        kind, seq, time = fields.pop("event"), fields.pop("seq"), fields.pop("time")
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return None
+    if kind not in EVENT_KINDS or not isinstance(seq, int) or not isinstance(time, (int, float)):
+        return None
+    if not math.isfinite(time):
+        return None
+    return Event(kind=kind, seq=seq, time=float(time), fields=fields)
+
+
+class EventReader:
+    """Reads the lines of one log in pages of any size, and joins the events that come in parts."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, int], dict[int, str]] = {}
+
+    def read(self, lines: Iterable[str]) -> list[Event]:
+        """Return the events that further lines complete, in order."""
+        return [event for line in lines if (event := parse_line(self._joined(line)))]
+
+    def _joined(self, line: str) -> str:
+        """Return a line that is no part as it is; of a part the whole event's line, or nothing while others miss."""
+        part = PART.search(line)
+        if part is None or EVENT_PREFIX in line[: part.start()]:
+            return line
+        key, at = (part[1], int(part[3])), int(part[2])
+        parts = self._parts.setdefault(key, {})
+        parts[at] = part[4]
+        if len(parts) < key[1]:
+            return ""
+        del self._parts[key]
+        return EVENT_PREFIX + "".join(parts[place] for place in sorted(parts))

@@ -1,0 +1,86 @@
+"""Why a job failed: one class and one reason, read from all that is known of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from training.contract.events import FAILURE_CLASSES, Event
+from training.contract.service import Description
+
+# The first match wins. Out of memory comes first: a process that ran out may be killed for it.
+REASON_PATTERNS = (
+    ("Vanished", r"though it was created: it may have been deleted"),
+    ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
+    ("Capacity", r"^CapacityError\b"),
+    ("BadData", r"^ClientError: (source|channel) |Data download failed"),
+    ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
+)
+
+STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLimit"}
+
+
+def failure_of(description: Description, events: Iterable[Event], log_tail: Sequence[str]) -> tuple[str, str]:
+    """Return the failure class (see `training.contract.events.FAILURE_CLASSES`) and reason of a failed job.
+
+    What the service did to the job comes first, then what the job said of itself, then its exit and its log.
+    """
+    if description["TrainingJobStatus"] == "Stopped":
+        status = str(description["SecondaryStatus"])
+        return STOPPED_BY.get(status, "Stopped"), _stop_reason(status, description)
+    reason = str(description.get("FailureReason", ""))
+    said = _said(events)
+    if said is not None:
+        failure_class = str(said.fields.get("failure_class"))
+        # Of several processes one was killed for good: the others told only that they miss it.
+        if failure_class == "Error" and (killed := _class_of(reason)) is not None:
+            return killed, reason
+        return failure_class, str(said.fields.get("message") or reason)
+    return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
+
+
+def brief(reason: str) -> str:
+    """Return what one line tells of a reason: the signal that killed the job, else the last line, which is the error.
+
+    What a killed job said last says nothing of its end.
+    """
+    killed = re.search(r'^ExtraInfo "(.+)"$', reason, flags=re.MULTILINE)
+    return killed[1] if killed else reason.strip().rpartition("\n")[2].rstrip('"')
+
+
+def vanished(name: str, known: Description | None, said: str) -> Description:
+    """Return the description of a job that its service does not know any more: failed, and else what was known last."""
+    now = datetime.now(UTC)
+    unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
+    reason = f"{said.rstrip('.')}, though it was created: it may have been deleted."
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
+    return known if known and known.get("FailureReason") == reason else {**unknown, **(known or {}), **failed}
+
+
+def _stop_reason(status: str, description: Description) -> str:
+    limits = description.get("StoppingCondition", {})
+    if status == "MaxRuntimeExceeded":
+        return f"it ran longer than its {limits['MaxRuntimeInSeconds']} seconds"
+    if status == "MaxWaitTimeExceeded":
+        return f"it took longer than its {limits['MaxWaitTimeInSeconds']} seconds, the wait for machines included"
+    return "it was stopped" if status == "Stopped" else status
+
+
+def _said(events: Iterable[Event]) -> Event | None:
+    """Return the failure event of the job's last start that tells most.
+
+    Of several processes the one that failed first drags down the others, which then report plain errors.
+    """
+    failures: list[Event] = []
+    for event in events:
+        if event.kind == "start":
+            failures = []
+        elif event.kind == "failure" and event.fields.get("failure_class") in FAILURE_CLASSES:
+            failures.append(event)
+    specific = [event for event in failures if event.fields["failure_class"] != "Error"]
+    return next(iter(specific or failures), None)
+
+
+def _class_of(text: str) -> str | None:
+    return next((name for name, pattern in REASON_PATTERNS if re.search(pattern, text, re.MULTILINE)), None)

@@ -1,0 +1,86 @@
+"""What `CreateTrainingJob` refuses for its names, counts and lengths, refused here first. Pure.
+
+The API's limits (botocore 1.44.5, sagemaker/2017-07-24): beyond them AWS refuses the request only after the data and
+the source have been uploaded, so the local service is held to them too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from training.contract.errors import InputError
+from training.contract.job_spec import JobSpec, MetricDefinition
+
+MAX_ENTRIES = {
+    "hyperparameters": 100,
+    "environment": 100,
+    "channels": 20,
+    "tags": 50,
+    "metric_definitions": 40,
+    "subnets": 16,
+    "security_groups": 5,
+    # With `instance_type` five.
+    "fallback_instance_types": 4,
+}
+MAX_NAME_CHARACTERS = {"hyperparameters": 256, "environment": 512, "channels": 64, "tags": 128}
+MAX_VALUE_CHARACTERS = {"hyperparameters": 2500, "environment": 512, "tags": 256}
+NAME_PATTERNS = {
+    "hyperparameters": r"[^=\s\0]+",
+    "environment": r"[a-zA-Z_][a-zA-Z0-9_]*",
+    "channels": r"[A-Za-z0-9._-]+",
+    "tags": r"[\w .:/=+\-@]+",
+}
+
+
+def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
+    """Raise InputError for a name, a value or a count that the API refuses; `hyperparameters` are all, encoded."""
+    for name in spec.hyperparameters:
+        if name.startswith("sagemaker_"):
+            raise InputError(
+                f"Hyperparameter '{name}' is reserved: names that start with 'sagemaker_' are set for you."
+            )
+    _check_map("hyperparameters", hyperparameters)
+    _check_map("environment", spec.environment)
+    _check_map("channels", spec.channels)
+    _check_map("tags", spec.tags)
+    for field in ("metric_definitions", "subnets", "security_groups", "fallback_instance_types"):
+        _check_count(field, getattr(spec, field))
+    for definition in spec.metric_definitions:
+        check_metric(definition)
+
+
+def check_text(field: str, name: str, value: str) -> None:
+    """Refuse what no command line and no environment can carry."""
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InputError(f"Value of '{name}' in {field} holds a NUL or half a surrogate pair; it must be plain text.")
+
+
+def check_metric(definition: MetricDefinition) -> None:
+    """Raise InputError for an expression that is none, or has not exactly one group."""
+    try:
+        groups = re.compile(definition.regex).groups
+    except re.error as error:
+        raise InputError(
+            f"Metric '{definition.name}': '{definition.regex}' is no regular expression: {error}."
+        ) from error
+    if groups != 1:
+        raise InputError(f"Metric '{definition.name}': '{definition.regex}' has {groups} groups; it must have one.")
+
+
+def _check_map(field: str, entries: Mapping[str, str]) -> None:
+    _check_count(field, entries)
+    for name, value in entries.items():
+        if not re.fullmatch(NAME_PATTERNS[field], name) or len(name) > MAX_NAME_CHARACTERS[field]:
+            rule = f"match {NAME_PATTERNS[field]} and have at most {MAX_NAME_CHARACTERS[field]} characters"
+            raise InputError(f"Name '{name}' in {field} is not allowed: it must {rule}.")
+        limit = MAX_VALUE_CHARACTERS.get(field)
+        if limit is not None and len(value) > limit:
+            raise InputError(f"Value of '{name}' in {field} has {len(value)} characters; {limit} are allowed.")
+        check_text(field, name, value)
+
+
+def _check_count(field: str, entries: Iterable[object]) -> None:
+    count = len(list(entries))
+    if count > MAX_ENTRIES[field]:
+        raise InputError(f"There are {count} {field}; {MAX_ENTRIES[field]} are allowed.")

@@ -1,0 +1,101 @@
+"""A JobSpec spelt as the `CreateTrainingJob` request that a service takes. Pure.
+
+The request follows the script-mode contract of the SageMaker training toolkit: every hyperparameter is a
+JSON-encoded string, and the keys that start with `sagemaker_` tell the toolkit what to run and how.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from training.contract.errors import InputError
+from training.contract.job_spec import JobSpec
+from training.contract.limits import check_limits, check_text
+from training.contract.script_mode import toolkit_hyperparameters
+from training.contract.service import Request
+
+
+def build(spec: JobSpec) -> Request:
+    """Return the request for `spec`, as boto3's `create_training_job(**request)` takes it.
+
+    Raises InputError where the API would refuse a name, a value or a count.
+    """
+    hyperparameters = {**_encoded(spec.hyperparameters), **_encoded(toolkit_hyperparameters(spec))}
+    check_limits(spec, hyperparameters)
+    request: Request = {
+        "TrainingJobName": spec.name,
+        "AlgorithmSpecification": _algorithm(spec),
+        "RoleArn": spec.role_arn,
+        "HyperParameters": hyperparameters,
+        "OutputDataConfig": _filled({"S3OutputPath": spec.output_uri, "KmsKeyId": spec.output_key}),
+        "ResourceConfig": _resources(spec),
+        "StoppingCondition": _filled(
+            {
+                "MaxRuntimeInSeconds": spec.max_run_seconds,
+                "MaxWaitTimeInSeconds": (spec.max_wait_seconds or spec.max_run_seconds) if spec.spot else None,
+            }
+        ),
+        # The profiler and the debugger slow training down and use up a quota of processing jobs.
+        "ProfilerConfig": {"DisableProfiler": True},
+    }
+    return request | _filled(_optional(spec))
+
+
+def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is empty: the API refuses empty lists and maps in some places, and None in all."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _algorithm(spec: JobSpec) -> dict[str, Any]:
+    return {
+        "TrainingImage": spec.image,
+        "TrainingInputMode": "File",
+        "EnableSageMakerMetricsTimeSeries": True,
+        **_filled({"MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions]}),
+    }
+
+
+def _resources(spec: JobSpec) -> dict[str, Any]:
+    """Return the machines: one type, or several in the order in which they are to be tried, all as many."""
+    types = [spec.instance_type, *spec.fallback_instance_types]
+    wanted = {"InstancePreferences": [{"InstanceType": each} for each in types]} if len(types) > 1 else {}
+    return {
+        **(wanted or {"InstanceType": spec.instance_type}),
+        "InstanceCount": spec.instance_count,
+        "VolumeSizeInGB": spec.volume_gib,
+        **_filled({"VolumeKmsKeyId": spec.volume_key, "KeepAlivePeriodInSeconds": spec.keep_alive_seconds}),
+    }
+
+
+def _optional(spec: JobSpec) -> dict[str, Any]:
+    network = {"Subnets": list(spec.subnets), "SecurityGroupIds": list(spec.security_groups)}
+    return {
+        "InputDataConfig": [_channel(name, uri) for name, uri in spec.channels.items()],
+        "CheckpointConfig": _filled({"S3Uri": spec.checkpoint_uri}),
+        "VpcConfig": _filled(network),
+        "EnableManagedSpotTraining": spec.spot,
+        "EnableNetworkIsolation": spec.isolate_network,
+        "EnableInterContainerTrafficEncryption": spec.encrypt_traffic,
+        "Environment": dict(spec.environment),
+        "Tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()],
+    }
+
+
+def _channel(name: str, uri: str) -> dict[str, Any]:
+    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
+    return {"ChannelName": name, "DataSource": {"S3DataSource": source}}
+
+
+def _encoded(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _json(name, value) for name, value in hyperparameters.items()}
+
+
+def _json(name: str, value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"Hyperparameter '{name}' is {value}; it must be a finite number.")
+    if isinstance(value, str):
+        check_text("hyperparameters", name, value)
+    return json.dumps(value)

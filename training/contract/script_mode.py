@@ -1,0 +1,84 @@
+"""The hyperparameters by which a request tells the SageMaker training toolkit what to run, and how. Pure.
+
+Spelt as SageMaker's SDK v2 (2.257.7) sends them; the last SDK that speaks this contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from training.contract.job_spec import JobSpec, Launcher
+
+INFO_LOG_LEVEL = 20
+TRAINING_COMPILER = ("trcomp", "trcomp-off")
+
+
+def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
+    """Return the keys that the toolkit consumes, not yet encoded."""
+    return {
+        "sagemaker_program": spec.program,
+        "sagemaker_submit_directory": spec.source_uri,
+        "sagemaker_container_log_level": INFO_LOG_LEVEL,
+        "sagemaker_job_name": spec.name,
+        "sagemaker_region": spec.region,
+        **_compiler(spec),
+        **_launcher(spec),
+    }
+
+
+def launcher_of(spec: JobSpec) -> Launcher | None:
+    """Return how the job's processes start, or None for a single one that needs no launcher."""
+    if spec.launcher is None and spec.devices * spec.instance_count == 1:
+        return None
+    return spec.launcher or ("xla" if spec.compiler in TRAINING_COMPILER else "torchrun")
+
+
+def _compiler(spec: JobSpec) -> dict[str, Any]:
+    """The Training Compiler's documented keys; `trcomp-off` keeps the image and switches the compiler off."""
+    if spec.compiler not in TRAINING_COMPILER:
+        return {}
+    return {
+        "sagemaker_training_compiler_enabled": spec.compiler == "trcomp",
+        "sagemaker_training_compiler_debug_mode": spec.compiler_debug,
+    }
+
+
+def _launcher(spec: JobSpec) -> Mapping[str, Any]:
+    launcher = launcher_of(spec)
+    if launcher is None:
+        return {}
+    if launcher == "xla":
+        return {"sagemaker_pytorch_xla_multi_worker_enabled": True}
+    flags = {"pytorchddp": _pytorch_ddp, "smddp": _data_parallel, "smp": _model_parallel, "torchrun": _torchrun}
+    return {**flags[launcher](spec), "sagemaker_instance_type": spec.instance_type}
+
+
+def _torchrun(spec: JobSpec) -> dict[str, Any]:
+    flags: dict[str, Any] = {"sagemaker_torch_distributed_enabled": True}
+    if spec.instance_type == "local":
+        # The toolkit counts the GPUs of an instance; on this machine the number is ours to say, and this is the
+        # key by which the toolkit's torchrun launcher lets it be said.
+        flags["sagemaker_mpi_num_of_processes_per_host"] = spec.devices
+    return flags
+
+
+def _pytorch_ddp(_: JobSpec) -> dict[str, Any]:
+    return {"sagemaker_pytorch_ddp_enabled": True}
+
+
+def _data_parallel(spec: JobSpec) -> dict[str, Any]:
+    return {
+        "sagemaker_distributed_dataparallel_enabled": True,
+        "sagemaker_distributed_dataparallel_custom_mpi_options": spec.mpi_options,
+    }
+
+
+def _model_parallel(spec: JobSpec) -> dict[str, Any]:
+    return {
+        "sagemaker_mpi_enabled": True,
+        "sagemaker_mpi_num_of_processes_per_host": spec.devices,
+        "sagemaker_mpi_custom_mpi_options": spec.mpi_options,
+        "sagemaker_distributed_dataparallel_enabled": False,
+        "mp_parameters": dict(spec.model_parallel),
+    }

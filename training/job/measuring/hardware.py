@@ -1,0 +1,111 @@
+"""What the job runs on, and what it can do."""
+
+import os
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+import torch
+
+from reporting.errors import Unsupported
+
+GIB = 2.0**30
+IMPORTED_AT = time.time()
+
+LONGEST_EAGER_TOKENS = 1024
+
+FLOPS_PER_SECOND = {
+    # Dense peak of 16-bit matrix products on tensor cores, without sparsity, as NVIDIA's data sheets give it:
+    # V100 (2020), T4 (2019), A10 and A10G (AWS G5 page: 70), A100 (2021), L4 (2023), L40S (2023), H100 SXM (2023),
+    # H200 (2024), B200 (2025).
+    "V100": 125e12,
+    "T4": 65e12,
+    "A10G": 70e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "H100": 989e12,
+    "H200": 989e12,
+    "B200": 2250e12,
+}
+
+
+def device_kind() -> str:
+    """Return `cuda` or `cpu`."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def describe(kind: str, processes: int) -> Dict[str, Any]:
+    """Return the device as the `start` event tells it; `memory_gib` only where the device has its own."""
+    if kind == "cuda":
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        memory_gib = properties.total_memory / GIB
+        return {"kind": kind, "name": properties.name, "count": processes, "memory_gib": round(memory_gib, 2)}
+    return {"kind": kind, "name": _processor_name(), "count": processes}
+
+
+def precision(asked: str, kind: str) -> str:
+    """Return `fp32`, `bf16` or `fp16`: the precision of the matrix products. Raises `Unsupported`."""
+    if asked == "fp16" and kind == "cpu":
+        raise Unsupported("precision fp16 needs a GPU, and this machine has none: take bf16, fp32 or auto")
+    if asked != "auto":
+        return asked
+    if kind == "cpu":
+        return "bf16" if {"avx512_bf16", "amx_bf16"} & _processor_flags() else "fp32"
+    # Volta and Turing emulate bf16, slowly.
+    capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
+    return "bf16" if capable else "fp16"
+
+
+def attention(asked: str, kind: str, max_length: int) -> str:
+    """Return the attention implementation; `auto` leaves the choice to transformers, except on a CPU.
+
+    On a CPU, PyTorch's scaled dot product has no training kernel with dropout, and its kernel without dropout is slower
+    at these lengths than plain matrix products (docs/decisions/0028). Longer rows need its lower memory use.
+    """
+    return "eager" if asked == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else asked
+
+
+def peak_flops_per_second(name: str) -> Optional[float]:
+    """Return the device's peak in 16-bit matrix products, FLOP/s, or None where it is not known."""
+    return next((peak for model, peak in FLOPS_PER_SECOND.items() if model in name), None)
+
+
+def memory_metrics(kind: str) -> Dict[str, float]:
+    """Return the largest memory in use so far, GiB: the process's own, and the GPU's where there is one."""
+    # Linux counts ru_maxrss in KiB, macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    metrics = {"memory/peak_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB}
+    if kind == "cuda":
+        metrics["memory/peak_allocated_gib"] = torch.cuda.max_memory_allocated() / GIB
+        metrics["memory/peak_reserved_gib"] = torch.cuda.max_memory_reserved() / GIB
+    return metrics
+
+
+def process_age_seconds() -> float:
+    """Return the seconds since this process was started, the interpreter's own start included."""
+    try:
+        started_ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time() - IMPORTED_AT
+    return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _processor_flags() -> "set[str]":
+    return set(_processor_line("flags").split())
+
+
+def _processor_name() -> str:
+    return _processor_line("model name") or platform.processor() or platform.machine()
+
+
+def _processor_line(key: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")

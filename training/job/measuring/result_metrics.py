@@ -1,0 +1,70 @@
+"""The numbers of a finished training under their MLflow names. What could not be measured is absent. Pure."""
+
+from typing import Any, Dict, Mapping, Optional
+
+from data.padding import Work
+from measuring.meter import Steady
+
+FLOPS_PER_PARAMETER_AND_TOKEN = 6
+"""2 forward and 4 backward, attention left out: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
+
+
+def throughput_metrics(
+    steady: Optional[Steady], steady_work: Work, parameters: int, peak_flops_per_second: Optional[float]
+) -> Dict[str, float]:
+    """Return `throughput/*`. `steady_work` and the peak are of all devices; `parameters` are those multiplied."""
+    if steady is None:
+        return {}
+    p25, p50, p75 = steady.step_seconds
+    tokens_per_second = steady_work.tokens / steady.seconds
+    metrics: Dict[str, float] = {
+        "throughput/steady_samples_per_second": steady_work.samples / steady.seconds,
+        "throughput/steady_tokens_per_second": tokens_per_second,
+        "throughput/steady_steps": steady.steps,
+        "throughput/steady_step_seconds_p25": p25,
+        "throughput/steady_step_seconds_p50": p50,
+        "throughput/steady_step_seconds_p75": p75,
+    }
+    flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
+    metrics["throughput/model_flops_per_second"] = flops_per_second
+    if peak_flops_per_second is not None:
+        metrics["throughput/mfu"] = flops_per_second / peak_flops_per_second
+    return metrics
+
+
+def multiplied_parameters(model: Any) -> int:
+    """Return the parameters that every token is multiplied with: all but the embeddings, which are looked up.
+
+    A head that shares its weights with the embeddings is a matrix product as any other, and with GPT-2's vocabulary a
+    third of the work: counted as in PaLM's utilisation, Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311,
+    appendix B (whose attention term is left out here).
+    """
+    parameters = int(model.num_parameters(exclude_embeddings=True))
+    weight: Any = getattr(model.get_output_embeddings(), "weight", None)
+    if weight is not None and weight is model.get_input_embeddings().weight:
+        parameters += weight.numel()
+    return parameters + _repeated_parameters(model)
+
+
+def _repeated_parameters(model: Any) -> int:
+    """Return the parameters of layers that are run again: ALBERT's layers share one set of weights."""
+    groups = getattr(model.config, "num_hidden_groups", None)
+    if not groups:
+        return 0
+    shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
+    return int(shared * model.config.num_hidden_layers // groups - shared)
+
+
+def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
+    """Return `time/*_seconds`."""
+    return {f"time/{phase}_seconds": seconds for phase, seconds in phase_seconds.items()}
+
+
+def padding_metrics(work: Work) -> Dict[str, float]:
+    """Return which part of what was computed was no padding."""
+    return {"padding/efficiency": work.tokens / work.positions} if work.positions else {}
+
+
+def trainer_metrics(logged: Mapping[str, Any]) -> Dict[str, float]:
+    """Return the numbers that Trainer logged, under its own names."""
+    return {name: float(value) for name, value in logged.items() if isinstance(value, (int, float))}

@@ -1,0 +1,77 @@
+"""Why the job failed, told so that a program can tell the kinds apart. Imports nothing heavy: it must always work."""
+
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import Optional
+
+from processes import ranks
+from reporting.errors import BadData, Stopped
+from reporting.events import Events
+
+FILE_NAME = "failure"
+FILE_CHARACTERS = 1024
+"""SageMaker shows this much of the file as FailureReason."""
+TRACEBACK_CHARACTERS = 8000
+
+OUT_OF_MEMORY_TEXT = re.compile(
+    r"out of memory|can(no|')t allocate memory|std::bad_alloc|\bbad_alloc\b|RESOURCE_EXHAUSTED|STATUS_ALLOC_FAILED",
+    re.I,
+)
+OUT_OF_MEMORY_TYPES = {"MemoryError", "OutOfMemoryError"}
+
+EXIT_FAILED = 1
+EXIT_STOPPED = 143
+"""128 + SIGTERM."""
+
+
+def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
+    """Tell of the error in an event and in the folder's `failure` file; return the exit code.
+
+    Of several processes the one that failed first writes the file. The others then miss it in the midst of an exchange
+    or are stopped by their launcher, and the first process, which alone speaks, tells what the file says instead.
+    """
+    file = output / FILE_NAME if output is not None else None
+    kind, message = failure_class(error), _message(error)
+    if file is not None and file.exists() and (kind == "Stopped" or ranks.count() > 1):
+        kind, _, message = file.read_text("utf-8").partition(": ")
+    text = events.masked("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    events.emit("failure", failure_class=kind, message=message, traceback=text[-TRACEBACK_CHARACTERS:])
+    if kind == "Stopped":
+        return EXIT_STOPPED
+    print(text, end="", file=sys.stderr)
+    if file is not None:
+        _write_first(file, events.masked(f"{kind}: {message}")[:FILE_CHARACTERS])
+    return EXIT_FAILED
+
+
+def another_failed(output: Optional[Path]) -> bool:
+    """Tell whether another process of this job has failed."""
+    return ranks.count() > 1 and output is not None and (output / FILE_NAME).exists()
+
+
+def failure_class(error: BaseException) -> str:
+    """Return OutOfMemory, BadData, Stopped or Error."""
+    names = {cause.__name__ for cause in type(error).__mro__}
+    if isinstance(error, (Stopped, KeyboardInterrupt)):
+        return "Stopped"
+    if isinstance(error, BadData):
+        return "BadData"
+    if OUT_OF_MEMORY_TYPES & names or (isinstance(error, RuntimeError) and OUT_OF_MEMORY_TEXT.search(str(error))):
+        return "OutOfMemory"
+    return "Error"
+
+
+def _message(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _write_first(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        pass

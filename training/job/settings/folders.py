@@ -1,0 +1,56 @@
+"""Where the container has its files: the `SM_*` variables of SageMaker's script mode."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Mapping, Optional
+
+from reporting.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders of one job."""
+
+    model: Path
+    """Takes the trained model; becomes the model artifact."""
+    output: Path
+    """Takes `failure`."""
+    output_data: Path
+    """Takes `events.jsonl` and what else is worth keeping."""
+    train: Path
+    """Channel with the training rows."""
+    validation: Path
+    """Channel with the validation rows."""
+    pretrained: Optional[Path]
+    """Channel with the model to start from; None takes the model from the Hub."""
+    checkpoints: Optional[Path]
+    """Kept by the service when the job is interrupted; None keeps none."""
+
+
+def folders(environment: Mapping[str, str]) -> Folders:
+    """Return the folders that the environment names. Raises `ArgumentError` for a missing variable."""
+    return Folders(
+        model=_folder(environment, "SM_MODEL_DIR"),
+        output=_folder(environment, "SM_OUTPUT_DIR"),
+        output_data=_folder(environment, "SM_OUTPUT_DATA_DIR"),
+        train=_folder(environment, "SM_CHANNEL_TRAIN"),
+        validation=_folder(environment, "SM_CHANNEL_VALIDATION"),
+        pretrained=_optional(environment, "SM_CHANNEL_MODEL"),
+        checkpoints=_optional(environment, "SM_CHECKPOINT_DIR") or _existing_checkpoints(environment),
+    )
+
+
+def _folder(environment: Mapping[str, str], variable: str) -> Path:
+    if not environment.get(variable):
+        raise ArgumentError(f"environment variable {variable} is not set: it must name a folder (see SageMaker's SM_*)")
+    return Path(environment[variable])
+
+
+def _optional(environment: Mapping[str, str], variable: str) -> Optional[Path]:
+    return Path(environment[variable]) if environment.get(variable) else None
+
+
+def _existing_checkpoints(environment: Mapping[str, str]) -> Optional[Path]:
+    """Return the folder that SageMaker keeps in step with S3, where the service made one."""
+    folder = Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml") / "checkpoints"
+    return folder if folder.is_dir() else None

@@ -1,0 +1,103 @@
+"""Our arguments as Trainer's: the one place that knows how Trainer's arguments were called in which version."""
+
+import inspect
+import math
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import torch
+from transformers import TrainingArguments
+from transformers.training_args import OptimizerNames
+
+from settings.arguments import Arguments
+
+RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
+"""Our name, which is the newest, to the one before."""
+
+
+def trainer_arguments(
+    arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int, label_names: List[str]
+) -> TrainingArguments:
+    """Return Trainer's arguments. `folder` takes the checkpoints; `label_names` is what the model calls its labels."""
+    evaluates_at_end = arguments.eval_strategy == "end"
+    wanted: Dict[str, Any] = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": arguments.per_device_batch_size,
+        "per_device_eval_batch_size": arguments.per_device_eval_batch_size,
+        "gradient_accumulation_steps": arguments.gradient_accumulation_steps,
+        "learning_rate": arguments.learning_rate,
+        "adam_beta1": arguments.adam_beta1,
+        "adam_beta2": arguments.adam_beta2,
+        "adam_epsilon": arguments.adam_epsilon,
+        "weight_decay": arguments.weight_decay,
+        "max_grad_norm": arguments.max_grad_norm,
+        "lr_scheduler_type": _scheduler(arguments),
+        "warmup_steps": math.ceil(arguments.warmup_samples / global_batch_size(arguments, processes)),
+        "num_train_epochs": arguments.epochs,
+        "max_steps": arguments.max_steps,
+        "seed": arguments.seed,
+        "logging_steps": arguments.logging_steps,
+        "logging_first_step": True,
+        # The filter reads the loss at every step, which waits for the device, and hides a loss that has become NaN.
+        "logging_nan_inf_filter": False,
+        "eval_strategy": "no" if evaluates_at_end else arguments.eval_strategy,
+        "eval_steps": arguments.eval_steps,
+        "save_strategy": "no" if arguments.save_strategy == "none" else arguments.save_strategy,
+        "save_steps": arguments.save_steps or 500,
+        "fp16": precision == "fp16",
+        "bf16": precision == "bf16",
+        "optim": _optimizer(arguments.optimizer, device_kind),
+        "label_names": label_names,
+        "dataloader_num_workers": workers(arguments.dataloader_workers, device_kind),
+        "use_cpu": device_kind == "cpu",
+        "ddp_backend": "gloo" if device_kind == "cpu" and processes > 1 else None,
+        "ddp_find_unused_parameters": False,
+        # Pinned memory speeds up copies to a GPU and nothing else.
+        "dataloader_pin_memory": device_kind == "cuda",
+        "remove_unused_columns": False,
+        "disable_tqdm": True,
+        # Older versions otherwise describe every step of their own in the log.
+        "log_level": "warning",
+        "report_to": [],
+    }
+    known = _as_known(wanted)
+    if known.get("xpu_backend"):
+        # Versions before 4.25 refuse gloo, and leave the processes alone when they have met already.
+        torch.distributed.init_process_group(known["xpu_backend"])
+    return TrainingArguments(**known)
+
+
+def global_batch_size(arguments: Arguments, processes: int) -> int:
+    """Return the samples of one optimizer step, over all devices."""
+    return arguments.per_device_batch_size * arguments.gradient_accumulation_steps * processes
+
+
+def _as_known(wanted: Dict[str, Any]) -> Dict[str, Any]:
+    known = inspect.signature(TrainingArguments.__init__).parameters
+    return {name if name in known else RENAMED.get(name, name): value for name, value in wanted.items()}
+
+
+def _scheduler(arguments: Arguments) -> str:
+    if arguments.lr_scheduler == "constant" and arguments.warmup_samples:
+        return "constant_with_warmup"
+    return arguments.lr_scheduler
+
+
+def workers(asked: Optional[int], device_kind: str) -> int:
+    """Return the processes that make batches: none where the processor trains, which needs its cores itself."""
+    if asked is not None:
+        return asked
+    return 2 if device_kind == "cuda" else 0
+
+
+def _optimizer(asked: str, device_kind: str) -> str:
+    """Return AdamW in one kernel where torch has it: for GPUs from 2.0 on, for processors from 2.4 on.
+
+    Trainer knows it by name from 4.25 on.
+    """
+    if asked == "adamw":
+        return "adamw_torch"
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    fused_since = {"cuda": (2, 0), "cpu": (2, 4)}.get(device_kind)
+    known = "adamw_torch_fused" in [name.value for name in OptimizerNames]
+    return "adamw_torch_fused" if known and fused_since and version >= fused_since else "adamw_torch"

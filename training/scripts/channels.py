@@ -1,0 +1,62 @@
+"""What a script reads: files and folders made channels as they are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.contract.errors import InputError, nearest
+from training.scripts.folders import digest_of
+from training.staging.models.model_files import PACKAGE_PREFIX, locate
+from training.staging.sources.docstrings import docstring_file
+from training.staging.sources.files import digest_file
+
+BUILTIN_PREFIX = "builtin:"
+BUILTINS = ("docstrings",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channels:
+    """The channels of a script."""
+
+    uris: Mapping[str, str]
+    """Channel name to `file://` URI of its file or folder."""
+    digest: str
+    """SHA-256 of names and contents."""
+    description: str
+    """Where each comes from, in words."""
+
+
+def find_channels(channels: Mapping[str, str], home: Path) -> Channels:
+    """Return the channels; a source is a file, a folder, `package:NAME` (a packaged model) or `builtin:docstrings`."""
+    places = {name: _place(name, source, home) for name, source in sorted(channels.items())}
+    digest = hashlib.sha256()
+    for name, place in places.items():
+        content = digest_of(place, all_files=True) if place.is_dir() else f"{place.name} {digest_file(place)}"
+        digest.update(f"{name}\0{content}\0".encode())
+    return Channels(
+        uris={name: place.as_uri() for name, place in places.items()},
+        digest=digest.hexdigest(),
+        description=", ".join(f"{name}: {source}" for name, source in channels.items()) or "told by the script itself",
+    )
+
+
+def _place(name: str, source: str, home: Path) -> Path:
+    if source.startswith(PACKAGE_PREFIX):
+        folder = locate(source).folder
+        assert folder is not None, "a packaged model is a folder"
+        return folder
+    if source.startswith(BUILTIN_PREFIX):
+        builtin = source.removeprefix(BUILTIN_PREFIX)
+        if builtin not in BUILTINS:
+            raise InputError(f"script.channels.{name} {source!r} is unknown.{nearest(builtin, BUILTINS)}")
+        return docstring_file(home / "docstrings").absolute()
+    if "://" in source:
+        raise InputError(f"script.channels.{name} {source!r} must be a file or folder of this machine")
+    place = Path(source).expanduser().absolute()
+    if not place.exists():
+        siblings = (entry.name for entry in place.parent.iterdir()) if place.parent.is_dir() else ()
+        raise InputError(f"script.channels.{name} {source!r} does not exist.{nearest(place.name, siblings)}")
+    return place

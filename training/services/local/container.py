@@ -1,0 +1,195 @@
+"""Lay out the folders that a container would have, and pack up what the job leaves. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+from urllib.parse import unquote
+
+from training.services.local import toolkit
+from training.services.local.variables import script_variables
+
+ROOT = "/opt/ml"
+"""Where a container has these folders."""
+FOLDERS = ("code", "model", "input/config", "input/data", "output/data", "checkpoints")
+
+# What a process needs of this machine; everything else, and every secret with it, stays out of the job as it would
+# stay out of a container.
+INHERITED_NAMES = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CC", "CXX"),
+        *("XDG_CACHE_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_ENDPOINT", "TRANSFORMERS_OFFLINE"),
+        "HF_HUB_DISABLE_XET",
+        "TORCH_HOME",
+    )
+)
+INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_")
+
+SECRET_VARIABLES = "TRAINFARE_SECRET_VARIABLES"
+"""Variable of a request that names further ones, separated by commas: they reach the job from the environment of
+whoever starts it, so that their values stand in no request, on no disk and in no tracker."""
+
+# As in the deep-learning containers: a line is in the log as soon as it is printed.
+IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
+
+
+class DataError(Exception):
+    """A channel, the source or a folder of the request cannot be used; the message says which and why."""
+
+
+def local_path(uri: str) -> Path:
+    """Return the path of a `file://` URI or an absolute path. Raises DataError for anything else."""
+    if uri.startswith("file://"):
+        return Path(unquote(uri.removeprefix("file://").removeprefix("localhost")))
+    if not uri.startswith("/"):
+        raise DataError(f"'{uri}' is no place on this machine; it must be a file:// URI or an absolute path")
+    return Path(uri)
+
+
+def rooted(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Return the request with hyperparameters that name a place in a container naming the same place under `base`.
+
+    Published workloads pass `/opt/ml/model` and the like; in a container they need no change.
+    """
+    hyperparameters = {
+        name: json.dumps(str(base) + value.removeprefix(ROOT)) if _is_in_container(name, value) else text
+        for name, text in request["HyperParameters"].items()
+        for value in [toolkit.decoded({name: text})[name]]
+    }
+    return {**request, "HyperParameters": hyperparameters}
+
+
+def _is_in_container(name: str, value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/") and not name.startswith("sagemaker_")
+
+
+def lay_out(base: Path, request: Mapping[str, Any]) -> None:
+    """Make the container's folders under `base` and fill them. Raises DataError."""
+    try:
+        for folder in FOLDERS:
+            (base / folder).mkdir(parents=True, exist_ok=True)
+        _write_configuration(base / "input" / "config", request)
+        _copy_source(toolkit.decoded(request["HyperParameters"]), base / "code")
+        _link_checkpoints(request, base / "checkpoints")
+        for channel in request.get("InputDataConfig", []):
+            _link_channel(channel, base / "input" / "data")
+    except OSError as error:
+        raise DataError(_said(error)) from error
+
+
+def _said(error: OSError) -> str:
+    return f"{error.strerror}: '{error.filename}'" if error.filename else str(error)
+
+
+def _write_configuration(folder: Path, request: Mapping[str, Any]) -> None:
+    files = {
+        "hyperparameters": request["HyperParameters"],
+        "inputdataconfig": toolkit.input_data_config(request),
+        "resourceconfig": toolkit.resource_config(request["ResourceConfig"]["InstanceType"]),
+    }
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
+    source = local_path(str(hyperparameters["sagemaker_submit_directory"]))
+    program = str(hyperparameters["sagemaker_program"])
+    if source.is_dir():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, code, dirs_exist_ok=True, ignore=ignored, ignore_dangling_symlinks=True)
+    elif source.is_file():
+        unpack(source, code)
+    else:
+        raise DataError(f"source '{source}' does not exist")
+    if not (code / program).is_file():
+        raise DataError(f"source '{source}' has no '{program}'")
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a source archive. Raises DataError for what is none."""
+    try:
+        with tarfile.open(archive) as tar:
+            # Python before 3.11.4 knows no filter, and its `extractall` no argument for one.
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(folder)
+    except tarfile.TarError as error:
+        raise DataError(f"source '{archive}' is neither a folder nor a tar archive: {error}") from error
+
+
+def _link_checkpoints(request: Mapping[str, Any], folder: Path) -> None:
+    uri = request.get("CheckpointConfig", {}).get("S3Uri")
+    if uri:
+        target = local_path(uri)
+        target.mkdir(parents=True, exist_ok=True)
+        folder.rmdir()
+        folder.symlink_to(target, target_is_directory=True)
+
+
+def _link_channel(channel: Mapping[str, Any], data: Path) -> None:
+    """A channel is a folder; a URI of a single file gives a folder with that file, as on SageMaker."""
+    name = channel["ChannelName"]
+    source = local_path(channel["DataSource"]["S3DataSource"]["S3Uri"])
+    if source.is_dir():
+        (data / name).symlink_to(source, target_is_directory=True)
+    elif source.exists():
+        (data / name).mkdir()
+        (data / name / source.name).symlink_to(source)
+    else:
+        raise DataError(f"channel '{name}': '{source}' does not exist")
+
+
+def environment(
+    request: Mapping[str, Any], base: Path, *, cores: int, gpus: tuple[str, ...], processes: int
+) -> dict[str, str]:
+    """Return everything that the job's processes find in their environment.
+
+    As in a container: the request's variables win over the image's, the toolkit's over the request's.
+    """
+    secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES) or name in secrets
+    }
+    threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))} if cores else {}
+    given = inherited | IMAGE_VARIABLES | threads | request.get("Environment", {})
+    visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+    cpus = cores or len(os.sched_getaffinity(0))
+    variables: dict[str, str] = given | script_variables(request, base, cpus=cpus, gpus=len(gpus)) | visible
+    return variables
+
+
+def artifact_path(request: Mapping[str, Any]) -> Path:
+    """Return where the model artifact of the job goes: `<output>/<job>/output/model.tar.gz`, as on SageMaker."""
+    folder = local_path(request["OutputDataConfig"]["S3OutputPath"]) / str(request["TrainingJobName"])
+    return folder / "output" / "model.tar.gz"
+
+
+def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
+    """Pack the model folder, free its space, and return the artifact; None when the job saved nothing.
+
+    Raises DataError.
+    """
+    model = base / "model"
+    artifact = artifact_path(request)
+    try:
+        if not any(model.iterdir()):
+            return None
+        artifact.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = artifact.with_name(f".{artifact.name}.new")
+        # Weights do not compress, and the time is billed: store them.
+        with tarfile.open(unfinished, "w:gz", compresslevel=0) as tar:
+            for path in sorted(model.iterdir()):
+                tar.add(path, arcname=path.name)
+        unfinished.replace(artifact)
+        shutil.rmtree(model)
+    except OSError as error:
+        raise DataError(_said(error)) from error
+    return artifact

@@ -1,0 +1,89 @@
+"""What is said of a job that has ended: why it failed, and its last metrics. Pure; standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from training.services.local.job_record import MAX_REASON_CHARACTERS
+from training.services.local.processes import Outcome
+
+TRACEBACK = "Traceback (most recent call last):"
+EXIT_CODE_OF_SIGKILL = 137
+ELLIPSIS = "\n[...]\n"
+
+
+def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str]) -> str:
+    """Return the reason as SageMaker and its toolkit word it.
+
+    `failure_text` is the content of `output/failure`, which the script may have written.
+    """
+    message = failure_text.strip() or _last_traceback(log_tail)
+    signal_number = _killed_by(outcome.exit_code, log_tail)
+    extra = _signal_text(signal_number, outcome.out_of_memory) if signal_number else ""
+    head = f"AlgorithmError: ExecuteUserScriptError:\nExitCode {outcome.exit_code}\n"
+    if extra:
+        head += f'ExtraInfo "{extra}"\n'
+    return head + f'ErrorMessage "{shortened(message, MAX_REASON_CHARACTERS - len(head) - len("ErrorMessage ") - 2)}"'
+
+
+def shortened(text: str, limit_characters: int) -> str:
+    """Return the text's beginning and, mostly, its end, where the error itself stands."""
+    if len(text) <= limit_characters:
+        return text
+    beginning = limit_characters // 4
+    return text[:beginning] + ELLIPSIS + text[len(text) - (limit_characters - beginning - len(ELLIPSIS)) :]
+
+
+def _last_traceback(log_tail: Sequence[str]) -> str:
+    """The last traceback of the log, or its last line."""
+    starts = [index for index, line in enumerate(log_tail) if TRACEBACK in line]
+    lines = log_tail[starts[-1] :] if starts else log_tail[-1:]
+    return "\n".join(lines)
+
+
+def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
+    """Return the number of the signal that ended the script, or 0.
+
+    torchrun itself exits with 1 and reports each signal as a negative `exitcode`, that of the process which failed
+    first under the last heading; the others are those that it ended itself.
+    """
+    if exit_code == EXIT_CODE_OF_SIGKILL:
+        return int(signal.SIGKILL)
+    if exit_code < 0:
+        return -exit_code
+    root_cause = "\n".join(log_tail).rpartition("Root Cause (first observed failure)")[2]
+    reported = re.findall(r"^\s*exitcode\s*:\s*-(\d+)", root_cause, flags=re.MULTILINE)
+    return int(reported[0]) if reported else 0
+
+
+def _signal_text(number: int, out_of_memory: bool) -> str:
+    name = f"signal {number}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(number).name
+    killed = f"Killed by {name}"
+    return f"OutOfMemory: {killed}" if out_of_memory and number == signal.SIGKILL else killed
+
+
+def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
+    """Return the last value of each metric that the log shows; `time` in seconds since the epoch."""
+    patterns = {each["Name"]: re.compile(each["Regex"]) for each in definitions}
+    values: dict[str, float] = {}
+    for line in lines if patterns else ():
+        for name, pattern in patterns.items():
+            for match in pattern.finditer(line):
+                value = _number(match.group(1))
+                values |= {} if value is None else {name: value}
+    return [{"MetricName": name, "Value": value, "Timestamp": time} for name, value in values.items()]
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,189 @@
+"""Who may use which GPU or core of this machine: one lock file each, and a queue in order of arrival.
+
+A lock is a flock on an open file: the kernel releases it when its last holder is gone, so nothing that is killed
+keeps a core. The job inherits the locks from its supervisor and holds them on if it outlives it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from training.contract.errors import InputError
+
+CORES_VARIABLE = "TRAINFARE_CORES"
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What there is to share."""
+
+    gpus: tuple[str, ...]
+    """Values for CUDA_VISIBLE_DEVICES, one a GPU or MIG slice."""
+    cores: tuple[int, ...]
+    """Numbers of the cores that this process may run on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a job asks for."""
+
+    gpus: int
+    cores: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """What a job was given."""
+
+    gpus: tuple[str, ...]
+    cores: tuple[int, ...]
+    """Empty: any core."""
+    locks: tuple[int, ...]
+    """File descriptors that hold it."""
+
+
+def machine(environment: Mapping[str, str]) -> Machine:
+    """Return this machine as a job with this environment may see it: CUDA_VISIBLE_DEVICES narrows the GPUs."""
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if visible is not None:
+        return Machine(gpus=tuple(gpu.strip() for gpu in visible.split(",") if gpu.strip()), cores=cores)
+    return Machine(gpus=gpu_names(_nvidia_smi()), cores=cores)
+
+
+def _nvidia_smi() -> str:
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    return subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
+
+
+def gpu_names(listing: str) -> tuple[str, ...]:
+    """Return the GPUs of `nvidia-smi --list-gpus`: their numbers, or the identifiers of their MIG slices."""
+    names: list[str] = []
+    for block in re.split(r"^(?=GPU \d+:)", listing, flags=re.MULTILINE):
+        if match := re.match(r"GPU (\d+):", block):
+            names += re.findall(r"\(UUID: (MIG-[^)]+)\)", block) or [match.group(1)]
+    return tuple(names)
+
+
+def wanted_cores(environment: Mapping[str, str]) -> int | None:
+    """Return the cores that the job asks for, or None for its share of the machine. Raises InputError."""
+    text = environment.get(CORES_VARIABLE)
+    if text is None:
+        return None
+    available = len(os.sched_getaffinity(0))
+    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= available:
+        raise InputError(
+            f"{CORES_VARIABLE} is '{text}'; it must be a whole number from 1 to {available}, the cores here."
+        )
+    return int(text)
+
+
+def wanted(environment: Mapping[str, str], processes: int, machine: Machine) -> Wanted:
+    """Return what a job of so many processes needs: a GPU each where there are GPUs, else cores. Raises InputError."""
+    cores = wanted_cores(environment)
+    if not machine.gpus:
+        return Wanted(gpus=0, cores=cores or len(machine.cores))
+    if processes > len(machine.gpus):
+        raise InputError(f"The job wants {processes} devices; this machine has {len(machine.gpus)}.")
+    return Wanted(gpus=processes, cores=cores or 0)
+
+
+def take(root: Path, wanted: Wanted, machine: Machine, pause: Callable[[float], bool]) -> Slot | None:
+    """Wait in order of arrival until the slot is free, and return it.
+
+    `pause(seconds)` waits and returns whether the job was stopped meanwhile; then None is returned.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    with _ticket(root / "queue") as ticket:
+        while True:
+            if _is_first(ticket) and (slot := _try_take(root, wanted, machine)):
+                return slot
+            if pause(POLL_SECONDS):
+                return None
+
+
+def _try_take(root: Path, wanted: Wanted, machine: Machine) -> Slot | None:
+    gpus = _lock_some(root, [f"gpu-{gpu}" for gpu in machine.gpus], wanted.gpus)
+    cores = _lock_some(root, [f"core-{core}" for core in machine.cores], wanted.cores)
+    locks = (*gpus.values(), *cores.values())
+    if len(locks) < wanted.gpus + wanted.cores:
+        _release(locks)
+        return None
+    return Slot(
+        gpus=tuple(gpu for gpu in machine.gpus if f"gpu-{gpu}" in gpus),
+        cores=tuple(core for core in machine.cores if f"core-{core}" in cores),
+        locks=locks,
+    )
+
+
+def _lock_some(root: Path, names: Iterable[str], count: int) -> dict[str, int]:
+    """Lock up to `count` of the named resources."""
+    held: dict[str, int] = {}
+    for name in names:
+        if len(held) == count:
+            break
+        lock = _try_lock(root / quote(name, safe=""))
+        if lock is not None:
+            held[name] = lock
+    return held
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _release(locks: Iterable[int]) -> None:
+    for lock in locks:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def _ticket(queue: Path) -> Iterator[Path]:
+    """A locked file whose name sorts by arrival; it gets that name only once locked, so none is ever seen unlocked."""
+    queue.mkdir(exist_ok=True)
+    unnamed = queue / f".{uuid.uuid4().hex}"
+    lock = _try_lock(unnamed)
+    ticket = queue / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
+    unnamed.rename(ticket)
+    try:
+        yield ticket
+    finally:
+        ticket.unlink(missing_ok=True)
+        _release([lock] if lock is not None else [])
+
+
+def _is_first(ticket: Path) -> bool:
+    """Return whether nobody who is still alive came before."""
+    earlier = (other for other in sorted(ticket.parent.glob("[0-9]*")) if other.name < ticket.name)
+    return all(_is_abandoned(other) for other in earlier)
+
+
+def _is_abandoned(ticket: Path) -> bool:
+    try:
+        with ticket.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
+    ticket.unlink(missing_ok=True)
+    return True

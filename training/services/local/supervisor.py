@@ -1,0 +1,170 @@
+"""The process that looks after one local job: `python -m training.services.local.supervisor STAGED FOLDER`.
+
+It outlives whoever started it. STAGED holds the request; renaming it to FOLDER is what creates the job, so a job
+exists if and only if its supervisor has run. It answers `created` or `exists` on standard output; standard error is a
+file in STAGED. Standard library only, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from training.contract.errors import InputError
+from training.services.local import container, job_record, processes, slots, toolkit
+from training.services.local import outcome as job_outcome
+from training.services.local.job_folder import JobFolder
+
+CREATED = "created"
+EXISTS = "exists"
+
+MEMORY_VARIABLE = "TRAINFARE_MEMORY_GIB"
+GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
+STOP_GRACE_SECONDS = 120.0
+"""SageMaker's time between SIGTERM and SIGKILL."""
+
+ENDINGS = {
+    "itself": ("Completed", "Training job completed"),
+    "stop": ("Stopped", "Training job stopped"),
+    "time limit": ("MaxRuntimeExceeded", "Training job runtime exceeded MaxRuntimeInSeconds"),
+}
+
+
+def main(staged: str, final: str) -> None:
+    """Create the job and see it to its end."""
+    if os.fork() > 0:
+        os._exit(0)  # The caller waits for this process alone, and need not reap the one that stays.
+    # Blocked, they wait until they are asked for: no stop is lost, and no handler interrupts anything.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+    folder = JobFolder(Path(final))
+    created = _claim(JobFolder(Path(staged)), folder)
+    _answer(CREATED if created else EXISTS)
+    if created:
+        _supervise(folder, job_record.Record(folder))
+
+
+def _claim(staged: JobFolder, final: JobFolder) -> bool:
+    """Turn the staged folder into the job; False when the job exists. The lock is held from before it can be seen."""
+    staged.hold()
+    staged.write_state(job_record.first_state(os.getpid()))
+    try:
+        staged.path.rename(final.path)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        shutil.rmtree(staged.path)
+        return False
+    return True
+
+
+def _answer(word: str) -> None:
+    """Tell the caller, who may be dead by now, and close the pipe on which it waits."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, word.encode())
+    # Standard error goes to a file beside the job already.
+    os.dup2(2, 1)
+
+
+def _supervise(folder: JobFolder, log: job_record.Record) -> None:
+    """See the job to an end that is written down, whatever happens."""
+    try:
+        supervise(folder, folder.request(), log)
+    except (container.DataError, InputError) as error:
+        log.fail(f"ClientError: {str(error).rstrip('.')}.")
+    except Exception as error:
+        traceback.print_exc()
+        log.fail(f"InternalServerError: {type(error).__name__}: {error}")
+
+
+def supervise(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record) -> None:
+    """Wait for a slot, lay out the container, run the script, pack up its model."""
+    slot = _slot(folder, request, log)
+    if slot is None:
+        log.end("Stopped", "Training job stopped before it started")
+        return
+    log.enter("Downloading", "Downloading input data and the source")
+    request = container.rooted(request, folder.base)
+    container.lay_out(folder.base, request)
+    log.enter("Training", "Training in progress")
+    outcome = processes.run(_program(folder, request, slot), lambda ended_by: _announce(log, ended_by))
+    if outcome.ended_by == "itself" and outcome.exit_code != 0:
+        _finish_failed(folder, request, log, outcome)
+    else:
+        _finish(folder, request, log, outcome)
+
+
+def _slot(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record) -> slots.Slot | None:
+    variables = request.get("Environment", {})
+    machine = slots.machine(variables)
+    wanted = slots.wanted(variables, _processes(request), machine)
+    announced = False
+
+    def pause(seconds: float) -> bool:
+        nonlocal announced
+        if not announced:
+            log.enter("Pending", "Waiting for a device or cores that other jobs use")
+            announced = True
+        return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
+
+    return slots.take(folder.path.parent.parent / "slots", wanted, machine, pause)
+
+
+def _processes(request: Mapping[str, Any]) -> int:
+    return toolkit.processes(toolkit.decoded(request["HyperParameters"]))
+
+
+def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) -> processes.Program:
+    variables = request.get("Environment", {})
+    memory_gib = variables.get(MEMORY_VARIABLE)
+    count = _processes(request)
+    return processes.Program(
+        command=toolkit.command(sys.executable, toolkit.decoded(request["HyperParameters"])),
+        folder=folder.base / "code",
+        environment=container.environment(request, folder.base, cores=len(slot.cores), gpus=slot.gpus, processes=count),
+        log=folder.log,
+        cores=slot.cores,
+        memory_bytes=None if memory_gib is None else int(float(memory_gib) * 2**30),
+        inherited=slot.locks,
+        limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
+        grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
+    )
+
+
+def _announce(log: job_record.Record, ended_by: processes.EndedBy) -> None:
+    if ended_by == "stop":
+        log.enter("Stopping", "Stopping the training job")
+
+
+def _finish(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record, outcome: processes.Outcome) -> None:
+    """End a job that was not at fault; one that was stopped keeps what it saved, as on SageMaker."""
+    log.enter("Uploading", "Uploading the model")
+    artifact = container.upload_model(folder.base, request)
+    ended = log.end_billing()
+    fields: dict[str, Any] = {"ModelArtifacts": {"S3ModelArtifacts": artifact.as_uri()}} if artifact else {}
+    log.end(*ENDINGS[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended), **fields)
+
+
+def _finish_failed(
+    folder: JobFolder, request: Mapping[str, Any], log: job_record.Record, outcome: processes.Outcome
+) -> None:
+    ended = log.end_billing()
+    reason = job_outcome.failure_reason(outcome, folder.failure_text(), folder.log_tail())
+    metrics = _metrics(folder, request, ended)
+    log.end("Failed", "Training job failed", FailureReason=reason, FinalMetricDataList=metrics)
+
+
+def _metrics(folder: JobFolder, request: Mapping[str, Any], ended: float) -> list[dict[str, Any]]:
+    definitions = request["AlgorithmSpecification"].get("MetricDefinitions", [])
+    return job_outcome.final_metrics(definitions, folder.lines(), ended)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

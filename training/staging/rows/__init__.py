@@ -1,0 +1,4 @@
+"""Check rows, map their labels and split them into training and validation.
+
+Open `prepare.py` first.
+"""

@@ -1,0 +1,63 @@
+"""Texts without labels: collected and split."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from training.contract.errors import InputError
+from training.staging.rows.examples import text_of
+from training.staging.sources.request import Data
+from training.staging.sources.sources import Table, Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts:
+    """Texts of one channel."""
+
+    source: str
+    """File or Hub split they come from, for messages."""
+    texts: list[str]
+    """None of them blank."""
+
+
+def read_texts(tables: Tables, data: Data) -> tuple[Texts, Texts]:
+    """Return (training, validation). A limit takes the first texts, after the split where there is one."""
+    if tables.validation is not None:
+        train = collect(tables.train, data.columns.text, data.train_rows)
+        return train, collect(tables.validation, data.columns.text, data.validation_rows)
+    everything = collect(tables.train, data.columns.text, None)
+    train, validation = split(everything, share=data.validation_share, seed=data.split_seed)
+    return _first(train, data.train_rows), _first(validation, data.validation_rows)
+
+
+def collect(table: Table, column: str, limit: int | None) -> Texts:
+    """Return the first `limit` texts, or all; blank ones, which hold nothing to learn, are passed over."""
+    texts = list(islice(_texts(table, column), limit))
+    if not texts:
+        raise InputError(f"{table.name} has no text")
+    return Texts(source=table.name, texts=texts)
+
+
+def _texts(table: Table, column: str) -> Iterator[str]:
+    for number, values in table.rows:
+        text = text_of(f"{table.name} {table.unit} {number}", column, values[0], may_be_blank=True)
+        if text.strip():
+            yield text
+
+
+def split(everything: Texts, *, share: float, seed: int) -> tuple[Texts, Texts]:
+    """Return (training, validation): `share` of the texts set aside, at random by `seed`, the order kept."""
+    texts = everything.texts
+    if len(texts) < 2:
+        raise InputError(f"{everything.source} has one text: too few to set validation texts aside")
+    count = min(max(round(len(texts) * share), 1), len(texts) - 1)
+    aside = set(random.Random(seed).sample(range(len(texts)), count))
+    train, validation = ([text for at, text in enumerate(texts) if (at in aside) is wanted] for wanted in (False, True))
+    return Texts(source=everything.source, texts=train), Texts(source=everything.source, texts=validation)
+
+
+def _first(texts: Texts, limit: int | None) -> Texts:
+    return Texts(source=texts.source, texts=texts.texts[:limit])

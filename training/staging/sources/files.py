@@ -1,0 +1,96 @@
+"""Opening the user's files: every way in which a file can be unreadable becomes one sentence."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from training.contract.errors import InputError, nearest
+
+MOST_LINE_BYTES = 64 * 1024 * 1024
+BYTE_ORDER_MARK = "\ufeff"
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is missing, empty, or no file at all (a pipe would be waited for)."""
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; a data file is needed")
+        if not path.exists():
+            raise InputError(f"{path} does not exist.{_nearest_sibling(path)}")
+        if not path.is_file():
+            raise InputError(f"{path} is no regular file")
+        if path.stat().st_size == 0:
+            raise InputError(f"{path} is empty")
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte within the name
+        raise InputError(f"{str(path)!r} cannot be read: {_reason(error)}") from error
+
+
+def _nearest_sibling(path: Path) -> str:
+    try:
+        return nearest(path.name, (sibling.name for sibling in path.parent.iterdir()))
+    except OSError:
+        return f" Neither does the folder {path.parent}."
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, unpacked where its name ends in `.gz`; errors while it is read become `InputError`."""
+    check_file(path)
+    try:
+        with path.open("rb") as raw:
+            if path.suffix.lower() != ".gz":
+                yield raw
+            else:
+                with io.BufferedReader(gzip.GzipFile(fileobj=raw)) as unpacked:
+                    yield unpacked
+    except EOFError as error:
+        raise InputError(f"{path} is a truncated gzip file: it ends before its end marker") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path} is not a whole gzip file: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {_reason(error)}") from error
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each line with its number from 1, its line end included. Memory is bounded by the longest line."""
+    number = 0
+    with open_bytes(path) as stream:
+        while line := stream.readline(MOST_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MOST_LINE_BYTES:
+                raise InputError(f"{path} line {number} is longer than {MOST_LINE_BYTES // 1024**2} MiB")
+            yield number, _decode(path, number, line)
+    if number == 0:
+        raise InputError(f"{path} is empty")
+
+
+def _decode(path: Path, number: int, line: bytes) -> str:
+    if b"\0" in line:
+        raise InputError(f"{path} line {number} holds a NUL byte; the file must be UTF-8 text")
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        raise InputError(f"{path} line {number} is not UTF-8: {byte} fits no character") from error
+    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 of the file as it lies there, packed or not."""
+    check_file(path)
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {_reason(error)}") from error

@@ -1,0 +1,64 @@
+"""Data sets of the Hugging Face Hub, through `datasets`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from training.contract.errors import InputError
+from training.staging.sources.readers import Row, missing_column
+from training.staging.sources.request import HubData
+
+LOOK_UP_SECONDS = 10.0
+
+
+def resolve_revision(hub: HubData) -> str:
+    """Return the commit that the revision points to now, or the revision itself where the Hub cannot be asked.
+
+    Without it, data that moved on the Hub would be served from an old staging.
+    """
+    revision = hub.revision or "main"
+    if Path(hub.name).is_dir() or os.environ.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"}:
+        return revision
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return HfApi().dataset_info(hub.name, revision=revision, timeout=LOOK_UP_SECONDS).sha or revision
+    except (HfHubHTTPError, OSError, ValueError):
+        return revision  # a copy kept on this machine may still serve; if none does, loading says why
+    except Exception as error:  # the transport's own errors (httpx) differ between releases
+        if "connect" in type(error).__name__.lower() or "timeout" in type(error).__name__.lower():
+            return revision
+        raise
+
+
+def load_split(hub: HubData, split: str, revision: str) -> Any:
+    """Return a `datasets.Dataset`; whatever stops it becomes one sentence."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    try:
+        pinned = None if Path(hub.name).is_dir() else revision
+        return datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned)
+    # The library raises some twenty classes here: no network, unknown name, no access, unknown split, broken data.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"data.hub {hub.name!r}, split {split!r} cannot be loaded: {reason}") from error
+
+
+def hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the wanted columns of every row, numbered from 1."""
+    for column in columns:
+        if column not in dataset.column_names:
+            raise missing_column(source, column, dataset.column_names)
+    for number, row in enumerate(dataset.select_columns(list(columns)), start=1):
+        yield number, [row[column] for column in columns]
+
+
+def label_names(dataset: Any, column: str) -> tuple[str, ...] | None:
+    """Return the names that the data set gives its labels, where it does."""
+    names = getattr(dataset.features.get(column), "names", None)
+    return tuple(names) if names else None

@@ -1,0 +1,124 @@
+"""Where the rows come from: files, the Hub or the demo data, each with a digest that needs no reading of rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.staging.sources.docstrings import docstring_file
+from training.staging.sources.files import digest_file
+from training.staging.sources.hub import hub_rows, label_names, load_split, resolve_revision
+from training.staging.sources.readers import Row, read_rows, reader_name, unit_of
+from training.staging.sources.request import Data, HubData
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of one file or split, not read yet."""
+
+    name: str
+    """File or Hub split, for messages."""
+    unit: str
+    """What the rows' numbers count: `line`, `row` or `question`."""
+    rows: Iterator[Row]
+    """The wanted columns of each row; runs once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The tables of one source."""
+
+    train: Table
+    """Rows to train on."""
+    validation: Table | None
+    """Rows to evaluate on; None when they are to be cut from `train`."""
+    label_names: tuple[str, ...] | None = None
+    """Names that the source itself gives its labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Data that is known by its digest and can be read."""
+
+    description: str
+    """Where it comes from, in words."""
+    digest: str
+    """SHA-256 of the content (of a Hub set: of its name, commit and splits)."""
+    validation_digest: str
+    """The same of the file or split that holds the validation rows, or from which they are cut."""
+    open: Callable[[], Tables]
+    """Opens it for one reading."""
+
+
+Readers = Mapping[str, tuple[str, Callable[[Path], Iterator[Row]]]]
+"""Suffix to what the numbers of the rows count and the reader: of files that a task reads in a way of its own."""
+NO_READERS: Readers = {}
+
+
+def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
+    """Return the data's source, whose rows hold the wanted columns; missing files are refused here.
+
+    `cache` keeps what is generated.
+    """
+    if data.hub is not None:
+        return _hub_source(data.hub, columns, data.columns.label)
+    if data.builtin is not None:
+        return _file_source([docstring_file(cache)], columns, readers, "docstrings of installed packages")
+    assert data.train is not None, "Data has exactly one source"
+    paths = [Path(name).expanduser() for name in (data.train, data.validation) if name is not None]
+    return _file_source(paths, columns, readers, ", ".join(str(path) for path in paths))
+
+
+def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, description: str) -> Source:
+    # The reader is part of what the bytes mean: the same file as .csv and .tsv holds different rows.
+    parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
+
+    def open_files() -> Tables:
+        tables = [_file_table(path, columns, readers) for path in paths]
+        return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
+
+    return Source(
+        description=description,
+        digest=_sha256("\n".join(parts)),
+        validation_digest=_sha256(parts[-1]),
+        open=open_files,
+    )
+
+
+def _file_table(path: Path, columns: Sequence[str], readers: Readers) -> Table:
+    if reader_name(path) in readers:
+        unit, read = readers[reader_name(path)]
+        return Table(name=str(path), unit=unit, rows=read(path))
+    return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, columns))
+
+
+def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
+    revision = resolve_revision(hub)
+    description = f"Hub {hub.name}" + (f" ({hub.config})" if hub.config else "") + f" at {revision}"
+
+    def open_hub() -> Tables:
+        train = load_split(hub, hub.splits.train, revision)
+        names = label_names(train, label)
+        validation = None
+        if hub.splits.validation is not None:
+            validation = _hub_table(load_split(hub, hub.splits.validation, revision), hub.splits.validation)
+        return Tables(train=_hub_table(train, hub.splits.train), validation=validation, label_names=names)
+
+    def _hub_table(dataset: object, split: str) -> Table:
+        name = f"{hub.name} split {split}"
+        return Table(name=name, unit="row", rows=hub_rows(dataset, name, columns))
+
+    identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
+    validation = [*identity[:3], hub.splits.validation or hub.splits.train]
+    return Source(
+        description=description,
+        digest=_sha256(repr(identity)),
+        validation_digest=_sha256(repr(validation)),
+        open=open_hub,
+    )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

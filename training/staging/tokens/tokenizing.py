@@ -1,0 +1,87 @@
+"""Tokenising, once, and what a job has to know of the tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from training.contract.errors import InputError
+from training.staging.models.model_files import ModelSource
+from training.staging.rows.examples import Examples
+
+ROWS_A_BATCH = 1_000
+# Tokenizers that know no limit report a number of this size or far above it.
+NO_LIMIT_TOKENS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Token ids of every row."""
+
+    input_ids: list[list[int]]
+    """Token ids, special tokens included, without padding."""
+    token_type_ids: list[list[int]] | None
+    """0 for the first text of a pair and 1 for the second; None where rows have one text or the model takes none."""
+
+
+def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
+    """Return a fast tokenizer; whatever stops it becomes one sentence.
+
+    `max_length` is refused where a model of the Hub takes fewer tokens; None leaves that to the model.
+    """
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source.location, revision=source.revision or "main", use_fast=True)
+    # Missing files, no network, unknown class, damaged JSON: each raises another class, some bare `Exception`.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {reason}") from error
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError(f"model {source.name!r} has a slow tokenizer only; a fast one (tokenizer.json) is needed")
+    if pad_token_id(tokenizer) is None:
+        raise InputError(f"the tokenizer of model {source.name!r} has neither a padding nor an end token")
+    if max_length is None or source.folder is not None:
+        return tokenizer
+    if tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
+        raise InputError(
+            f"max_length is {max_length}, but {source.name} takes at most {tokenizer.model_max_length} tokens"
+        )
+    return tokenizer
+
+
+def pad_token_id(tokenizer: Any) -> int | None:
+    """Return the padding token, or the end token for models that were trained without one (GPT-2)."""
+    own: int | None = tokenizer.pad_token_id
+    end: int | None = tokenizer.eos_token_id
+    return end if own is None else own
+
+
+def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
+    """Tokenise every row, cut to `max_length` (of a pair, the longer text first)."""
+    input_ids: list[list[int]] = []
+    types: list[list[int]] = []
+    typed = examples.pairs is not None and "token_type_ids" in tokenizer.model_input_names
+    for start in range(0, len(examples), ROWS_A_BATCH):
+        rows = slice(start, start + ROWS_A_BATCH)
+        pairs = None if examples.pairs is None else examples.pairs[rows]
+        options = {"truncation": True, "max_length": max_length, "return_token_type_ids": typed}
+        batch = tokenizer(examples.texts[rows], pairs, padding=False, return_attention_mask=False, **options)
+        input_ids += batch["input_ids"]
+        types += batch.get("token_type_ids", [])
+    return Encoded(input_ids=input_ids, token_type_ids=types if typed else None)
+
+
+def channel_facts(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
+    """Return what a job has to know about its channels beside their rows."""
+    return {
+        "task": task,
+        "label_names": list(label_names),
+        "max_length": max_length,
+        "pad_token_id": pad_token_id(tokenizer),
+        "pad_token_type_id": tokenizer.pad_token_type_id,
+        "padding_side": tokenizer.padding_side,
+    }
