@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.support.results import Row, write
-from tests.aws.serve import Served, served
-from tests.aws.talking import KEYS, points, study
+from tests.support.aws.serve import Served, served
+from tests.support.aws.talking import KEYS, points, study
 from tracking.recording.run_description import ROOT
 
 JOBS = int(os.environ.get("BENCH_JOBS", 200))

@@ -26,9 +26,9 @@ from sweeps.study.study import distributions, open_study
 from sweeps.workers.decisions import Decisions
 from sweeps.workers.outcome import attributes, seconds_of
 from sweeps.workers.trial_queue import Claim, Limits, Part, ask
-from tests.sweeps.postgres import postgres
-from tests.sweeps.simulated_jobs import SimulatedService
-from tests.sweeps.worker_process import Plan, start
+from tests.support.sweeps.postgres import postgres
+from tests.support.sweeps.simulated_jobs import SimulatedService
+from tests.support.sweeps.worker_process import Plan, start
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
 TRIALS = int(os.environ.get("BENCH_TRIALS", 64))

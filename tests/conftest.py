@@ -120,8 +120,8 @@ class TrackingServer:
 
 @pytest.fixture
 def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An AWS account of this test's own, whose jobs really run, and this process as its user (`tests.aws.account`)."""
-    from tests.aws.account import open_account
+    """An AWS account of this test's own (`tests.support.aws`), whose jobs really run, and this process as its user."""
+    from tests.support.aws.account import open_account
 
     with open_account(tmp_path / "account") as found:
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):

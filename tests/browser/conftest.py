@@ -12,9 +12,9 @@ import pytest
 from mlflow import MlflowClient
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.made_reports import made_comparison, made_overview, made_probes, made_sweep
-from tests.browser.window import PICTURES, Window
 from tests.end_to_end.conftest import CommandLine
+from tests.support.browser.made_reports import made_comparison, made_overview, made_probes, made_sweep
+from tests.support.browser.window import PICTURES, Window
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 

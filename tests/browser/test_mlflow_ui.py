@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.browser.window import Window
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
+from tests.support.browser.window import Window
 
 pytestmark = pytest.mark.browser
 LONG_MS = 30_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.window import DESKTOP, NARROW, PHONE, Window
+from tests.support.browser.window import DESKTOP, NARROW, PHONE, Window
 
 pytestmark = pytest.mark.browser
 PAGES = ("comparison", "sweep", "probes", "real")

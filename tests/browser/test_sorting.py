@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.made_reports import BILLED
-from tests.browser.window import DESKTOP, PHONE, Window
+from tests.support.browser.made_reports import BILLED
+from tests.support.browser.window import DESKTOP, PHONE, Window
 
 pytestmark = pytest.mark.browser
 MOST_STOPS = 80

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import CommandLine
-from tests.hub.secrets_server import keeping
-from tests.hub.server import Hub, serving
+from tests.support.hub.secrets_server import keeping
+from tests.support.hub.server import Hub, serving
 
 TOKEN = "hf_QwErTz1234567890secret"
 

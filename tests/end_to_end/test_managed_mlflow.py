@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tests.aws.account import KEYS, Account
 from tests.conftest import ROOT, TrackingServer
 from tests.end_to_end.conftest import CommandLine
-from tests.tracking.managed import ARN, ManagedMlflow
+from tests.support.aws.account import KEYS, Account
+from tests.support.tracking.managed import ARN, ManagedMlflow
 
 SCRIPT = """\
 import argparse

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.aws.serve import Served, served
-from tests.aws.talking import points, study
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
+from tests.support.aws.serve import Served, served
+from tests.support.aws.talking import points, study
 from training.services.local.service import LocalService
 
 pytestmark = pytest.mark.slow

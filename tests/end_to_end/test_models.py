@@ -14,7 +14,7 @@ from mlflow.entities import LoggedModelStatus
 from tests.conftest import TrackingServer
 from tests.end_to_end.conftest import CommandLine
 from tests.end_to_end.test_probe import TINY
-from tests.tracking.forwarding import Forwarding
+from tests.support.tracking.forwarding import Forwarding
 
 pytestmark = pytest.mark.slow
 SMALL = {**TINY, "save_model": "true", "machine.cores": 1}

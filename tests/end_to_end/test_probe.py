@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.aws.account import Account
 from tests.end_to_end.conftest import CommandLine
+from tests.support.aws.account import Account
 
 LONG = {"epochs": 40, "batch_size": 4, "base_batch_size": 4, "save_strategy": "none", "logging_steps": 5}
 """Of 64 rows: 640 steps, of which a probe takes a tenth at most."""

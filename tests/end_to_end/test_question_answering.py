@@ -10,8 +10,8 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
-from tests.job.squad_examples import model_folder, squad_file
-from tests.staging.fast_tokenizers import KINDS
+from tests.support.job.squad_examples import model_folder, squad_file
+from tests.support.staging.fast_tokenizers import KINDS
 from training.staging.models.model_files import locate
 from training.staging.tokens.tokenizing import load_tokenizer
 

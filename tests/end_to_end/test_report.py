@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
-from tests.tracking.conftest import Tracked
+from tests.support.tracking.tracked import Tracked
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.aws.account import ROLE, Account
 from tests.end_to_end.conftest import CommandLine
+from tests.support.aws.account import ROLE, Account
 
 pytestmark = pytest.mark.slow
 

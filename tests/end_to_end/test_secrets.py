@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.aws.account import Account
 from tests.conftest import ROOT, TrackingServer
 from tests.end_to_end.conftest import CommandLine
+from tests.support.aws.account import Account
 
 pytestmark = pytest.mark.slow
 

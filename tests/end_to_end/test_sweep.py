@@ -13,9 +13,9 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.aws.account import Account
 from tests.end_to_end.conftest import CommandLine
-from tests.sweeps.postgres import postgres
+from tests.support.aws.account import Account
+from tests.support.sweeps.postgres import postgres
 
 TINY = {
     "weights": "random",

@@ -1,50 +1,28 @@
-"""Small trained models, each made once."""
+"""Tracking stores and small models that the rooms of `models` share."""
 
-from __future__ import annotations
+from tests.support.endpoints.small_models import other_model, server, tiny_model
+from tests.support.models.task_models import (
+    classifier,
+    classifier_folder,
+    other_classifiers,
+    reader,
+    reader_folder,
+    writer,
+    writer_folder,
+)
+from tests.support.tracking.tracked import tracked, tracked_by_server
 
-from collections.abc import Callable
-from pathlib import Path
-
-import pytest
-from mlflow import MlflowClient
-
-from tests.models.made import model_folder, packed
-from tests.models.place import Place
-from tracking.server.store import open_store
-
-
-@pytest.fixture(scope="session")
-def model_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns the folder of a model of a kind."""
-    made: dict[str, Path] = {}
-
-    def find(kind: str) -> Path:
-        if kind not in made:
-            made[kind] = model_folder(tmp_path_factory.mktemp(kind), kind)
-        return made[kind]
-
-    return find
-
-
-@pytest.fixture(scope="session")
-def archive_of(tmp_path_factory: pytest.TempPathFactory, model_of: Callable[[str], Path]) -> Callable[[str], Path]:
-    """Returns the artifact of a job that trained one."""
-    folder = tmp_path_factory.mktemp('a folder\'s "name" é')
-    return lambda kind: packed(model_of(kind), folder / kind / "model.tar.gz")
-
-
-@pytest.fixture
-def client(tracking_uri: str) -> MlflowClient:
-    """A tracking store of this test alone, with experiment `models`, whose artifacts lie in its folder."""
-    return MlflowClient(tracking_uri)
-
-
-@pytest.fixture
-def experiment_id(client: MlflowClient, tmp_path: Path) -> str:
-    location = (tmp_path / "ärtifacts 100%").as_uri()
-    return str(client.create_experiment("models", artifact_location=location))
-
-
-@pytest.fixture
-def place(client: MlflowClient, experiment_id: str, tmp_path: Path) -> Place:
-    return Place(open_store(str(client.tracking_uri)), experiment_id, tmp_path)
+__all__ = [
+    "classifier",
+    "classifier_folder",
+    "other_classifiers",
+    "other_model",
+    "reader",
+    "reader_folder",
+    "server",
+    "tiny_model",
+    "tracked",
+    "tracked_by_server",
+    "writer",
+    "writer_folder",
+]

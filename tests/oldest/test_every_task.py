@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks import TASKS
-from tests.job.conftest import Job
+from tests.training.job.conftest import Job
 
 pytestmark = pytest.mark.oldest
 

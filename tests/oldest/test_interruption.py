@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.job.conftest import Job
+from tests.training.job.conftest import Job
 
 pytestmark = pytest.mark.oldest
 
-DYING = str(ROOT / "tests" / "job" / "dying.py")
+DYING = str(ROOT / "tests" / "support" / "job" / "dying.py")
 
 TRAINING: dict[str, Any] = {
     "max_steps": 9,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.hub.server import Hub, serving
-from tests.job.conftest import Job
+from tests.support.hub.server import Hub, serving
+from tests.training.job.conftest import Job
 
 pytestmark = pytest.mark.oldest
 

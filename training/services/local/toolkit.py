@@ -1,6 +1,6 @@
 """What the SageMaker training toolkit (sagemaker-training 5.1.4) would run, worked out without it.
 
-Pure functions of a request; tests/services/test_toolkit.py holds them to the toolkit itself. Standard library only.
+Pure functions of a request, checked against the toolkit itself by their test. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The variables that the SageMaker training toolkit (sagemaker-training 5.1.4) sets for a script.
 
-Pure; tests/services/test_toolkit.py holds them to the toolkit itself. Standard library only.
+Pure; tests/training/services/local/test_toolkit.py holds them to the toolkit itself. Standard library only.
 """
 
 from __future__ import annotations

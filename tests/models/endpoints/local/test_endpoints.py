@@ -1,0 +1,271 @@
+"""Endpoints on this machine: each outlives its command, is one by its name, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models.endpoints.local.endpoint_folder import Place
+from models.endpoints.local.endpoints import LocalEndpoints
+from models.endpoints.protocol import EndpointSpec, EndpointState
+from tests.conftest import ROOT
+from tests.support.endpoints.small_models import made
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError
+
+QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).encode()
+
+
+@pytest.fixture
+def endpoints(tmp_path: Path) -> Iterator[LocalEndpoints]:
+    """An empty place for endpoints; whatever is left in it is ended."""
+    found = LocalEndpoints(tmp_path)
+    yield found
+    for state in found.endpoints():
+        found.undeploy(state.name, print)
+    assert servers(tmp_path) == []
+
+
+def servers(root: Path) -> list[int]:
+    """Return the processes that serve from under a folder."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if "models.server" in (words := process.info["cmdline"] or []) and any(str(root) in word for word in words)
+    ]
+
+
+def pid(endpoints: LocalEndpoints, name: str) -> int:
+    told = Path(str(endpoints.describe(name).log)).with_name("address.json")
+    return int(json.loads(told.read_text())["pid"])
+
+
+def score(endpoints: LocalEndpoints, name: str) -> float:
+    return float(json.loads(endpoints.predict(name, QUESTION))[0]["score"])
+
+
+@pytest.mark.slow
+def test_an_endpoint_from_its_deploy_to_its_end(
+    endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    spec = EndpointSpec(name="winter", model=tiny_model)
+    state = endpoints.deploy(spec, said.append)
+    assert (state.status, state.service, state.machine, state.price) == ("InService", "local", "local", None)
+    assert state.address.startswith("http://127.0.0.1:")
+    assert said[0] == f"Starting winter: a server of {tiny_model}"
+    first = score(endpoints, "winter")
+
+    # The same again is the same.
+    assert endpoints.deploy(spec, said.append) == state
+    assert said[-1] == f"Endpoint winter serves {tiny_model} already"
+
+    # Another model is refused, or takes its place.
+    other = EndpointSpec(name="winter", model=other_model)
+    with pytest.raises(EndpointTaken, match=f"serves {tiny_model}, not {other_model}: -P replace=true"):
+        endpoints.deploy(other, said.append)
+    replaced = endpoints.deploy(EndpointSpec(name="winter", model=other_model, replace=True), said.append)
+    assert replaced.address != state.address
+    assert score(endpoints, "winter") != first
+    assert len(servers(tmp_path)) == 1
+
+    with pytest.raises(InputError, match=r"endpoint winter refuses the request with 400: the body is not JSON"):
+        endpoints.predict("winter", b"{")
+
+    endpoints.undeploy("winter", said.append)
+    assert endpoints.endpoints() == []
+    assert list((tmp_path / "endpoints").iterdir()) == []
+    assert servers(tmp_path) == []
+    for asked in (lambda: endpoints.describe("winter"), lambda: endpoints.undeploy("winter", print)):
+        with pytest.raises(EndpointNotFound, match="there is no local endpoint 'winter'"):
+            asked()
+
+
+@pytest.mark.slow
+def test_new_weights_in_the_folder_are_another_model(endpoints: LocalEndpoints, tmp_path: Path) -> None:
+    folder = made(tmp_path / "model", seed=0)
+    spec = EndpointSpec(name="winter", model=folder, lifetime_seconds=3600)
+    state = endpoints.deploy(spec, print)
+    first = score(endpoints, "winter")
+    renewed = endpoints.deploy(spec, print)
+    assert replace(renewed, expires=state.expires) == state
+    with pytest.raises(EndpointTaken, match=f"winter serves {folder} with precision auto, not fp32: -P replace=true"):
+        endpoints.deploy(replace(spec, precision="fp32"), print)
+
+    made(folder, seed=1)
+    with pytest.raises(EndpointTaken, match=rf"winter serves {folder} as it was before .* changed: -P replace=true"):
+        endpoints.deploy(spec, print)
+    assert endpoints.describe("winter") == renewed
+    replaced = endpoints.deploy(replace(spec, replace=True), print)
+    assert replaced.address != state.address
+    assert score(endpoints, "winter") != first
+    # Once it serves them it is the same again, also where it may be replaced.
+    again = endpoints.deploy(replace(spec, replace=True, lifetime_seconds=None), print)
+    assert again == replaced
+    assert len(servers(tmp_path / "endpoints")) == 1
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_loaded_leaves_nothing(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in tiny_model.iterdir():
+        (broken / path.name).write_bytes(path.read_bytes())
+    weights = (broken / "model.safetensors").read_bytes()
+    (broken / "model.safetensors").write_bytes(weights[:1000])
+    with pytest.raises(EndpointFailed, match="endpoint broken did not come up: its server says: error: the model in"):
+        endpoints.deploy(EndpointSpec(name="broken", model=broken), print)
+    assert endpoints.endpoints() == []
+    assert list((tmp_path / "endpoints").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_replacement_that_fails_leaves_the_endpoint_as_it_was(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EndpointFailed):
+        endpoints.deploy(EndpointSpec(name="a", model=tmp_path / "empty", replace=True), print)
+    assert endpoints.describe("a") == state
+    assert score(endpoints, "a") > 0
+    assert len(servers(tmp_path)) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_server_is_told_as_failed_and_deployed_anew(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    spec = EndpointSpec(name="a", model=tiny_model)
+    endpoints.deploy(spec, print)
+    os.kill(pid(endpoints, "a"), signal.SIGKILL)
+    state = until_status(endpoints, "a", "Failed")
+    assert state.reason == f"its server says: Serving {tiny_model} at {state.address.removesuffix('/invocations')}"
+    with pytest.raises(EndpointFailed, match="endpoint a is Failed: its server says"):
+        endpoints.predict("a", QUESTION)
+    assert endpoints.deploy(spec, print).status == "InService"
+    assert len(servers(tmp_path)) == 1
+
+
+@pytest.mark.slow
+def test_a_number_that_another_process_has_is_never_killed(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
+    os.kill(pid(endpoints, "a"), signal.SIGKILL)
+    state = until_status(endpoints, "a", "Failed")
+    told = Path(str(state.log)).with_name("address.json")
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as innocent:
+        told.write_text(json.dumps({"pid": innocent.pid, "address": "http://127.0.0.1:1"}))
+        assert endpoints.describe("a").status == "Failed"
+        endpoints.undeploy("a", print)
+        assert innocent.poll() is None
+        innocent.kill()
+
+
+@pytest.mark.slow
+def test_two_deploys_of_one_name_at_once_are_one_endpoint(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    found: list[EndpointState] = []
+    said: list[str] = []
+    spec = EndpointSpec(name="a", model=tiny_model)
+    both = [threading.Thread(target=lambda: found.append(endpoints.deploy(spec, said.append))) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert len(found) == 2
+    assert found[0] == found[1]
+    assert "Another command works on endpoint a; waiting for it." in said
+    assert len(servers(tmp_path)) == 1
+
+
+DEPLOY = """
+import sys
+from pathlib import Path
+from models.endpoints.local.endpoints import LocalEndpoints
+from models.endpoints.protocol import EndpointSpec
+LocalEndpoints(Path(sys.argv[1])).deploy(EndpointSpec(name="a", model=Path(sys.argv[2]), replace=True), print)
+"""
+
+
+def deploying(root: Path, model: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", DEPLOY, str(root), str(model)], cwd=ROOT, start_new_session=True)
+
+
+@pytest.mark.slow
+def test_a_killed_deploy_leaves_an_endpoint_that_the_next_one_takes_up(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    with deploying(tmp_path, tiny_model) as process:
+        while not servers(tmp_path):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    assert endpoints.describe("a").status == "Creating"
+    state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
+    assert state.status == "InService"
+    assert len(servers(tmp_path)) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_replacement_leaves_the_old_one_and_is_swept_away(
+    endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
+) -> None:
+    state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
+    with deploying(tmp_path, other_model) as process:
+        while len(servers(tmp_path)) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    assert endpoints.describe("a") == state
+    assert endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print) == state
+    assert len(servers(tmp_path)) == 1
+    assert len(Place(tmp_path / "endpoints" / "a").servers()) == 1
+
+
+def test_ctrl_c_in_the_middle_leaves_nothing(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
+    with deploying(tmp_path, tiny_model) as process:
+        while not servers(tmp_path):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    assert servers(tmp_path) == []
+    assert endpoints.endpoints() == []
+
+
+@pytest.mark.slow
+def test_the_same_again_has_the_lifetime_that_it_gives(endpoints: LocalEndpoints, tiny_model: Path) -> None:
+    """A server that is to be deleted ends by itself, when the time is over that was given last."""
+    spec = EndpointSpec(name="a", model=tiny_model, lifetime_seconds=3600, when_over="delete")
+    state = endpoints.deploy(spec, print)
+    assert state.expires is not None
+    assert (state.expires - state.created).total_seconds() == pytest.approx(3600, abs=1)
+    assert endpoints.deploy(replace(spec, lifetime_seconds=None), print) == state
+    warned = endpoints.deploy(replace(spec, lifetime_seconds=60, when_over="warn"), print)
+    assert warned.when_over == "warn"
+    assert warned.expires is not None
+    assert warned.expires < state.expires
+    endpoints.deploy(replace(spec, lifetime_seconds=0.1), print)
+    assert until_status(endpoints, "a", "OutOfService").reason == "its lifetime is over"
+
+
+def until_status(endpoints: LocalEndpoints, name: str, status: str) -> EndpointState:
+    deadline = time.monotonic() + 240
+    while (state := endpoints.describe(name)).status != status:
+        assert time.monotonic() < deadline, state
+        time.sleep(0.05)
+    return state

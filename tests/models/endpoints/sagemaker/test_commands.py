@@ -1,0 +1,67 @@
+"""The verbs on SageMaker, as a person gives them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from experiments.__main__ import main
+from tests.conftest import ROOT
+from tests.support.aws.account import Account
+from tests.support.aws.api import Refused
+
+DENIED = Refused("AccessDeniedException", "User: me is not authorized to perform: sagemaker:CreateEndpoint")
+
+
+def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*deploy, "--lifetime", "1h"]) == 0
+    said = capsys.readouterr().out
+    assert "Endpoint: emotion (sagemaker, InService)" in said
+    assert "Costs: 36 USD an hour (prices.json, 2026-11-01)" in said
+    assert main(["predict", "--endpoint", "emotion", "--text", "Winter is coming."]) == 0
+    assert capsys.readouterr().out == '{"inputs": "Winter is coming."}\n'
+    assert main(["endpoints"]) == 0
+    said = capsys.readouterr().out
+    assert "sagemaker, 1 x ml.g4dn.xlarge" in said
+    assert "USD so far (prices.json, 2026-11-01)" in said
+    assert main(["undeploy", "--all", "true"]) == 0
+    assert account.hosting.names() == {}
+
+
+def test_what_is_refused_is_one_sentence(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.api.faults.add("CreateEndpoint", DENIED)
+    assert main(deploy) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: Endpoint emotion: access is denied: User: me is not authorized")
+    assert error.count("\n") == 1
+    assert account.hosting.names() == {}
+    assert main(["predict", "--endpoint", "emotion", "--service", "sagemaker", "--text", "x"]) == 1
+    assert capsys.readouterr().err.startswith("error: Endpoint emotion does not exist at SageMaker in us-east-1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_command_that_is_interrupted_clears_away(deploy: list[str], account: Account, number: signal.Signals) -> None:
+    """A real process, while SageMaker is at work on its endpoint, which only then can be deleted."""
+    account.hosting.looks = 1_000_000
+    command = [sys.executable, "-m", "experiments", *deploy]
+    told = []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        while "Endpoint" not in account.hosting.names():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.stdout
+        for line in process.stdout:
+            told.append(line)
+            if "cannot be deleted before SageMaker has ended its work on it" in line:
+                # It has ended.
+                account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
+    assert process.returncode != 0, told
+    assert account.hosting.names() == {}, told

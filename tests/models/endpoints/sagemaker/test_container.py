@@ -1,0 +1,176 @@
+"""What answers in the container: from the archive as SageMaker unpacks it, as Hugging Face's toolkit calls it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from tests.support.aws.account import Account
+from tests.support.aws.hosting import Hosting
+from training.contract.errors import InputError
+
+Spec = Callable[..., EndpointSpec]
+CODE = Path(__file__).resolve().parents[4] / "models" / "endpoints" / "sagemaker" / "container" / "inference.py"
+WORDS = ("winter", "is", "coming", "and", "it", "will", "be", "dark", "soon", ".", "when", "?", "the", "moon")
+
+
+def loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("inference", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Toolkit:
+    """The inference toolkit's way with an archive (`handler_service.py` of 2.6.0): `code/inference.py`, else the
+    pipeline of HF_TASK."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._models: dict[str, Callable[[Any], Any]] = {}
+
+    def __call__(self, hosting: Hosting, model: dict[str, Any], body: bytes) -> tuple[int, bytes]:
+        try:
+            if model["ModelName"] not in self._models:
+                self._models[model["ModelName"]] = self._loaded(hosting, model)
+            return 200, json.dumps(self._models[model["ModelName"]](json.loads(body))).encode()
+        except Exception as error:
+            return 400, json.dumps({"code": 400, "type": "InternalServerException", "message": str(error)}).encode()
+
+    def _loaded(self, hosting: Hosting, model: dict[str, Any]) -> Callable[[Any], Any]:
+        folder = self._folder / model["ModelName"]
+        with tarfile.open(fileobj=BytesIO(hosting.model_archive(model))) as tar:
+            tar.extractall(folder, filter="data")
+        if (folder / "code" / "inference.py").exists():
+            code = loaded(folder / "code" / "inference.py")
+            made = code.model_fn(str(folder))
+            return lambda data: code.predict_fn(data, made)
+        from transformers import pipeline
+
+        task = model["PrimaryContainer"]["Environment"]["HF_TASK"]
+        made = pipeline(task=task, model=str(folder), tokenizer=str(folder), device=-1)
+        return lambda data: made(data.pop("inputs", data), **data.pop("parameters", {}))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quiet() -> Iterator[None]:
+    """Nothing of the code is left among the modules."""
+    yield
+    sys.modules.pop("inference", None)
+
+
+def tiny(folder: Path, head: str, **fields: Any) -> Path:
+    """Write a random model of two layers and a tokenizer of a few words."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, PreTrainedTokenizerFast
+
+    known = {word: at for at, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=32,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    )
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(vocab_size=len(known), max_position_embeddings=64, **shape, **fields)
+    getattr(transformers, head)(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_classifier_answers_from_its_archive(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
+) -> None:
+    """The emotion workload's end: deployed, asked its question, undeployed; the answer is the pipeline's on the
+    folder itself."""
+    from transformers import pipeline
+
+    labels = {0: "sadness", 1: "joy"}
+    folder = tiny(tmp_path / "tiny", "BertForSequenceClassification", id2label=labels)
+    account.hosting.serve = Toolkit(tmp_path)
+    endpoints.deploy(spec(model=folder), lambda _: None)
+    question = "Winter is coming and it will be dark soon."
+    answer = json.loads(endpoints.predict("emotion", json.dumps({"inputs": question}).encode()))
+    assert answer == pipeline("text-classification", model=str(folder), tokenizer=str(folder), device=-1)(question)
+    assert answer[0]["label"] in labels.values()
+    endpoints.undeploy("emotion", lambda _: None)
+    assert account.hosting.names() == {}
+
+
+@pytest.mark.slow
+def test_questions_are_answered_where_the_image_has_no_pipeline(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
+) -> None:
+    folder = tiny(tmp_path / "tiny", "BertForQuestionAnswering")
+    account.hosting.serve = Toolkit(tmp_path)
+    endpoints.deploy(spec(model=folder), lambda _: None)
+    # Three windows of 32 tokens.
+    asked = {"question": "when is it dark ?", "context": "the moon is coming and winter will be dark soon . " * 5}
+    answer = json.loads(endpoints.predict("emotion", json.dumps({"inputs": asked}).encode()))
+    assert answer["answer"] == asked["context"][answer["start"] : answer["end"]] != ""
+    assert 0 < answer["score"] <= 1
+    [first, second] = json.loads(endpoints.predict("emotion", json.dumps({"inputs": [asked, asked]}).encode()))
+    assert first == second == answer
+    for wrong, said in (
+        ({"inputs": {"question": "when ?"}}, "inputs must hold question and context"),
+        ({"inputs": {"question": " ", "context": "soon"}}, "each a text that is not empty"),
+        ({"inputs": {"question": "when " * 40, "context": "soon"}}, "the question is so long that no room is left"),
+        ({"inputs": asked, "parameters": {"max_answer_len": 0}}, "max_answer_len is 0: it must be a whole number"),
+        ({"inputs": asked, "parameters": {"top_k": 3}}, "it may hold max_answer_len alone"),
+    ):
+        with pytest.raises(InputError, match=said):
+            endpoints.predict("emotion", json.dumps(wrong).encode())
+
+
+@pytest.mark.slow
+def test_the_code_is_for_questions_on_new_images_alone(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, folder: Path
+) -> None:
+    (folder / "config.json").write_text(json.dumps({"architectures": ["BertForQuestionAnswering"]}))
+    for name, versions in (("old", "transformers 4.51.3"), ("new", "transformers 5.3.0")):
+        endpoints.deploy(spec(name=name, versions=versions), lambda _: None)
+    [new, old] = account.hosting.names()["Model"]
+    for name, is_there in ((new, True), (old, False)):
+        archive = account.hosting.model_archive(account.hosting.request("Model", name))
+        with tarfile.open(fileobj=BytesIO(archive)) as tar:
+            assert ("code/inference.py" in tar.getnames()) == is_there
+
+
+def test_the_likeliest_span_by_hand() -> None:
+    """Windows of three tokens, the first of each no context; each softmax is over the other two.
+
+    One window: starts 0.8 and 0.2, ends 0.3 and 0.7. Spans: the first token alone 0.24, both 0.56, the second alone
+    0.14. Of one token at most it is the first. Another window whose second token has 0.9 and 0.9 wins with 0.81.
+    """
+    code = loaded(CODE)
+    starts, ends = torch.tensor([[9.0, 0.8, 0.2]]).log(), torch.tensor([[9.0, 0.3, 0.7]]).log()
+    in_context = torch.tensor([[False, True, True]])
+    assert code.best_span(starts, ends, in_context, 2) == (pytest.approx(0.56), 0, 1, 2)
+    assert code.best_span(starts, ends, in_context, 1) == (pytest.approx(0.24), 0, 1, 1)
+    sure = torch.tensor([[9.0, 0.1, 0.9]]).log()
+    found = code.best_span(torch.cat([starts, sure]), torch.cat([ends, sure]), in_context.repeat(2, 1), 2)
+    assert found == (pytest.approx(0.81), 1, 2, 2)

@@ -1,0 +1,249 @@
+"""Whatever fails at whichever step, nothing is left: told by the account's own lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from models.endpoints.sagemaker.waiting import Waiting
+from tests.models.endpoints.sagemaker.conftest import opened
+from tests.support.aws.account import Account
+from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped, Refused
+from training.contract.errors import (
+    AccessError,
+    EndpointFailed,
+    EndpointTaken,
+    InputError,
+    QuotaError,
+    ServiceError,
+    Unreachable,
+)
+
+Spec = Callable[..., EndpointSpec]
+STEPS = ("CreateModel", "CreateEndpointConfig", "CreateEndpoint")
+DENIED = Refused("AccessDeniedException", "User: arn:aws:iam::123456789012:user/me is not authorized to perform that")
+NO_ROOM = Refused(
+    "ResourceLimitExceeded",
+    "The account-level service limit 'Models' is 10 Instances, with current utilization of 10 Instances and a request "
+    "delta of 1 Instances.",
+)
+MALFORMED = Refused("ValidationException", "Something is not as it has to be.")
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def listed(account: Account) -> dict[str, int]:
+    """Return how much there is of each kind, as SageMaker's own lists tell it."""
+    sagemaker = account.hosting.operations()
+    return {
+        kind: len(found)
+        for kind in ("Models", "EndpointConfigs", "Endpoints")
+        if (found := sagemaker[f"List{kind}"]({})[kind])
+    }
+
+
+REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
+    (DENIED, AccessError, r"Endpoint emotion: access is denied: User: .*\. docs/aws.md lists the rights"),
+    (NO_ROOM, QuotaError, "Endpoint emotion: the account's quota 'Models' is 10: all of it is in use"),
+    (MALFORMED, InputError, "Endpoint emotion: SageMaker refuses the request: Something is not"),
+    (THROTTLED, Unreachable, "Endpoint emotion: AWS answers too many calls"),
+    (BROKEN, ServiceError, "Endpoint emotion: InternalFailure"),
+    (EXPIRED, AccessError, "Endpoint emotion: AWS credentials have expired"),
+    (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),
+    (Dropped(done=True), Unreachable, "Endpoint emotion: AWS does not answer"),
+)
+"""What SageMaker answers, and what a person reads; the last one was done all the same."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_fails_leaves_nothing(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    for count, (error, kind, said) in enumerate(REFUSALS, start=1):
+        account.api.faults.add(step, error)
+        with pytest.raises(kind, match=said):
+            endpoints.deploy(spec(), quiet)
+        assert [each for _, each in account.api.calls].count(step) == count
+        assert (said, listed(account), account.hosting.tags) == (said, {}, {})
+
+
+def test_who_is_told_of_a_failure_has_nothing_left(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+    """Also where it fails after the endpoint answers: nobody pays for what a command says has failed."""
+    account.api.faults.last("ListEndpointConfigs", DENIED)
+    with pytest.raises(AccessError, match="The list of endpoint configurations: access is denied"):
+        endpoints.deploy(spec(), quiet)
+    assert (account.hosting.names(), account.hosting.tags) == ({}, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+def test_an_answer_that_is_lost_makes_nothing_twice(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str
+) -> None:
+    """It was made, the connection dropped before that was heard, and boto3 asks again: the name is taken, by us."""
+    account.api.faults.add(step, Dropped(done=True))
+    assert endpoints.deploy(spec(), quiet).status == "InService"
+    assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
+
+
+@pytest.mark.slow
+def test_a_part_that_is_not_known_everywhere_yet_is_waited_for(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
+    unseen = Refused("ValidationException", 'Could not find endpoint configuration "arn:aws:sagemaker:x".')
+    account.api.faults.add("CreateEndpoint", unseen, unseen)
+    assert endpoints.deploy(spec(), quiet).status == "InService"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [*STEPS, "DescribeEndpoint", "ListTags"])
+@pytest.mark.parametrize("error", [THROTTLED, BROKEN, Dropped()], ids=["throttled", "500", "dropped"])
+def test_what_passes_is_waited_for(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, error: Exception
+) -> None:
+    account.api.faults.add(step, error)
+    assert endpoints.deploy(spec(), quiet).status == "InService"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel"])
+def test_what_cannot_be_deleted_is_told_and_found_later(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str
+) -> None:
+    account.hosting.failure = "The container did not pass the ping health check."
+    account.api.faults.last(step, DENIED)
+    with pytest.raises(EndpointFailed, match="did not pass the ping") as met:
+        endpoints.deploy(spec(), quiet)
+    [note] = met.value.__notes__
+    assert note.startswith("Not all of endpoint emotion could be deleted (Endpoint emotion: access is denied")
+    assert note.endswith("undeploy it, lest it cost money.")
+    account.api.faults.last(step, None)
+    assert [each.name for each in endpoints.endpoints()] == ["emotion"]
+    endpoints.undeploy("emotion", quiet)
+    assert listed(account) == {}
+
+
+def test_ctrl_c_while_it_is_created(
+    account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
+) -> None:
+    """The interrupt comes in a pause; until the endpoint is made SageMaker refuses to delete it."""
+    pauses: list[float] = []
+
+    def interrupted(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    account.hosting.looks = 5
+
+    waiting = Waiting(first_seconds=0.01, longest_seconds=0.01, sleep=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened(tmp_path, waiting).deploy(spec(), quiet)
+    assert len(pauses) > 3
+    assert listed(account) == {}
+
+
+def test_ctrl_c_twice_leaves_it_to_the_next_command(
+    account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
+) -> None:
+    """Who does not wait leaves an endpoint behind that says of itself that it is over and to be deleted."""
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    account.hosting.looks = 1000
+    with pytest.raises(KeyboardInterrupt) as met:
+        opened(tmp_path, Waiting(sleep=interrupted)).deploy(spec(), quiet)
+    [note] = met.value.__notes__
+    assert note.startswith("Not all of endpoint emotion could be deleted (interrupted again)")
+    [state] = endpoints.endpoints()
+    assert (state.status, state.is_over(), state.when_over) == ("Creating", True, "delete")
+    # SageMaker's work ends some day.
+    account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
+    endpoints.undeploy("emotion", quiet)
+    assert listed(account) == {}
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_another_takes_its_place(
+    account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
+) -> None:
+    """A change that SageMaker is at work on cannot be taken back: the same command follows it to its end."""
+
+    endpoints.deploy(spec(), quiet)
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    account.hosting.looks = 3
+    with pytest.raises(KeyboardInterrupt):
+        opened(tmp_path, Waiting(sleep=interrupted)).deploy(spec(run_id="9999fff", replace=True), quiet)
+    assert listed(account) == {"Models": 2, "EndpointConfigs": 2, "Endpoints": 1}
+    assert endpoints.deploy(spec(run_id="9999fff"), quiet).run_id == "9999fff"
+    assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
+
+
+@pytest.mark.slow
+def test_a_failed_one_of_before_makes_room(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+    endpoints.deploy(spec(), quiet)
+    account.hosting.kinds["Endpoint"]["emotion"].status = "Failed"
+    assert endpoints.describe("emotion").status == "Failed"
+    assert endpoints.deploy(spec(run_id="9999fff"), quiet).run_id == "9999fff"
+    assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
+
+
+@pytest.mark.slow
+def test_one_that_is_being_deleted_is_waited_for(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+    endpoints.deploy(spec(), quiet)
+    hosted = account.hosting.kinds["Endpoint"]["emotion"]
+    hosted.status, hosted.looks = "Deleting", 3
+    assert endpoints.deploy(spec(), quiet).status == "InService"
+    assert [each for _, each in account.api.calls].count("CreateEndpoint") == 2
+
+
+def test_two_commands_at_once(endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path) -> None:
+    """Another command takes the name between the look and the creation: it keeps it, and this one leaves nothing."""
+    other = opened(tmp_path)
+
+    def cut_in(line: str) -> None:
+        if line.startswith("Image:"):
+            other.deploy(spec(run_id="9999fff"), quiet)
+
+    with pytest.raises(EndpointTaken, match="Endpoint emotion: the name emotion of its endpoint is taken"):
+        endpoints.deploy(spec(), cut_in)
+    assert endpoints.describe("emotion").run_id == "9999fff"
+    assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
+
+
+@pytest.mark.slow
+def test_the_same_command_twice_at_once(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
+) -> None:
+    other = opened(tmp_path)
+
+    def cut_in(line: str) -> None:
+        if line.startswith("Image:"):
+            other.deploy(spec(), quiet)
+
+    assert endpoints.deploy(spec(), cut_in).status == "InService"
+    assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_is_half_changed_is_left_to_its_owner(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
+    """It answers, from two models: nothing is deleted that was not asked for."""
+    endpoints.deploy(spec(), quiet)
+    account.hosting.kinds["Endpoint"]["emotion"].status = "UpdateRollbackFailed"
+    with pytest.raises(EndpointFailed, match="Endpoint emotion failed: its status is UpdateRollbackFailed"):
+        endpoints.deploy(spec(), quiet)
+    assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}

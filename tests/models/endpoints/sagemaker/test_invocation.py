@@ -1,0 +1,89 @@
+"""One question to an endpoint, and each thing that may be wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from tests.support.aws.account import Account
+from tests.support.aws.api import THROTTLED, Dropped, Refused
+from tests.support.aws.hosting import Serve
+from training.contract.errors import (
+    AccessError,
+    EndpointFailed,
+    EndpointNotFound,
+    InputError,
+    TrainfareError,
+    Unreachable,
+)
+
+Spec = Callable[..., EndpointSpec]
+LOG = r"\(log: https://us-east-1\.console.*emotion\)"
+
+
+def answering(status: int, content: bytes) -> Serve:
+    return lambda *_: (status, content)
+
+
+@pytest.fixture
+def deployed(endpoints: SageMakerEndpoints, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> SageMakerEndpoints:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    endpoints.deploy(spec(), lambda _: None)
+    return endpoints
+
+
+BAD_REQUEST = json.dumps({"code": 400, "type": "BadRequest", "message": "inputs is 3,\nnot a text."}).encode()
+
+
+def test_what_the_container_refuses(deployed: SageMakerEndpoints, account: Account) -> None:
+    refuses, failed = r"^Endpoint emotion refuses the request", r"^Endpoint emotion failed over the request"
+    for status, content, kind, said in (
+        (400, BAD_REQUEST, InputError, rf"{refuses} \(400\): inputs is 3, not a text\. {LOG}$"),
+        (413, b"too large", InputError, rf"{refuses} \(413\): too large\. {LOG}$"),
+        (500, b"", EndpointFailed, rf"{failed} \(500\): Received client .* {LOG}$"),
+        (507, b'{"message": 1}', EndpointFailed, rf"{failed} \(507\): 1\. {LOG}$"),
+    ):
+        account.hosting.serve = answering(status, content)
+        with pytest.raises(kind, match=said):
+            deployed.predict("emotion", b"{}")
+
+
+@pytest.mark.slow
+def test_what_sagemaker_refuses(deployed: SageMakerEndpoints, account: Account) -> None:
+    refused: tuple[tuple[Exception, type[Exception], str], ...] = (
+        (THROTTLED, Unreachable, "Endpoint emotion: AWS answers too many calls"),
+        (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),
+        (Refused("ModelNotReadyException", "Loading", 429), Unreachable, rf"^Endpoint emotion is not ready: .* {LOG}"),
+        (Refused("ServiceUnavailable", "", 503), Unreachable, "Endpoint emotion is not ready"),
+        (Refused("AccessDeniedException", "no", 403), AccessError, "Endpoint emotion: access is denied: no"),
+        (Refused("ValidationError", "Body is empty"), InputError, "Endpoint emotion: SageMaker refuses the request"),
+        (Refused("InternalFailure", "oh", 500), TrainfareError, "Endpoint emotion: InternalFailure: oh"),
+    )
+    for error, kind, said in refused:
+        account.runtime.faults.add("InvokeEndpoint", error)
+        with pytest.raises(kind, match=said):
+            deployed.predict("emotion", b"{}")
+
+
+def test_an_endpoint_that_is_not_there(endpoints: SageMakerEndpoints) -> None:
+    for ask in (
+        lambda: endpoints.predict("none", b"{}"),
+        lambda: endpoints.describe("none"),
+        lambda: endpoints.undeploy("none", lambda _: None),
+    ):
+        with pytest.raises(EndpointNotFound, match=r"^Endpoint none does not exist at SageMaker in us-east-1 and this"):
+            ask()
+
+
+def test_an_endpoint_that_does_not_answer_yet(deployed: SageMakerEndpoints, account: Account) -> None:
+    hosted = account.hosting.kinds["Endpoint"]["emotion"]
+    hosted.status, hosted.looks = "Creating", 5
+    with pytest.raises(EndpointFailed, match=rf"^Endpoint emotion is Creating, it does not answer {LOG}\.$"):
+        deployed.predict("emotion", b"{}")
+    hosted.status, hosted.reason = "Failed", "CapacityError: none."
+    with pytest.raises(EndpointFailed, match=r"^Endpoint emotion is Failed, it does not answer: CapacityError: none"):
+        deployed.predict("emotion", b"{}")

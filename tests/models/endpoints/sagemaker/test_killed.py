@@ -1,0 +1,72 @@
+"""A command killed with SIGKILL between any two calls: the same command goes on, and what is left is found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoint_state import LEFT_OVER
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from tests.conftest import ROOT
+from tests.support.aws.account import Account
+
+pytestmark = pytest.mark.slow
+
+Spec = Callable[..., EndpointSpec]
+LEFT = {
+    "after-call.sagemaker.CreateModel": (["Model"], LEFT_OVER),
+    "after-call.sagemaker.CreateEndpointConfig": (["EndpointConfig", "Model"], LEFT_OVER),
+    "after-call.sagemaker.CreateEndpoint": (["Endpoint", "EndpointConfig", "Model"], "Creating"),
+}
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.fixture(params=LEFT)
+def left(request: pytest.FixtureRequest, account: Account, endpoints: SageMakerEndpoints, folder: Path) -> str:
+    """What a killed command leaves of the endpoint `emotion`: the status by which it is listed."""
+    account.hosting.looks = 3
+    event = str(request.param)
+    command = [sys.executable, "-m", "tests.support.endpoints.deploys", str(folder), event]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
+    assert ended.returncode == -9, ended.stderr.decode()
+    kinds, status = LEFT[event]
+    assert list(account.hosting.names()) == kinds
+    return status
+
+
+def test_the_same_command_goes_on(left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec) -> None:
+    assert endpoints.deploy(spec(), quiet).status == "InService"
+    assert {kind: len(names) for kind, names in account.hosting.names().items()} == {
+        "Endpoint": 1,
+        "EndpointConfig": 1,
+        "Model": 1,
+    }
+    assert [each for _, each in account.api.calls].count("CreateEndpoint") <= 2
+
+
+def test_it_is_listed_and_undeployed(left: str, account: Account, endpoints: SageMakerEndpoints) -> None:
+    [state] = endpoints.endpoints()
+    assert (state.name, state.status, state.run_id) == ("emotion", left, "0123abc")
+    assert endpoints.describe("emotion").status == left
+    endpoints.undeploy(state.name, quiet)
+    assert account.hosting.names() == {}
+    assert endpoints.endpoints() == []
+
+
+def test_another_model_takes_the_name(left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec) -> None:
+    """What is left of another model without an endpoint is in nobody's way, and goes."""
+    replaced = spec(run_id="9999fff", replace=left == "Creating")
+    assert endpoints.deploy(replaced, quiet).run_id == "9999fff"
+    assert {kind: len(names) for kind, names in account.hosting.names().items()} == {
+        "Endpoint": 1,
+        "EndpointConfig": 1,
+        "Model": 1,
+    }

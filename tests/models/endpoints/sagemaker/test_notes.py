@@ -1,0 +1,192 @@
+"""What is remembered of endpoints at SageMaker: nothing that costs money is forgotten, nothing in use is deleted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from experiments.__main__ import main
+from experiments.deployments.known_endpoints import notes
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from tests.conftest import ROOT
+from tests.support.aws.account import ACCOUNT, Account
+
+
+def started(words: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "experiments", *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not is_so():
+        assert process.poll() is None
+        time.sleep(0.05)
+
+
+def test_an_endpoint_is_noted_by_account_and_region(deploy: list[str], account: Account) -> None:
+    assert main(deploy) == 0
+    [note] = notes()
+    assert (note.name, note.account, note.region) == ("emotion", ACCOUNT, "us-east-1")
+    # Another of its name, in another region.
+    other = replace(note, aws={**note.aws, "region": "eu-west-1"})
+    other.keep()
+    assert {each.region for each in notes()} == {"us-east-1", "eu-west-1"}
+    assert main(["undeploy", "--endpoint", "emotion", "--aws.region", "us-east-1"]) == 0
+    assert account.hosting.names() == {}
+    assert notes() == [other]
+
+
+def test_which_of_several_has_to_be_said(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(deploy) == 0
+    [note] = notes()
+    replace(note, aws={**note.aws, "region": "eu-west-1"}).keep()
+    capsys.readouterr()
+    assert main(["predict", "--endpoint", "emotion", "--text", "x"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: endpoint 'emotion' is at several places (sagemaker {ACCOUNT} eu-west-1, sagemaker {ACCOUNT} "
+        "us-east-1): say which with service= or aws.region=.\n"
+    )
+
+
+def test_an_endpoint_of_another_account_is_kept_in_mind(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(deploy) == 0
+    [note] = notes()
+    note.forget()
+    theirs = replace(note, account="210987654321", expires=1.0, when_over="delete")
+    theirs.keep()
+    capsys.readouterr()
+    assert main(["undeploy", "--all", "true"]) == 1
+    told = capsys.readouterr()
+    assert "Endpoint emotion (sagemaker) is past its lifetime" not in told.err  # undeploy looks by itself
+    said = "endpoints were deployed from here that are of AWS account 210987654321, and these credentials are of "
+    assert f"error: {said}account {ACCOUNT}." in told.out
+    main(["endpoints"])
+    assert "was not looked after: endpoint emotion is of AWS account 210987654321" in capsys.readouterr().err
+    assert notes() == [theirs]
+    assert account.hosting.names() != {}
+
+
+def test_the_endpoint_itself_tells_whether_it_is_over(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody else gave it more time than what is noted here."""
+    assert main([*deploy, "--lifetime", "1h", "--when_over", "delete"]) == 0
+    [note] = notes()
+    replace(note, expires=1.0).keep()
+    capsys.readouterr()
+    assert main(["endpoints"]) == 0
+    assert capsys.readouterr().err == ""
+    assert account.hosting.names() != {}
+    assert notes() == [note]
+
+
+def test_one_place_is_listed_once(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(deploy) == 0
+    again = [word if word != "emotion" else "joy" for word in deploy]
+    assert main([*again, "--aws.tags", "{team: a}"]) == 0
+    account.hosting.kinds["Endpoint"]["emotion"].created -= timedelta(hours=1)
+    capsys.readouterr()
+    assert main(["endpoints"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("arn:aws:sagemaker:us-east-1:123456789012:endpoint/emotion") == 1
+    assert "36.0" in told.splitlines()[-1]
+
+
+def test_a_price_table_that_cannot_be_read_is_refused_before_anything_is_made(
+    deploy: list[str], account: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "prices.json").write_text("{")
+    assert main(deploy) == 2
+    assert "prices.json must be JSON such as" in capsys.readouterr().err
+    assert "CreateModel" not in [call for _, call in account.api.calls]
+
+
+def test_a_price_table_that_is_gone_deletes_and_hides_nothing(
+    deploy: list[str], account: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(deploy) == 0
+    (tmp_path / "prices.json").unlink()
+    capsys.readouterr()
+    assert main(["endpoints"]) == 0
+    told = capsys.readouterr()
+    assert "endpoint/emotion" in told.out
+    assert "Note: no money is told: Price table" in told.err
+
+
+def test_what_it_cost_on_other_machines_stays_in_its_costs(
+    endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec], tmp_path: Path
+) -> None:
+    prices = '{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36, "ml.g5.xlarge": 72}}'
+    (tmp_path / "prices.json").write_text(prices)
+    endpoints.deploy(spec(), print)
+    account.hosting.kinds["Endpoint"]["emotion"].created -= timedelta(seconds=100)
+    state = endpoints.deploy(spec(machine="ml.g5.xlarge", replace=True), print)
+    assert state.billed_before_usd == pytest.approx(1.0, abs=0.1)
+    later = datetime.now(UTC) + timedelta(seconds=100)
+    assert state.usd_so_far(later) == pytest.approx(1.0 + 2.0, abs=0.15)
+    state = endpoints.deploy(spec(run_id="9999fff", machine="ml.g4dn.xlarge", replace=True), print)
+    assert state.usd_so_far(later) == pytest.approx(1.0 + 1.0, abs=0.15)
+    account.hosting.kinds["Endpoint"]["emotion"].status = "Failed"
+    assert endpoints.describe("emotion").usd_so_far(later) == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.slow
+def test_a_closed_terminal_leaves_nothing(deploy: list[str], account: Account) -> None:
+    """Nobody reads what the command says any more; it clears away all the same."""
+    account.hosting.looks = 1_000_000
+    with started(deploy) as process:
+        wait_until(lambda: "Endpoint" in account.hosting.names(), process)
+        assert process.stdout
+        process.stdout.close()
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "DeleteEndpoint" in [call for _, call in account.api.calls], process)
+        account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
+        assert process.wait(120) == 130
+    assert account.hosting.names() == {}
+    assert notes() == []
+
+
+@pytest.mark.slow
+def test_a_killed_deploy_has_noted_its_lifetime(deploy: list[str], account: Account) -> None:
+    account.hosting.looks = 1_000_000
+    with started([*deploy, "--lifetime", "1h", "--when_over", "delete"]) as process:
+        wait_until(lambda: "Endpoint" in account.hosting.names(), process)
+        process.kill()
+    [note] = notes()
+    assert note.expires == pytest.approx(time.time() + 3600, abs=120)
+    assert note.when_over == "delete"
+
+
+@pytest.mark.slow
+def test_a_change_that_is_interrupted_elsewhere_deletes_nothing(
+    deploy: list[str], account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever breaks off a change of an endpoint that others made leaves it in use, with no end noted."""
+    assert main(deploy) == 0
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "another machine"))
+    account.hosting.looks = 1_000_000
+    words = [word if word != "ml.g4dn.xlarge" else "ml.g5.xlarge" for word in deploy]
+    with started([*words, "--replace", "true"]) as process:
+        wait_until(lambda: account.hosting.kinds["Endpoint"]["emotion"].status == "Updating", process)
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Endpoint emotion goes on with its change; the same command follows it again." in told
+    account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
+    [note] = notes()
+    assert note.expires is None
+    assert main(["endpoints"]) == 0
+    assert account.hosting.names()["Endpoint"] == ["emotion"]

@@ -1,0 +1,54 @@
+"""The policy of docs/aws.md for endpoints against what is really called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from tests.models.endpoints.sagemaker.conftest import QUICK
+from tests.support.aws.account import ACCOUNT, Account
+from tests.training.services.sagemaker.test_rights import ACTIONS, actions
+from training.contract.errors import EndpointFailed
+from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.clients import Clients
+
+UNSEEN = {
+    "iam:PassRole": "checked by SageMaker in CreateModel",
+    "s3:AbortMultipartUpload": "called where an upload in parts fails",
+    "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
+}
+"""Rights that no call of the recorded commands shows, and why they are needed."""
+
+
+def test_endpoints_need_what_they_call_and_nothing_else(
+    endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec]
+) -> None:
+    called: set[str] = set()
+
+    def note(model: Any, **_: Any) -> None:
+        action = f"{model.service_model.signing_name}:{model.name}"
+        called.add(ACTIONS.get(action, action))
+
+    clients = Clients()
+    clients.session.events.register("before-call", note)
+    recorded = SageMakerEndpoints(
+        clients, account=ACCOUNT, site=lambda: open_site({"role": "trainer"}, clients), waiting=QUICK
+    )
+    recorded.deploy(spec(lifetime_seconds=60.0), lambda _: None)
+    recorded.deploy(spec(run_id="9999fff", replace=True), lambda _: None)
+    recorded.predict("emotion", b"{}")
+    account.hosting.failure, account.hosting.looks = "no", 3
+    for wait_seconds in (0.0, 20.0):
+        with pytest.raises(EndpointFailed):
+            recorded.deploy(spec(name="failing", wait_seconds=wait_seconds), lambda _: None)
+    recorded.endpoints()
+    recorded.undeploy("emotion", lambda _: None)
+    assert called == set(actions("endpoints")) - set(UNSEEN)
+
+
+def test_nothing_is_allowed_wholesale() -> None:
+    assert not [action for action in actions("endpoints") if "*" in action]

@@ -1,0 +1,138 @@
+"""Labels and scores are those of `transformers.pipeline`, alone and in batches; what is no question is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import pipeline
+
+from models.inference.predictor import Predictor, load_predictor
+from models.loading.inputs import BadInputs
+from tests.support.models.task_models import TEXTS
+from training.contract.errors import InputError
+
+# The pipeline takes a pair whose second text is empty for a single text, which the tokenizer in training does not.
+PAIRS = [{"text": a, "text_pair": b} for a, b in zip(TEXTS, reversed(TEXTS), strict=True) if b]
+
+
+def assert_same(mine: dict[str, Any], pipelines: dict[str, Any]) -> None:
+    assert mine["label"] == pipelines["label"]
+    assert mine["score"] == pytest.approx(pipelines["score"], abs=1e-5)
+
+
+def test_answers_are_those_of_the_pipeline(classifier: Predictor, classifier_folder: Path) -> None:
+    pipe = pipeline("text-classification", model=str(classifier_folder))
+    asked = [*TEXTS, *PAIRS]
+    expected = [pipe(each, truncation=True, max_length=64) for each in asked]
+    flat = [each[0] if isinstance(each, list) else each for each in expected]
+    assert len({each["label"] for each in flat}) > 1
+    for mine, pipelines in zip(classifier.answer(asked), flat, strict=True):
+        assert_same(mine, pipelines)
+    for each, pipelines in zip(asked, flat, strict=True):
+        assert_same(classifier.answer(each)[0], pipelines)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "gpt2"])
+def test_a_batch_answers_as_each_alone(other_classifiers: dict[str, Path], kind: str) -> None:
+    predictor = load_predictor(other_classifiers[kind], precision="fp32")
+    pipe = pipeline("text-classification", model=str(other_classifiers[kind]))
+    texts = [text for text in TEXTS if text]
+    for text, mine in zip(texts, predictor.answer(texts), strict=True):
+        assert_same(mine, pipe(text, truncation=True, max_length=64)[0])
+
+
+def test_a_text_that_makes_no_token_is_refused(other_classifiers: dict[str, Path], classifier: Predictor) -> None:
+    gpt = load_predictor(other_classifiers["gpt2"], precision="fp32")
+    assert gpt.encode_may_refuse
+    empty_pair = {"text": "", "text_pair": ""}
+    for inputs, where in (("", "inputs"), (["a", ""], r"inputs\[1\]"), (empty_pair, "inputs")):
+        with pytest.raises(BadInputs, match=f"^{where} makes no token, and the model's tokenizer adds none"):
+            gpt.encode(gpt.read(inputs))
+    # One whose tokenizer adds some answers, and no file is tokenised twice for it.
+    assert not classifier.encode_may_refuse
+    assert classifier.answer(["", empty_pair])
+
+
+def test_all_labels_or_the_likeliest_few(classifier: Predictor, classifier_folder: Path) -> None:
+    pipe = pipeline("text-classification", model=str(classifier_folder))
+    for top_k in (1, 2, None):
+        (mine,) = classifier.answer(TEXTS[0], {"top_k": top_k})
+        for one, other in zip(mine, pipe(TEXTS[0], top_k=top_k), strict=True):
+            assert_same(one, other)
+    (raw,) = classifier.answer(TEXTS[0], {"function_to_apply": "none", "top_k": None})
+    for one, other in zip(raw, pipe(TEXTS[0], function_to_apply="none", top_k=None), strict=True):
+        assert_same(one, other)
+
+
+def test_texts_are_cut_to_what_was_asked_for(classifier: Predictor, classifier_folder: Path) -> None:
+    (long,) = classifier.encode(classifier.read(TEXTS[-2] * 20))
+    assert long.length == 64
+    short = load_predictor(classifier_folder, max_length=10)
+    assert [each.length for each in short.encode(short.read([TEXTS[0], "Super"]))] == [10, short_length(short)]
+    with pytest.raises(InputError, match="max_length is 65, but the model takes at most 64 tokens"):
+        load_predictor(classifier_folder, max_length=65)
+
+
+def short_length(predictor: Predictor) -> int:
+    return len(predictor.loaded.tokenizer("Super")["input_ids"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (3, "inputs must be an object with 'text', not 3"),
+        (None, "inputs must be an object with 'text', not nothing"),
+        ([], "inputs is an empty list"),
+        (["fine", 4.5], r"inputs\[1\] must be an object with 'text', not 4.5"),
+        ([["a", "b"]], "not a list"),
+        ({"txt": "a"}, "inputs has no 'text'"),
+        ({"text": 1}, "inputs.text must be text, not 1"),
+        ({"text": "a", "text_pair": []}, "inputs.text_pair must be text, not a list"),
+        ({"text": "a", "pair": "b"}, "inputs has the unknown field 'pair'"),
+        ("half \ud800 pair", "half a surrogate pair"),
+    ],
+)
+def test_what_is_no_text_is_refused_in_a_sentence(classifier: Predictor, inputs: object, words: str) -> None:
+    with pytest.raises(BadInputs, match=words):
+        classifier.read(inputs)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ([], "parameters must be an object"),
+        ({"topk": 1}, "parameter 'topk' is unknown.* Did you mean 'top_k'"),
+        ({"top_k": 0}, "parameter top_k is 0: it must be a whole number from 1"),
+        ({"top_k": True}, "parameter top_k is True"),
+        ({"function_to_apply": "max"}, "it must be one of softmax, sigmoid, none"),
+        ({"function_to_apply": []}, "parameter function_to_apply is a list"),
+    ],
+)
+def test_parameters_are_checked(classifier: Predictor, parameters: Any, words: str) -> None:
+    with pytest.raises(BadInputs, match=words):
+        classifier.read("a", parameters)
+
+
+def test_a_folder_that_is_no_model_is_refused(classifier_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"config.json"):
+        load_predictor(tmp_path)
+    broken = tmp_path / "broken"
+    shutil.copytree(classifier_folder, broken)
+    (broken / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(InputError, match=r"the model in .*broken cannot be loaded"):
+        load_predictor(broken)
+    with pytest.raises(InputError, match="task is 'translation': it must be one of"):
+        load_predictor(classifier_folder, task="translation")
+    with pytest.raises(InputError, match="precision is 'int4': it must be one of auto, fp32"):
+        load_predictor(classifier_folder, precision="int4")
+
+
+def test_sixteen_bits_give_the_same_labels(classifier: Predictor, classifier_folder: Path) -> None:
+    half = load_predictor(classifier_folder, precision="bf16")
+    assert half.loaded.precision == "bf16"
+    pairs = list(zip(half.answer(TEXTS), classifier.answer(TEXTS), strict=True))
+    assert max(abs(one["score"] - other["score"]) for one, other in pairs) < 0.1
+    assert any(one["score"] != other["score"] for one, other in pairs)

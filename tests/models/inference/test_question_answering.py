@@ -1,0 +1,125 @@
+"""The best span: hand-worked, the same alone and in batches, and placed where the context has it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from models.inference.predictor import Predictor, load_predictor
+from models.inference.question_answering import Found, best_spans, least_step
+from models.loading.inputs import BadInputs
+from tests.support.staging.fast_tokenizers import CORPUS
+
+LONG = " ".join(CORPUS * 6)
+ASKED = [{"question": "Who won?", "context": context} for context in (*CORPUS, LONG, f"  {CORPUS[0]} ")]
+
+
+def test_the_best_span_by_hand() -> None:
+    # Window 1 holds tokens 0 to 2, window 2 tokens 2 to 3. Sums: 0-0: 1+0, 0-1: 1+2, 1-1: 0+2, 2-2: 5+(-1) in the
+    # first window and 3+0 in the second, 2-3: 3+4, 3-3: 0+4; 0-2 and 1-2 are 1-1 and 0-1; a start behind its end counts
+    # for nothing.
+    starts = [np.array([1.0, 0.0, 5.0]), np.array([3.0, 0.0])]
+    ends = [np.array([0.0, 2.0, -1.0]), np.array([0.0, 4.0])]
+    found = best_spans(starts, ends, [0, 2], 30)
+    assert found[:4] == [Found(7.0, 2, 3), Found(4.0, 2, 2), Found(4.0, 3, 3), Found(3.0, 0, 1)]
+    assert len(found) == len({(each.first, each.last) for each in found}) == 8
+    assert best_spans(starts, ends, [0, 2], 1)[0] == Found(4.0, 2, 2)
+
+
+def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> None:
+    asked = ASKED[0]
+    (mine,) = reader.answer(asked)
+    encoding = reader.loaded.tokenizer(asked["question"], asked["context"], return_tensors="pt")
+    with torch.inference_mode():
+        made = reader.loaded.model(**encoding)
+    in_context = [at for at, each in enumerate(encoding.sequence_ids()) if each == 1]
+    start, end = (logits[0, in_context].double() for logits in (made.start_logits, made.end_logits))
+    best = max((float(start[i] + end[j]), i, j) for i in range(len(start)) for j in range(i, min(i + 30, len(start))))
+    probability = math.exp(best[0] - float(start.logsumexp(0)) - float(end.logsumexp(0)))
+    assert mine["score"] == pytest.approx(probability, rel=1e-4)
+    spans = [encoding.encodings[0].offsets[at] for at in in_context]
+    assert (mine["start"], mine["end"]) == (spans[best[1]][0], spans[best[2]][1])
+
+
+def test_a_batch_answers_as_each_alone_and_offsets_fit(reader: Predictor) -> None:
+    together = reader.answer(ASKED)
+    for asked, mine in zip(ASKED, together, strict=True):
+        (alone,) = reader.answer(asked)
+        assert (alone["start"], alone["end"]) == (mine["start"], mine["end"])
+        assert alone["score"] == pytest.approx(mine["score"], abs=1e-5)
+        assert asked["context"][mine["start"] : mine["end"]] == mine["answer"] != ""
+        assert mine["answer"] == mine["answer"].strip()
+
+
+def test_a_long_context_is_cut_in_windows_that_cover_it(reader: Predictor) -> None:
+    (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
+    assert len(encoded.rows) > 10
+    assert encoded.length == 40
+    places = encoded.detail
+    held = {
+        at
+        for first, tokens in zip(places.first_token, places.tokens, strict=True)
+        for at in range(first, first + tokens)
+    }
+    assert held == set(range(len(places.spans)))
+
+
+def test_the_work_is_that_of_all_windows(reader: Predictor) -> None:
+    (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
+    assert encoded.new_tokens == 0
+    assert encoded.cost == sum(len(row.ids) for row in encoded.rows) > 10 * encoded.length / 2
+
+
+def test_windows_that_hardly_move_are_refused_where_they_are_many(reader: Predictor) -> None:
+    """Before they are made: of a window's 64 tokens 3 are special, and one is a question's."""
+    many, few = "the " * 5_000, "the " * 75
+    asked = {"question": "the", "context": many}
+    words = r"inputs: doc_stride 59 cuts the context in 4,941 windows that are 1 of 64 tokens apart: more than 32 must"
+    with pytest.raises(BadInputs, match=words):
+        reader.encode(reader.read(asked, {"doc_stride": 59}))
+    with pytest.raises(BadInputs, match=r"that are 15 of 64 tokens apart: .* 16 or more apart, so make doc"):
+        reader.encode(reader.read(asked, {"doc_stride": 45}))
+    for doc_stride in (44, 30, 1):
+        (encoded,) = reader.encode(reader.read(asked, {"doc_stride": doc_stride}))
+        assert len(encoded.rows) == math.ceil((5_000 - doc_stride) / (60 - doc_stride))
+    (encoded,) = reader.encode(reader.read({**asked, "context": few}, {"doc_stride": 59}))
+    assert len(encoded.rows) == 16
+
+
+@pytest.mark.parametrize(("window", "stride"), [(384, 128), (192, 64), (384, 192), (512, 128), (512, 256)])
+def test_the_strides_of_trainings_and_pipelines_leave_room_for_long_questions(window: int, stride: int) -> None:
+    """A quarter of the window for the question and the special tokens is more than SQuAD's longest takes."""
+    assert window - window // 4 - stride >= least_step(window)
+
+
+def test_several_answers(reader: Predictor) -> None:
+    (several,) = reader.answer(ASKED[3], {"top_k": 5, "max_answer_len": 3})
+    scores = [each["score"] for each in several]
+    assert len(several) == 5
+    assert scores == sorted(scores, reverse=True)
+    assert len({(each["start"], each["end"]) for each in several}) == 5
+
+
+def test_windows_are_as_long_as_in_training(reader_folder: object, reader: Predictor) -> None:
+    trained = load_predictor(reader.loaded.folder, max_length=48)
+    (encoded,) = trained.encode(trained.read(ASKED[3]))
+    assert encoded.length == 48
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ("Who?", "inputs must be an object with 'question' and 'context', not 'Who"),
+        ({"question": "Who?"}, "inputs has no 'context'"),
+        ({"question": " ", "context": "x"}, "inputs.question is empty"),
+        ({"question": "Who?", "context": ""}, "inputs.context is empty"),
+        ({"question": "Who?", "context": "\u200b\x00"}, "finds no token in its context"),
+        ({"question": "won " * 80, "context": LONG}, "question takes .* tokens of max_length"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(reader: Predictor, inputs: object, words: str) -> None:
+    with pytest.raises(BadInputs, match=words):
+        reader.encode(reader.read(inputs))

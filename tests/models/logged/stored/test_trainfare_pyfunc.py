@@ -1,0 +1,239 @@
+"""How a stored model answers, loaded as MLflow loads it, against Transformers asked directly and numbers by hand."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from models.logged import flavor
+from models.logged.checkpoint import read_checkpoint
+from models.logged.stored.trainfare_pyfunc import rows_of
+from tests.support.models.made_models import LABELS, PLANS
+
+ModelOf = Callable[[str], Path]
+TEXTS = ["Winter is coming and it will be dark soon.", "1", "[1, 2]", "", "'quoted'", "word " * 500]
+CONTEXT = (
+    "The harbour was quiet. " * 6 + "A lantern hung at the orchard gate. " + "Thunder rolled over the meadow. " * 5
+)
+
+
+def written(folder: Path, kind: str, model_of: ModelOf) -> Path:
+    """Return a folder that is an MLflow model of a kind."""
+    shutil.copytree(model_of(kind), folder / "model")
+    flavor.write(folder, read_checkpoint(folder / "model"), PLANS[kind], {}, run_id="r")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory, model_of: ModelOf) -> Iterator[Callable[..., Any]]:
+    """Returns the pyfunc of a kind as another config trains it, from its own folder; what it puts on the path goes."""
+    path, known = list(sys.path), set(sys.modules)
+    made: dict[tuple[str, str], Any] = {}
+
+    def load(kind: str, **config: int) -> Any:
+        key = kind, str(config)
+        if key not in made:
+            folder = written(tmp_path_factory.mktemp("mlflow model"), kind, model_of)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                pyfunc = importlib.import_module("mlflow.pyfunc")
+                made[key] = pyfunc.load_model(str(folder), model_config=config)
+        return made[key]
+
+    yield load
+    sys.path[:] = path
+    for name in {"trainfare_pyfunc", "trainfare_spans"} - known:
+        sys.modules.pop(name, None)
+
+
+def records(answers: pd.DataFrame) -> list[dict[str, Any]]:
+    return answers.to_dict(orient="records")
+
+
+def test_classes_are_those_of_the_model_asked_directly(loaded: Callable[[str], Any], model_of: ModelOf) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(model_of("classification")).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model_of("classification"))
+    told = records(loaded("classification").predict(TEXTS))
+    for text, answer in zip(TEXTS, told, strict=True):
+        with torch.inference_mode():
+            logits = model(**tokenizer(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
+        share = logits.softmax(-1)
+        assert answer["label"] == LABELS[int(share.argmax())]
+        assert answer["score"] == pytest.approx(float(share.max()), abs=1e-5)
+
+
+def test_a_pair_is_no_text_of_its_own(loaded: Callable[[str], Any], model_of: ModelOf) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    pair = {"text": TEXTS[0], "text_pair": "The days are getting shorter."}
+    [answer] = records(loaded("pairs").predict(pair))
+    model = AutoModelForSequenceClassification.from_pretrained(model_of("pairs")).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model_of("pairs"))
+    with torch.inference_mode():
+        logits = model(**tokenizer(pair["text"], pair["text_pair"], return_tensors="pt")).logits[0]
+    assert answer["score"] == pytest.approx(float(logits.softmax(-1).max()), abs=1e-5)
+    assert records(loaded("pairs").predict([pair, pair])) == [pytest.approx(answer)] * 2
+
+
+def best_by_hand(model_folder: Path, question: str, context: str, shared: int = 16) -> tuple[str, float]:
+    """Return the best answer of at most 8 tokens over windows of 48 tokens, each span tried in turn."""
+    import torch
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    model = AutoModelForQuestionAnswering.from_pretrained(model_folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    asked = tokenizer(question, add_special_tokens=False)["input_ids"]
+    whole = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)
+    ids, offsets = whole["input_ids"], whole["offset_mapping"]
+    size = 48 - 3 - len(asked)
+    found: list[tuple[float, float, str]] = []
+    for at in range(0, len(ids), size - shared):
+        part = ids[at : at + size]
+        tokens = [tokenizer.cls_token_id, *asked, tokenizer.sep_token_id, *part, tokenizer.sep_token_id]
+        types = [0] * (len(asked) + 2) + [1] * (len(part) + 1)
+        with torch.inference_mode():
+            told = model(input_ids=torch.tensor([tokens]), token_type_ids=torch.tensor([types]))
+        inside = slice(len(asked) + 2, len(asked) + 2 + len(part))
+        starts, ends = told.start_logits[0, inside].double(), told.end_logits[0, inside].double()
+        likely = [set(each.argsort(descending=True)[:20].tolist()) for each in (starts, ends)]
+        for first in likely[0]:
+            for last in likely[1]:
+                if first <= last < first + 8:
+                    chance = float(starts.softmax(-1)[first] * ends.softmax(-1)[last])
+                    text = context[offsets[at + first][0] : offsets[at + last][1]].strip()
+                    found.append((float(starts[first] + ends[last]), chance, text))
+        if at + size >= len(ids):
+            break
+    _, chance, text = max(found)
+    return text, chance
+
+
+@pytest.mark.parametrize("context", [CONTEXT, "A lantern hung at the gate.", "Schnee – überall! 雪 ❄ lantern."])
+def test_an_answer_is_the_best_span_of_all_windows(
+    loaded: Callable[[str], Any], model_of: ModelOf, context: str
+) -> None:
+    question = "Where did the lantern hang?"
+    [answer] = records(loaded("question-answering").predict({"question": question, "context": context}))
+    text, chance = best_by_hand(model_of("question-answering"), question, context)
+    assert answer["answer"] == text
+    assert answer["score"] == pytest.approx(chance, rel=1e-4)
+    assert context[answer["start"] : answer["end"]].strip() == text
+
+
+@pytest.mark.parametrize(("words", "shared"), [(4, 32), (4, 36), (23, 16), (22, 22), (23, 20)])
+def test_windows_share_what_they_shared_in_training(
+    loaded: Callable[..., Any], model_of: ModelOf, words: int, shared: int
+) -> None:
+    question = "where " * words
+    [answer] = records(
+        loaded("question-answering", doc_stride=shared).predict({"question": question, "context": CONTEXT})
+    )
+    text, chance = best_by_hand(model_of("question-answering"), question, CONTEXT, shared)
+    assert answer["answer"] == text
+    assert answer["score"] == pytest.approx(chance, rel=1e-4)
+
+
+@pytest.mark.parametrize(("words", "shared"), [(22, 24), (23, 24), (300, 24), (300, 47), (30, 0)])
+def test_a_question_that_leaves_no_room_for_what_windows_share_is_answered_all_the_same(
+    loaded: Callable[..., Any], words: int, shared: int
+) -> None:
+    [answer] = records(
+        loaded("question-answering", doc_stride=shared).predict({"question": "where " * words, "context": CONTEXT})
+    )
+    assert answer["answer"]
+    assert CONTEXT[answer["start"] : answer["end"]].strip() == answer["answer"]
+
+
+def test_a_context_without_words_has_no_answer(loaded: Callable[[str], Any]) -> None:
+    asked = [{"question": "Where?", "context": " "}, {"question": "why " * 300, "context": "A lantern."}]
+    told = records(loaded("question-answering").predict(asked))
+    assert told[0] == {"answer": "", "score": 0.0, "start": 0, "end": 0}
+    assert told[1]["answer"] in "A lantern."
+
+
+def test_a_text_goes_on(loaded: Callable[[str], Any]) -> None:
+    prompts = ["winter is coming", "the harbour " * 60]
+    told = records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5}))
+    assert [list(each) for each in told] == [["generated_text"]] * 2
+    assert told[0]["generated_text"].startswith("winter is coming")
+    assert records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5})) == told
+    more = records(loaded("causal-lm").predict(prompts[:1]))[0]["generated_text"]
+    assert len(more) > len(told[0]["generated_text"])
+
+
+def test_transformers_own_flavour_loads_it(loaded: Callable[[str], Any], model_of: ModelOf, tmp_path: Path) -> None:
+    """`mlflow.transformers.load_model`: a pipeline, or the parts where Transformers has none any more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        flavour = importlib.import_module("mlflow.transformers")
+        pipeline = flavour.load_model(str(written(tmp_path / "a", "classification", model_of)), device="cpu")
+        parts = flavour.load_model(
+            str(written(tmp_path / "b", "question-answering", model_of)), return_type="components", device="cpu"
+        )
+    ours = records(loaded("classification").predict(TEXTS[0]))[0]
+    [theirs] = pipeline(TEXTS[0])
+    assert theirs["label"] == ours["label"]
+    assert math.isclose(theirs["score"], ours["score"], rel_tol=1e-5)
+    assert type(parts["model"]).__name__ == "BertForQuestionAnswering"
+
+
+class TestRows:
+    """Whatever a caller sends becomes rows, or one sentence."""
+
+    ONE, PAIR, ASKED = ("text",), ("text", "text_pair"), ("question", "context")
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            ["a", "b"],
+            ("a", "b"),
+            np.array(["a", "b"]),
+            [{"text": "a"}, {"text": "b"}],
+            {"text": ["a", "b"]},
+            pd.DataFrame({"text": ["a", "b"]}),
+            pd.DataFrame({"anything": ["a", "b"]}),
+            pd.DataFrame(["a", "b"]),
+        ],
+    )
+    def test_texts(self, given: object) -> None:
+        assert rows_of(given, self.ONE) == [{"text": "a"}, {"text": "b"}]
+
+    def test_one(self) -> None:
+        assert rows_of("a", self.ONE) == rows_of(np.array("a"), self.ONE) == [{"text": "a"}]
+        assert rows_of({"text": np.array("a"), "text_pair": np.array("b")}, self.PAIR) == [
+            {"text": "a", "text_pair": "b"}
+        ]
+
+    def test_a_pair_may_lack_its_second_text(self) -> None:
+        assert rows_of(pd.DataFrame({"text": ["a"], "text_pair": [None]}), self.PAIR) == [{"text": "a"}]
+
+    @pytest.mark.parametrize(
+        ("given", "columns", "words"),
+        [
+            (5, ONE, "a row must be a text or have columns text, not int"),
+            ([None], ONE, "not NoneType"),
+            ([["a"]], ONE, "not list"),
+            ([{"text": 5}], ONE, "text must be texts"),
+            ({"text": "a", "more": "b"}, ONE, "a row has columns text, more: it must have text"),
+            ({"question": "a"}, ASKED, "a row has columns question: it must have question, context"),
+            ("a", ASKED, "it must have question, context"),
+            ({"text": ["a", "b"], "text_pair": ["c"]}, PAIR, "zip"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, given: object, columns: tuple[str, ...], words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            rows_of(given, columns)

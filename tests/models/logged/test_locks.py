@@ -1,0 +1,55 @@
+"""Several that log the model of one run at a time, on one machine and on two."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Barrier
+from typing import BinaryIO
+
+from mlflow.entities import LoggedModelStatus
+
+from tests.support.models.place import Place
+from training.services.local.service import LocalService
+
+ArchiveOf = Callable[[str], Path]
+
+
+def test_two_that_log_one_model_at_a_time_leave_it_whole(place: Place, archive_of: ArchiveOf) -> None:
+    """As `compare` and `attach` that follow one group in two terminals."""
+    run = place.run(archive_of("classification"))
+    both = Barrier(2)
+
+    class Slow(LocalService):
+        @contextmanager
+        def open_model(self, uri: str) -> Iterator[BinaryIO]:
+            time.sleep(0.5)  # in which the other would begin
+            with super().open_model(uri) as archive:
+                yield archive
+
+    place.service = Slow(place.folder / "home")
+
+    def log(_: int) -> None:
+        both.wait()
+        place.log(run)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(log, range(2)))
+    [said] = place.said
+    assert said.startswith("Model logged in MLflow (3 MiB, ")
+    model_id = place.again(run).data.tags["platform.model_id"]
+    assert place.models == [("model", run.info.run_id, LoggedModelStatus.READY)]
+    assert {each.path for each in place.client.list_logged_model_artifacts(model_id)} >= {"MLmodel", "model"}
+    assert list(place.scratch.iterdir()) == []
+
+
+def test_a_model_that_another_machine_writes_is_not_deleted(place: Place, tmp_path: Path) -> None:
+    run = place.run(tmp_path / "gone.tar.gz")
+    place.client.create_logged_model(place.experiment_id, name="model", source_run_id=run.info.run_id)
+    place.log(run)
+    [said] = place.said
+    assert "gone.tar.gz cannot be read" in said
+    assert place.models == [("model", run.info.run_id, LoggedModelStatus.PENDING)]

@@ -1,0 +1,274 @@
+"""The model of a run is logged once, whole, wherever a try before it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModel, LoggedModelStatus
+from mlflow.models import Model
+
+from experiments.pruning.inventory import UNFINISHED
+from models.logged.log_model import log_model
+from tests.conftest import TrackingServer
+from tests.support.models.made_models import LABELS, packed, planned_job
+from tests.support.models.place import Place
+from tracking.server.store import open_store
+from training.services.local.service import LocalService
+
+ArchiveOf = Callable[[str], Path]
+BERT = '{"architectures": ["BertForSequenceClassification"]'
+
+
+def local(model: LoggedModel) -> Path:
+    """Return the folder of a model whose artifacts lie on this machine."""
+    return Path(unquote(urlsplit(model.artifact_location).path))
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_model_is_whole_and_its_run_leads_to_it(place: Place, archive_of: ArchiveOf, model_of: ArchiveOf) -> None:
+    run = place.run(archive_of("classification"))
+    place.log(run)
+    [said] = place.said
+    assert said.startswith("Model logged in MLflow (3 MiB, ")
+    assert said.endswith(f"`mlflow models serve -m runs:/{run.info.run_id}/model`")
+    run = place.again(run)
+    [output] = run.outputs.model_outputs
+    assert run.data.tags["platform.model_id"] == output.model_id
+    assert "platform.model_failure" not in run.data.tags
+    logged = place.client.get_logged_model(output.model_id)
+    assert (logged.name, logged.source_run_id, logged.status) == ("model", run.info.run_id, LoggedModelStatus.READY)
+    assert logged.params == {"hp.seed": "7"}
+
+    folder = local(logged)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        assert (folder / "model" / name).read_bytes() == (model_of("classification") / name).read_bytes()
+    assert {"components/tokenizer/tokenizer.json", "code/trainfare_pyfunc.py", "requirements.txt"} <= files(folder)
+    model = Model.load(str(folder))
+    assert (model.run_id, model.model_id) == (run.info.run_id, output.model_id)
+    assert model.load_input_example(str(folder)) == "Winter is coming and it will be dark soon."
+    assert json.loads(str(model.get_serving_input(str(folder)))) == {
+        "inputs": "Winter is coming and it will be dark soon."
+    }
+    assert [column.name for column in model.signature.outputs] == ["label", "score"]
+    assert model.metadata["label_names"] == list(LABELS)
+    assert model.metadata["trained_with"] == "torch 1.0, transformers 4.21"
+    assert model.flavors["transformers"]["pipeline_model_type"] == "BertForSequenceClassification"
+    pinned = dict(line.split("==") for line in (folder / "requirements.txt").read_text().splitlines())
+    assert set(pinned) >= {"mlflow", "torch", "transformers"}
+    assert pinned["torch"] == "2.13.0"
+    assert yaml.safe_load((folder / "python_env.yaml").read_text())["dependencies"] == ["-r requirements.txt"]
+
+
+def test_again_it_does_nothing(place: Place, archive_of: ArchiveOf) -> None:
+    run = place.run(archive_of("classification"))
+    place.log(run)
+    before = place.models
+    place.log(run)
+    assert place.models == before == [("model", run.info.run_id, LoggedModelStatus.READY)]
+    assert len(place.said) == 1
+
+
+def test_what_a_killed_launcher_left_is_taken_up(place: Place, archive_of: ArchiveOf) -> None:
+    """Killed while it wrote, after it wrote, and between the server's word and the run's."""
+    client = place.client
+    for stage in range(3):
+        run = place.run(archive_of("classification"), f"job-{stage}")
+        model = client.create_logged_model(place.experiment_id, name="model", source_run_id=run.info.run_id)
+        half = local(model)
+        (half / "model").mkdir(parents=True)
+        (half / "model" / "model.safetensors").write_bytes(b"the first half")
+        (half / "left.over").write_text("of another version")
+        if stage:
+            client.finalize_logged_model(model.model_id, "READY")
+        if stage > 1:
+            job = planned_job(place.folder, f"job-{stage}")
+            log_model(place.store, place.service, job, run.info.run_id, place.scratch)
+            client.delete_tag(run.info.run_id, "platform.model_id")
+        place.log(place.again(run))
+        assert place.again(run).data.tags["platform.model_id"] == model.model_id
+        assert [each.model_id for each in place.again(run).outputs.model_outputs] == [model.model_id]
+        assert (half / "model" / "model.safetensors").stat().st_size > 1_000_000
+        assert "left.over" not in files(half)
+    assert [status for _, _, status in place.models] == [LoggedModelStatus.READY] * 3
+
+
+@pytest.mark.slow
+def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
+    shared_tracking_server: TrackingServer, tmp_path: Path, archive_of: ArchiveOf, model_of: ArchiveOf
+) -> None:
+    client = MlflowClient(shared_tracking_server.uri)
+    name = f"models of {tmp_path.name}"
+    place = Place(open_store(shared_tracking_server.uri), str(client.create_experiment(name)), tmp_path)
+    meanwhile: list[str] = []
+
+    class Watched(LocalService):
+        def open_model(self, uri: str) -> AbstractContextManager[BinaryIO]:
+            meanwhile.extend(path.name for path in place.scratch.iterdir() if path.is_dir())
+            return super().open_model(uri)
+
+    place.service = Watched(tmp_path / "home")
+    run = place.run(archive_of("classification"))
+    place.log(run)
+    run = place.again(run)
+    # By this name `jobs prune` would know it, had this process been killed.
+    assert [re.fullmatch(UNFINISHED["models"], name) is not None for name in meanwhile] == [True]
+    model_id = run.data.tags["platform.model_id"]
+    assert {each.path for each in client.list_logged_model_artifacts(model_id)} >= {"MLmodel", "model", "components"}
+    from mlflow.artifacts import download_artifacts
+
+    got = Path(
+        download_artifacts(
+            artifact_uri=f"{client.get_logged_model(model_id).artifact_location}/model",
+            dst_path=str(tmp_path),
+            tracking_uri=shared_tracking_server.uri,
+        )
+    )
+    sent = model_of("classification") / "model.safetensors"
+    assert (got / "model.safetensors").read_bytes() == sent.read_bytes()
+    assert list(place.scratch.iterdir()) == []
+    client.delete_experiment(place.experiment_id)
+
+
+class TestNoModel:
+    """What cannot be logged is said in a sentence, stands in the run, and leaves nothing else."""
+
+    def failure(self, place: Place, archive: Path) -> str:
+        run = place.run(archive, "job-x")
+        place.log(run)
+        [said] = place.said
+        failure = place.again(run).data.tags["platform.model_failure"]
+        assert said == f"The model of job-x was not logged: {failure}."
+        assert place.models == []
+        assert not [path for path in (place.folder / "ärtifacts 100%").rglob("*") if path.is_file()]
+        return failure
+
+    def changed(self, tmp_path: Path, model: Path, **files: str | None) -> Path:
+        folder = tmp_path / "changed"
+        shutil.copytree(model, folder)
+        for name, content in files.items():
+            path = folder / name.replace("__", ".")
+            path.unlink() if content is None else path.write_text(content)
+        return packed(folder, tmp_path / "changed.tar.gz")
+
+    def test_a_script_s_own_files(self, place: Place, tmp_path: Path) -> None:
+        (tmp_path / "loop").mkdir()
+        (tmp_path / "loop" / "weights.pt").write_bytes(b"x" * 100)
+        failure = self.failure(place, packed(tmp_path / "loop", tmp_path / "loop.tar.gz"))
+        assert failure == (
+            "the job's artifact holds no model to serve: it has no config.json, so it is no folder of Transformers"
+        )
+
+    @pytest.mark.parametrize(
+        ("files", "words"),
+        [
+            ({"config__json": "{"}, "its config.json is no JSON: "),
+            ({"config__json": "[]"}, "its config.json holds no object"),
+            ({"config__json": "{}"}, "its config.json names no architecture: served are ForSequenceClassification, "),
+            ({"config__json": '{"architectures": ["ViTForImageClassification"]}'}, "names ViTForImageClassification"),
+            ({"config__json": '{"architectures": [null]}'}, "has architectures [null], which must be a list of names"),
+            ({"config__json": '{"architectures": 5}'}, "has architectures 5, which must be a list of names"),
+            (
+                {"config__json": f'{BERT}, "id2label": ["neg", "pos"]}}'},
+                'has id2label ["neg", "pos"], which must be an',
+            ),
+            (
+                {"config__json": f'{BERT}, "id2label": {{"neg": 0}}}}'},
+                'has id2label {"neg": 0}, which must be an object',
+            ),
+            ({"config__json": '{"a":' * 100_000}, "its config.json is no JSON: maximum recursion depth exceeded"),
+            ({"model__safetensors": None}, "it has no model.safetensors and no pytorch_model.bin"),
+            (
+                dict.fromkeys(
+                    ("tokenizer__json", "tokenizer_config__json", "special_tokens_map__json", "vocab__txt"), None
+                ),
+                "it has no tokenizer",
+            ),
+        ],
+    )
+    def test_a_folder_that_lacks_something(
+        self, place: Place, tmp_path: Path, model_of: ArchiveOf, files: dict[str, str | None], words: str
+    ) -> None:
+        assert words in self.failure(place, self.changed(tmp_path, model_of("classification"), **files))
+
+    def test_an_artifact_that_is_gone(self, place: Place, tmp_path: Path) -> None:
+        failure = self.failure(place, tmp_path / "gone.tar.gz")
+        assert failure == f"The model artifact {tmp_path}/gone.tar.gz cannot be read: No such file or directory"
+
+    def test_an_artifact_that_is_broken(self, place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
+        half = tmp_path / "half.tar.gz"
+        half.write_bytes(archive_of("classification").read_bytes()[:100_000])
+        assert "is no whole tar archive: " in self.failure(place, half)
+
+    def test_a_later_try_that_succeeds_takes_the_failure_back(
+        self, place: Place, tmp_path: Path, archive_of: ArchiveOf
+    ) -> None:
+        run = place.run(tmp_path / "late.tar.gz")
+        place.log(run)
+        assert "platform.model_failure" in place.again(run).data.tags
+        shutil.copy(archive_of("classification"), tmp_path / "late.tar.gz")
+        place.log(run)
+        assert "platform.model_failure" not in place.again(run).data.tags
+        assert "platform.model_id" in place.again(run).data.tags
+
+    def test_many_of_one_kind_are_one_sentence(self, place: Place, tmp_path: Path) -> None:
+        (tmp_path / "loop").mkdir()
+        archive = packed(tmp_path / "loop", tmp_path / "loop.tar.gz")
+        place.log(*(place.run(archive, f"job-{at}") for at in range(3)))
+        [said] = place.said
+        assert said.startswith("The model of job-0 (and of 2 more) was not logged: ")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_artifact_store_that_cannot_be_written(place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
+    (tmp_path / "ärtifacts 100%").mkdir(mode=0o500)
+    place.log(place.run(archive_of("classification")))
+    assert "Permission denied" in place.said[0]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_gone_for_good_leaves_its_model_until_that_is_deleted(
+    place: Place, archive_of: ArchiveOf
+) -> None:
+    """A registered version may refer to it; MLflow's `gc` collects a model by its own id."""
+    run = place.run(archive_of("classification"))
+    place.log(run)
+    model_id = place.again(run).data.tags["platform.model_id"]
+    folder = local(place.client.get_logged_model(model_id))
+
+    def collect(*words: str) -> None:
+        uri = str(place.client.tracking_uri)
+        command = [sys.executable, "-m", "mlflow", "gc", "--backend-store-uri", uri, "--tracking-uri", uri, *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    place.client.delete_run(run.info.run_id)
+    collect("--run-ids", run.info.run_id)
+    assert place.models == [("model", run.info.run_id, LoggedModelStatus.READY)]
+    assert (folder / "MLmodel").exists()
+    place.client.delete_logged_model(model_id)
+    collect("--logged-model-ids", model_id)
+    assert place.models == []
+    assert not folder.exists()
+
+
+def test_jobs_that_keep_no_model_are_passed_over(place: Place, archive_of: ArchiveOf) -> None:
+    run = place.run(archive_of("classification"))
+    place.client.delete_tag(run.info.run_id, "platform.model_uri")
+    place.log(place.again(run))
+    assert (place.said, place.models) == ([], [])

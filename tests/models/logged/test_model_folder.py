@@ -1,0 +1,227 @@
+"""A model's folder: fetched from MLflow or from the job's artifact, whole or not at all, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from models.logged.model_folder import MANIFEST, files_of, is_whole, model_folder
+from models.lookup.trained_model import trained_model
+from tests.conftest import ROOT
+from tests.support.models.group_models import store_of
+from tests.support.models.tiny import artifact, modelled, tiny_folder
+from tests.support.tracking.forwarding import Forwarding
+from tests.support.tracking.tracked import Tracked
+from training.contract.errors import ArtifactError, InputError, TrackingError
+
+
+def fetched(tracked: Tracked, run_id: str, home: Path) -> tuple[Path, list[str]]:
+    """Return the folder of a run's model, and what was said."""
+    store, said = store_of(tracked.client), list[str]()
+    return model_folder(store, trained_model(store, run_id), home, said.append), said
+
+
+def check_is_the_model(folder: Path) -> None:
+    """Every file is the one that the job made, and Transformers can read it without a network."""
+    for path in tiny_folder().iterdir():
+        assert (folder / path.name).read_bytes() == path.read_bytes(), path.name
+    from transformers import AutoConfig, AutoTokenizer
+
+    assert AutoConfig.from_pretrained(folder).id2label == {0: "calm", 1: "storm"}
+    assert AutoTokenizer.from_pretrained(folder)("winter is coming")["input_ids"]
+
+
+def test_an_mlflow_model_is_fetched_once(tracked: Tracked, tmp_path: Path) -> None:
+    run_id = modelled(tracked, tmp_path, "job-1")
+    folder, said = fetched(tracked, run_id, tmp_path / "home")
+    model_id = tracked.client.get_run(run_id).data.tags["platform.model_id"]
+    assert folder == tmp_path / "home" / "models" / model_id
+    assert len(said) == 1
+    assert said[0].startswith(f"Fetching model models:/{model_id}, ")
+    check_is_the_model(folder)
+    # All that it was made of may go: it is here.
+    shutil.rmtree(tmp_path / "artifacts")
+    assert fetched(tracked, run_id, tmp_path / "home") == (folder, [])
+
+
+def test_of_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
+    run_id = modelled(tracked_by_server, tmp_path, "job-1")
+    folder, said = fetched(tracked_by_server, run_id, tmp_path / "home")
+    check_is_the_model(folder)
+    assert len(said) == 1
+
+
+def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked, tmp_path: Path) -> None:
+    run_id = tracked.job("none")
+    tracked.client.log_artifacts(run_id, str(tiny_folder()), "model/model")
+    tracked.client.set_tag(run_id, "platform.model_artifact", f"runs:/{run_id}/model")
+    folder, _ = fetched(tracked, run_id, tmp_path / "home")
+    assert folder.name == run_id
+    check_is_the_model(folder)
+
+
+def test_the_jobs_own_artifact_where_there_is_no_mlflow_model(tracked: Tracked, tmp_path: Path) -> None:
+    uri = artifact(tmp_path, "job-1", **{"optimizer.pt": "large", "model.safetensors": "a checkpoint's"})
+    run_id = tracked.job("none", tags={"platform.model_uri": uri})
+    folder, said = fetched(tracked, run_id, tmp_path / "home")
+    assert (folder.name, said) == (run_id, [f"Fetching the model artifact {uri}"])
+    check_is_the_model(folder)
+    assert not list(folder.rglob("optimizer.pt"))
+
+
+@pytest.mark.slow
+def test_an_artifact_in_s3(tracked: Tracked, tmp_path: Path, account: Any) -> None:
+    from training.services.sagemaker.clients import Clients
+
+    uri = artifact(tmp_path, "job-1")
+    s3 = Clients().get("s3")
+    s3.create_bucket(Bucket="models-of-this-test")
+    s3.upload_file(uri.removeprefix("file://"), "models-of-this-test", "job-1/output/model.tar.gz")
+    run_id = tracked.job("none", tags={"platform.model_uri": "s3://models-of-this-test/job-1/output/model.tar.gz"})
+    check_is_the_model(fetched(tracked, run_id, tmp_path / "home")[0])
+    gone = tracked.job("none", tags={"platform.model_uri": "s3://models-of-this-test/gone.tar.gz"})
+    with pytest.raises(ArtifactError, match=r"s3://models-of-this-test/gone\.tar\.gz does not exist"):
+        fetched(tracked, gone, tmp_path / "home")
+
+
+@pytest.mark.parametrize("damage", ["a file is gone", "a file is shorter", "the manifest is gone", "it is empty"])
+def test_a_folder_that_has_lost_something_is_fetched_anew(tracked: Tracked, tmp_path: Path, damage: str) -> None:
+    run_id = modelled(tracked, tmp_path, "job-1")
+    folder, _ = fetched(tracked, run_id, tmp_path / "home")
+    if damage == "a file is gone":
+        (folder / "config.json").unlink()
+    elif damage == "a file is shorter":
+        os.truncate(folder / "model.safetensors", 100)
+    elif damage == "the manifest is gone":
+        (folder / MANIFEST).unlink()
+    else:
+        shutil.rmtree(folder)
+        folder.mkdir()
+    assert not is_whole(folder)
+    assert len(fetched(tracked, run_id, tmp_path / "home")[1]) == 1
+    check_is_the_model(folder)
+    assert sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) == [folder.name]
+
+
+def test_many_at_a_time_share_one_folder(tracked: Tracked, tmp_path: Path) -> None:
+    run_id = modelled(tracked, tmp_path, "job-1")
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(lambda _: fetched(tracked, run_id, tmp_path / "home")[0], range(4)))
+    (folder,) = folders
+    check_is_the_model(folder)
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
+
+
+@pytest.mark.parametrize(
+    ("tags", "status", "told"),
+    [
+        ({}, "FINISHED", r"run \w+ \(demo-1-0\) has no model: its job left no artifact\.$"),
+        ({}, "FAILED", r"has no model: its job ended FAILED\.$"),
+        ({"platform.model_failure": "it is none."}, "FINISHED", "has no model: it is none.$"),
+        (
+            {"platform.model_id": "m-gone"},
+            "FINISHED",
+            "model m-gone of run .* is not on the tracking server .* any more",
+        ),
+    ],
+)
+def test_runs_without_a_model(tracked: Tracked, tmp_path: Path, tags: dict[str, str], status: str, told: str) -> None:
+    run_id = tracked.job("none", status=status, tags=tags)
+    with pytest.raises(InputError, match=told):
+        fetched(tracked, run_id, tmp_path / "home")
+    assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
+
+
+def test_an_artifact_that_is_gone_or_no_model_leaves_nothing(tracked: Tracked, tmp_path: Path) -> None:
+    gone = tracked.job("none", tags={"platform.model_uri": (tmp_path / "gone.tar.gz").as_uri()})
+    with pytest.raises(ArtifactError, match=r"gone\.tar\.gz cannot be read"):
+        fetched(tracked, gone, tmp_path / "home")
+    (tmp_path / "other.tar.gz").write_bytes(b"no archive")
+    other = tracked.job("none", tags={"platform.model_uri": (tmp_path / "other.tar.gz").as_uri()})
+    with pytest.raises(ArtifactError, match="is no whole tar archive"):
+        fetched(tracked, other, tmp_path / "home")
+    tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
+    run_id = tracked.job("none", tags=tags)
+    with pytest.raises(InputError, match=r"the model of run \w+ \(demo-1-0\) holds no config\.json, so it is no"):
+        fetched(tracked, run_id, tmp_path / "home")
+    assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
+
+
+def test_what_did_not_arrive_whole_is_not_taken(tracked_by_server: Tracked, tmp_path: Path) -> None:
+    """The listing tells of more bytes than the files have, as one that was replaced meanwhile."""
+    run_id = modelled(tracked_by_server, tmp_path, "job-1")
+    model_id = tracked_by_server.client.get_run(run_id).data.tags["platform.model_id"]
+    size = (tiny_folder() / "model.safetensors").stat().st_size
+    listed = {"is_dir": False, "file_size": size + 1, "path": "model.safetensors"}
+    body = json.dumps({"files": [listed, {"is_dir": False, "file_size": 1, "path": "config.json"}]}).encode()
+    place = (
+        f"mlflow-artifacts/artifacts?path={tracked_by_server.experiment_id}%2Fmodels%2F{model_id}%2Fartifacts%2Fmodel"
+    )
+    with Forwarding(str(tracked_by_server.client.tracking_uri), kept=place, status=200, body=body) as server:
+        store = store_of(MlflowClient(server.url))
+        with pytest.raises(
+            TrackingError, match=rf"did not arrive whole: model/\w+\.\w+ is not of (1|{size + 1}) bytes"
+        ):
+            model_folder(store, trained_model(store, run_id), tmp_path / "home")
+    assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.slow
+def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> None:
+    """Whenever it dies, what is there is whole or has another name."""
+    run_id = modelled(tracked, tmp_path, "job-1")
+    code = (
+        "import sys; from pathlib import Path; from tracking.server.store import open_store\n"
+        "from models.logged.model_folder import model_folder; from models.lookup.trained_model import trained_model\n"
+        "store = open_store(sys.argv[1]); print('ready', flush=True)\n"
+        "model_folder(store, trained_model(store, sys.argv[2]), Path(sys.argv[3]))\n"
+    )
+    command = [sys.executable, "-c", code, str(tracked.client.tracking_uri), run_id, str(tmp_path / "home")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        models = tmp_path / "home" / "models"
+        while process.poll() is None and not list(models.glob(".unfinished-*")):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert all(is_whole(path) for path in models.glob("m-*"))
+    folder, _ = fetched(tracked, run_id, tmp_path / "home")
+    check_is_the_model(folder)
+
+
+def test_files_of_a_model_by_hand() -> None:
+    sizes = {
+        "MLmodel": 1,
+        "model/config.json": 2,
+        "model/model-00001-of-00002.safetensors": 3,
+        "model/tokenizer.json": 4,
+        "model/extra/vocab.txt": 5,
+        "components/tokenizer/tokenizer.json": 6,
+        "components/tokenizer/special_tokens_map.json": 7,
+        "code/trainfare_pyfunc.py": 8,
+        "models/not-ours": 9,
+    }
+    assert files_of(sizes) == {
+        "components/tokenizer/special_tokens_map.json": "special_tokens_map.json",
+        "model/config.json": "config.json",
+        "model/model-00001-of-00002.safetensors": "model-00001-of-00002.safetensors",
+        "model/tokenizer.json": "tokenizer.json",
+        "model/extra/vocab.txt": "extra/vocab.txt",
+    }
+
+
+def test_the_manifest_names_every_file(tracked: Tracked, tmp_path: Path) -> None:
+    folder, _ = fetched(tracked, modelled(tracked, tmp_path, "job-1"), tmp_path / "home")
+    told = json.loads((folder / MANIFEST).read_text())
+    assert told == {path.name: path.stat().st_size for path in folder.iterdir() if path.name != MANIFEST}

@@ -1,0 +1,129 @@
+"""A model artifact in S3, read through boto3 from a server that may break off."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from mlflow.entities import Run
+
+from tests.support.endpoints.served import Serving
+from tests.support.models.made_models import job_run
+from tests.support.models.place import Place
+from training.contract.errors import AccessError, ArtifactError, Unreachable
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
+
+
+class Bucket(Serving):
+    """Answers each GET with one object; the first `cuts` answers end in the middle."""
+
+    def __init__(self, content: bytes, cuts: int, status: int = 200) -> None:
+        self.asked: list[str] = []
+        bucket = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                bucket.asked.append(self.path)
+                is_cut = len(bucket.asked) <= cuts
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content[: len(content) // 2] if is_cut else content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+        super().__init__(server)
+
+
+@pytest.fixture
+def service_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SageMakerService]:
+    """Returns SageMaker's service with S3 at an address."""
+
+    def at(url: str) -> SageMakerService:
+        variables = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "us-east-1"}
+        for name, value in {**variables, "AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "1"}.items():
+            monkeypatch.setenv(name, value)
+        return SageMakerService(Clients())
+
+    return at
+
+
+def s3_run(place: Place, uri: str = "s3://bucket/out/job/output/model.tar.gz") -> Run:
+    return job_run(place.client, place.experiment_id, Path("/"), "job-1", {"platform.model_uri": uri})
+
+
+def test_what_breaks_off_is_read_again(
+    place: Place, archive_of: Callable[[str], Path], service_at: Callable[[str], SageMakerService]
+) -> None:
+    with Bucket(archive_of("classification").read_bytes(), cuts=2) as bucket:
+        place.service = service_at(bucket.url)
+        run = s3_run(place)
+        place.log(run)
+    assert "platform.model_id" in place.again(run).data.tags
+    assert bucket.asked == ["/bucket/out/job/output/model.tar.gz"] * 3
+
+
+def test_what_breaks_off_for_ever_is_said(
+    place: Place, archive_of: Callable[[str], Path], service_at: Callable[[str], SageMakerService]
+) -> None:
+    with Bucket(archive_of("classification").read_bytes(), cuts=99) as bucket:
+        place.service = service_at(bucket.url)
+        run = s3_run(place)
+        place.log(run)
+    assert len(bucket.asked) == 3
+    [said] = place.said
+    assert said.startswith("The model of job-1 was not logged: s3://bucket/out/job/output/model.tar.gz: ")
+    assert place.models == []
+
+
+def test_no_more_is_in_memory_than_what_is_read(service_at: Callable[[str], SageMakerService]) -> None:
+    content = bytes(64 * 2**20)
+    with Bucket(content, cuts=0) as bucket:
+        service = service_at(bucket.url)
+        tracemalloc.start()
+        try:
+            with service.open_model("s3://bucket/model.tar.gz") as stream:
+                length = sum(iter(lambda: len(stream.read(2**20)), 0))
+            _, most_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert length == len(content)
+    assert most_bytes < 16 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "words"),
+    [
+        (404, b"<Error><Code>NoSuchKey</Code></Error>", ArtifactError, "s3://b/k does not exist"),
+        (404, b"<Error><Code>NoSuchBucket</Code></Error>", ArtifactError, "s3://b/k does not exist"),
+        (403, b"<Error><Code>AccessDenied</Code></Error>", AccessError, "s3://b/k: access is denied"),
+    ],
+)
+def test_what_s3_refuses_is_said(
+    service_at: Callable[[str], SageMakerService], status: int, body: bytes, error: type[Exception], words: str
+) -> None:
+    with Bucket(body, 0, status) as bucket:
+        service = service_at(bucket.url)
+        with pytest.raises(error, match=words), service.open_model("s3://b/k"):
+            pass
+
+
+def test_where_nobody_answers(service_at: Callable[[str], SageMakerService]) -> None:
+    with (
+        pytest.raises(Unreachable, match="s3://b/k: AWS does not answer"),
+        service_at("http://127.0.0.1:9").open_model("s3://b/k"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("uri", ["file:///etc/passwd", "https://example.org/model.tar.gz", "model.tar.gz"])
+def test_other_addresses_are_refused(service_at: Callable[[str], SageMakerService], uri: str) -> None:
+    with pytest.raises(ArtifactError, match="is not in S3"), service_at("http://127.0.0.1:9").open_model(uri):
+        pass

@@ -1,0 +1,255 @@
+"""The winner of a group is what its report says, and the best evaluation of that setting's jobs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from mlflow import MlflowClient
+
+from models.lookup.winner import winner
+from reports.render import render
+from tests.support.models.group_models import arm, parent
+from tests.support.reports.made_sweeps import MadeSweep, asked, whole_sweep
+from tests.support.tracking.tracked import Tracked
+from training.contract.errors import InputError
+
+
+def test_the_arm_that_is_cheaper_and_of_its_jobs_the_best(tracked: Tracked) -> None:
+    parent(tracked)
+    arm(tracked, "none", [100.0, 101.0, 99.0], [0.95, 0.95, 0.95], baseline=True)
+    runs = arm(tracked, "inductor", [80.0, 81.0, 79.0], [0.94, 0.96, 0.95])
+    arm(tracked, "slow", [120.0, 121.0, 119.0], [0.99, 0.99, 0.99])
+    found = winner(tracked.client, tracked.group)
+    assert found.run_id == runs[1]
+    assert found.why == (
+        "“inductor” is cheaper: 20 % fewer billable seconds than “none”. The model is that of inductor, repeat 2: the "
+        "best of its 3 jobs, eval_accuracy 0.96."
+    )
+    told = render(tracked.client, tracked.group, "demo").summary_json["headline"]
+    assert str(told) in found.why
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        ([80.0, 120.0, 99.0], "No setting is shown to be cheaper than “none”, so the baseline stays."),
+        ([120.0, 121.0, 119.0], "No setting is cheaper than “none”, so the baseline stays."),
+    ],
+)
+def test_the_baseline_stays_where_nothing_is_shown_to_be_cheaper(
+    tracked: Tracked, seconds: list[float], told: str
+) -> None:
+    parent(tracked)
+    runs = arm(tracked, "none", [100.0, 101.0, 99.0], [0.93, 0.95, 0.95], baseline=True)
+    arm(tracked, "inductor", seconds, [0.99, 0.99, 0.99])
+    found = winner(tracked.client, tracked.group)
+    # The first of equals.
+    assert (found.run_id, found.why.startswith(told)) == (runs[1], True)
+
+
+def test_a_cheaper_arm_that_is_worse_does_not_win(tracked: Tracked) -> None:
+    parent(tracked)
+    runs = arm(tracked, "none", [100.0, 101.0, 99.0], [0.95, 0.95, 0.95], baseline=True)
+    arm(tracked, "inductor", [80.0, 81.0, 79.0], [0.80, 0.80, 0.80])
+    assert winner(tracked.client, tracked.group).run_id == runs[0]
+
+
+def test_a_loss_is_better_where_it_is_lower_and_the_target_is_what_counts(tracked: Tracked) -> None:
+    parent(tracked)
+    params = {"hp.target_metric": "eval_loss"}
+    for repeat, (loss, accuracy) in enumerate([(0.5, 0.99), (0.3, 0.90), (0.4, 0.95)]):
+        metrics = {"eval_loss": loss, "eval_accuracy": accuracy}
+        tracked.trained("none", repeat, 100.0, metrics=metrics, params=params, losses=[])
+    assert "repeat 2: the best of its 3 jobs, eval_loss 0.3" in winner(tracked.client, tracked.group).why
+
+
+@pytest.mark.parametrize("target", ["eval_loss", None])
+def test_a_job_without_a_number_does_not_win(tracked: Tracked, target: str | None) -> None:
+    params = {"hp.target_metric": target} if target else {}
+    for repeat, (loss, accuracy) in enumerate([(math.nan, 0.99), (0.5, math.nan), (0.4, math.nan)]):
+        metrics = {"eval_loss": loss, "eval_accuracy": accuracy if target else math.nan}
+        tracked.trained("none", repeat, 100.0, metrics=metrics, params=params, losses=[])
+    assert "repeat 3: the best of its 3 jobs, eval_loss 0.4" in winner(tracked.client, tracked.group).why
+
+
+def test_one_job_needs_no_evaluation_and_no_parent(tracked: Tracked) -> None:
+    run_id = tracked.job("none", metrics={"train_loss": 0.3})
+    assert winner(tracked.client, tracked.group).run_id == run_id
+
+
+def test_jobs_without_an_evaluation_are_not_told_apart(tracked: Tracked) -> None:
+    runs = [tracked.job("none", repeat, metrics={"train_loss": 1.0 - repeat}) for repeat in range(2)]
+    found = winner(tracked.client, tracked.group)
+    assert (found.run_id, found.why) == (runs[0], "The model is that of none, repeat 1: the first of its 2 jobs.")
+
+
+def test_groups_without_a_winner(tracked: Tracked) -> None:
+    with pytest.raises(InputError, match=r"group 'demo-1' has no winner: it holds no jobs\. A job of it can be"):
+        winner(tracked.client, tracked.group)
+    tracked.job("none", status="FAILED", baseline=True)
+    tracked.job("none", 1, status="FAILED", baseline=True)
+    with pytest.raises(InputError, match=r"has no winner: no job of “none” succeeded\. A job of it can be named"):
+        winner(tracked.client, tracked.group)
+    tracked.job("none", 2, status=None)
+    with pytest.raises(InputError, match="has no winner yet: 1 of its 3 jobs have not ended, `attach --group demo-1`"):
+        winner(tracked.client, tracked.group)
+
+
+def test_a_group_that_is_open_has_no_winner_yet(tracked: Tracked) -> None:
+    parent(tracked, group_state="open")
+    tracked.trained("none", 0, 100.0)
+    with pytest.raises(InputError, match="group 'demo-1' has no winner yet: it is open"):
+        winner(tracked.client, tracked.group)
+
+
+def test_a_baseline_whose_jobs_failed_is_no_winner(tracked: Tracked) -> None:
+    parent(tracked)
+    tracked.job("none", status="FAILED", baseline=True)
+    arm(tracked, "inductor", [80.0, 81.0, 79.0], [0.9, 0.9, 0.9])
+    with pytest.raises(InputError, match="group 'demo-1' has no winner: no job of “none” succeeded"):
+        winner(tracked.client, tracked.group)
+
+
+GONE = r"has no winner: the runs of its baseline are gone, so nothing tells which setting is better\. A job of it"
+
+
+def test_no_other_arm_stands_for_a_baseline_that_is_gone(tracked: Tracked) -> None:
+    parent(tracked)
+    gone = arm(tracked, "none", [100.0, 101.0, 99.0], [0.9, 0.9, 0.9], baseline=True)
+    arm(tracked, "slow", [120.0, 121.0, 119.0], [0.9, 0.9, 0.9])
+    arm(tracked, "inductor", [110.0, 111.0, 109.0], [0.9, 0.9, 0.9])
+    for run_id in gone:
+        tracked.client.delete_run(run_id)
+    with pytest.raises(InputError, match=GONE):
+        winner(tracked.client, tracked.group)
+
+
+def test_no_other_setting_stands_for_a_sweeps_baseline_that_is_gone(tracked: Tracked) -> None:
+    group = rates(tracked)
+    where = "tags.`platform.baseline` = 'true' and tags.`platform.role` = 'confirmation'"
+    for run in tracked.client.search_runs([tracked.experiment_id], where):
+        tracked.client.delete_run(run.info.run_id)
+    with pytest.raises(InputError, match=GONE):
+        winner(tracked.client, group)
+
+
+def test_probes_have_no_model(tracked: Tracked) -> None:
+    tracked.job("none", metrics={"projected/billable_seconds": 100.0}, params={"hp.probe_precision": 0.05})
+    with pytest.raises(InputError, match="has no winner: probes train only the beginning"):
+        winner(tracked.client, tracked.group)
+
+
+def swept(tracked: Tracked, **told: object) -> MadeSweep:
+    sweep = whole_sweep(tracked.client, tracked.experiment_id, **told)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    return sweep
+
+
+def of(client: MlflowClient, run_id: str) -> tuple[str, str, float]:
+    run = client.get_run(run_id)
+    return run.data.tags["platform.arm"], run.data.tags["platform.role"], run.data.metrics["eval_loss"]
+
+
+@pytest.mark.slow
+def test_a_sweeps_winner_is_the_best_of_its_repeats(tracked: Tracked) -> None:
+    sweep = swept(tracked)
+    found = winner(tracked.client, sweep.group)
+    label, role, loss = of(tracked.client, found.run_id)
+    assert (label, role) == ("inductor, batch 64, rate × 2", "confirmation")
+    where = "tags.`platform.arm` = 'inductor, batch 64, rate × 2' and tags.`platform.role` = 'confirmation'"
+    repeats = tracked.client.search_runs([tracked.experiment_id], where)
+    assert len(repeats) == 3
+    assert loss == min(run.data.metrics["eval_loss"] for run in repeats)
+    assert found.why.startswith("inductor at batch 64, rate × 2, reaches eval_loss 0.45 for ")
+    told = render(tracked.client, sweep.group, "emotion").summary_json["headline"]
+    assert str(told) in found.why
+
+
+def test_a_winner_that_its_repeats_do_not_confirm_leaves_the_base_setting(tracked: Tracked) -> None:
+    sweep = MadeSweep(tracked.client, tracked.experiment_id)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    sweep.tell(asked())
+    for size, multiplier in ((8, 1.0), (64, 2.0)):
+        sweep.training("trial", "none", size, multiplier)
+    for repeat in range(3):
+        sweep.training("confirmation", "none", 8, repeat=repeat, tags={"platform.baseline": "true"})
+    # Its repeats all end before the target.
+    for repeat in range(3):
+        sweep.training("confirmation", "none", 64, 2.0, repeat=repeat, until=0.1)
+    found = winner(tracked.client, sweep.group)
+    assert of(tracked.client, found.run_id)[:2] == ("none, batch 8", "confirmation")
+    assert "so the base setting stays. The model is that of none, batch 8" in found.why
+
+
+def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> str:
+    """Write a sweep of the throughput whose winner, faster in each repeat, has seen so much with such a loss."""
+    sweep = MadeSweep(tracked.client, tracked.experiment_id)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    sweep.tell(asked(objective={"cost": "steady_samples_per_second"}))
+
+    def job(role: str, compiler: str, repeat: int, rate: float, **metrics: float) -> None:
+        tags = {"platform.batch_size": "8", "platform.arm": f"{compiler}, batch 8", "platform.repeat": str(repeat)}
+        tags |= {"platform.baseline": str(compiler == "none").lower(), "platform.end": "completed"}
+        told = {"throughput/steady_samples_per_second": rate + repeat, **metrics}
+        sweep.run(role, compiler, seconds=100.0 + repeat, tags=tags, metrics=told)
+
+    for compiler, rate in (("none", 100.0), ("inductor", 200.0)):
+        job("trial", compiler, 0, rate)
+        for repeat in range(1, 4):
+            seen = {"samples": samples, "eval_loss": loss} if compiler == "inductor" else {"samples": 16_000.0}
+            job("confirmation", compiler, repeat, rate, **{"eval_loss": 0.35, **seen})
+    return sweep.group
+
+
+@pytest.mark.parametrize(
+    ("told", "arm", "why"),
+    [
+        ({}, "inductor", "inductor at batch 8 trains 98 % more samples/s than none at batch 8"),
+        (
+            {"samples": 800.0},
+            "none",
+            "of 2 trials: the samples seen differ (800 to 16,000), so the base setting stays.",
+        ),
+        ({"loss": 0.9}, "none", ", but its validation loss is 0.9 against 0.35, so the base setting stays."),
+        ({"loss": float("nan")}, "none", "but not every repeat tells its validation loss, so the base setting stays."),
+    ],
+)
+def test_what_is_faster_has_to_do_the_same_work_as_well(
+    tracked: Tracked, told: dict[str, float], arm: str, why: str
+) -> None:
+    found = winner(tracked.client, rates(tracked, **told))
+    assert tracked.client.get_run(found.run_id).data.tags["platform.arm"] == f"{arm}, batch 8"
+    assert why in found.why
+
+
+def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
+    sweep = MadeSweep(tracked.client, tracked.experiment_id)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    sweep.tell(asked(train_command="trainfare train -P batch_size=64"))
+    for size, factor in ((8, 1.0), (64, 2.0), (32, 1.0)):
+        sweep.training("trial", "none", size, factor)
+    with pytest.raises(InputError) as caught:
+        winner(tracked.client, sweep.group)
+    assert str(caught.value) == (
+        f"run: group '{sweep.group}' has no winner: its best setting was not repeated, and trials keep no model. "
+        "`trainfare train -P batch_size=64` trains none at batch 64, rate × 2."
+    )
+
+
+def test_a_sweep_without_an_answer_says_so(tracked: Tracked) -> None:
+    sweep = MadeSweep(tracked.client, tracked.experiment_id)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    sweep.tell(asked())
+    sweep.training("trial", "none", 8, until=0.1)
+    with pytest.raises(InputError, match=r"no winner: no answer: none of 1 trial reached eval_loss 0\.45\. A job"):
+        winner(tracked.client, sweep.group)
+
+
+def test_a_front_of_two_objectives_has_no_single_winner(tracked: Tracked) -> None:
+    objective = {"cost": "billable_seconds", "metric": "eval_loss", "higher_is_better": False, "is_front": True}
+    sweep = swept(tracked, target=None, objective={**objective, "target": None, "bound": None})
+    with pytest.raises(
+        InputError, match=r"has no winner: \d+ of \d+ settings are beaten by none in both cost and eval"
+    ):
+        winner(tracked.client, sweep.group)

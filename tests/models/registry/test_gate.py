@@ -1,0 +1,172 @@
+"""The quality gate: each thing that speaks against a model, in one sentence that names the word which allows it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.lookup.evaluation import EVALUATIONS, is_worse
+from models.registry.gate import WORDS, InUse, allowed_words, check, refusal
+from tests.support.models.group_models import trained
+from training.contract.errors import InputError, NotGoodEnough
+
+NOW = "b" * 32
+TITLE = "version 3 of emotion (champion)"
+
+
+def in_use(**told: Any) -> InUse:
+    return InUse(trained=trained(NOW, **told), title=TITLE)
+
+
+def test_a_model_with_nothing_before_it_passes() -> None:
+    assert refusal(trained(), None) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"status": "FAILED", "failure": "OutOfMemory"}, "ended FAILED (OutOfMemory); allow=failed takes"),
+        ({"status": "KILLED"}, "ended KILLED; allow=failed takes"),
+        ({"status": "RUNNING"}, "has not ended; allow=failed takes"),
+        ({"metrics": {}}, "has no evaluation metric; allow=unevaluated takes"),
+        (
+            {"status": "FAILED", "failure": "Killed", "metrics": {}},
+            "ended FAILED (Killed) and has no evaluation metric; allow=failed,unevaluated takes",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_run_itself(told: dict[str, Any], sentence: str) -> None:
+    said = refusal(trained(**told), None)
+    assert said == f"Job demo-1-none-0 (run {'a' * 32}) {sentence} it all the same."
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "told"),
+    [
+        ({"eval_accuracy": 0.89}, {"eval_accuracy": 0.9}, "eval_accuracy 0.89 against 0.9"),
+        ({"eval_loss": 0.41}, {"eval_loss": 0.4}, "eval_loss 0.41 against 0.4"),
+        ({"eval_loss": 0.400002}, {"eval_loss": 0.4}, "eval_loss 0.400002 against 0.4"),
+        ({"eval_loss": 400.0008}, {"eval_loss": 400.0}, "eval_loss 400.001 against 400"),
+        ({"eval_f1": 80.5, "eval_exact_match": 71.0}, {"eval_f1": 80.6, "eval_exact_match": 70.0}, "eval_f1 80.5 ag"),
+        ({"eval_accuracy": 0.8, "eval_loss": 0.1}, {"eval_loss": 0.05}, "eval_loss 0.1 against 0.05"),
+        ({"eval_perplexity": 30.1}, {"eval_perplexity": 30.0}, "eval_perplexity 30.1 against 30"),
+    ],
+)
+def test_a_worse_model_is_refused(mine: dict[str, float], others: dict[str, float], told: str) -> None:
+    said = refusal(trained(metrics=mine), in_use(metrics=others))
+    assert said
+    assert f"is worse: {told}" in said
+    assert TITLE in said
+    assert "allow=worse takes it all the same." in said
+    assert refusal(trained(metrics=mine), in_use(metrics=others), {"worse"}) is None
+    assert refusal(trained(metrics=others), in_use(metrics=mine)) is None
+
+
+def test_the_target_decides_what_is_better() -> None:
+    mine, others = {"eval_accuracy": 0.95, "eval_loss": 0.5}, {"eval_accuracy": 0.9, "eval_loss": 0.4}
+    assert refusal(trained(metrics=mine), in_use(metrics=others)) is None
+    said = refusal(trained(metrics=mine, target_metric="eval_loss"), in_use(metrics=others))
+    assert said
+    assert "eval_loss 0.5 against 0.4" in said
+
+
+@given(st.sampled_from(sorted(EVALUATIONS)), st.floats(1e-6, 1e6), st.floats(-3e-7, 3e-7))
+def test_a_tie_is_not_worse(metric: str, value: float, noise: float) -> None:
+    measure = EVALUATIONS[metric]
+    assert not is_worse(value * (1 + noise), value, measure)
+    assert is_worse(value * 1.001, value, measure) != is_worse(value / 1.001, value, measure)
+
+
+def test_a_perfect_score_of_nothing_is_compared_too() -> None:
+    """A loss of 0 has no relative noise."""
+    assert is_worse(1e-9, 0.0, EVALUATIONS["eval_loss"])
+    assert not is_worse(0.0, 0.0, EVALUATIONS["eval_loss"])
+
+
+def test_models_of_other_data_are_not_compared() -> None:
+    candidate = trained(metrics={"eval_accuracy": 0.99}, data_key="other")
+    said = refusal(candidate, in_use())
+    assert said == (
+        f"Job demo-1-none-0 (run {'a' * 32}) was evaluated on other data than {TITLE}, so eval_accuracy 0.99 against "
+        f"0.9 of {TITLE} cannot be compared; allow=other-data takes it all the same."
+    )
+    assert refusal(candidate, in_use(), {"other-data"}) is None
+    assert refusal(candidate, in_use(), {"worse"})
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "is_same"),
+    [
+        (("rows 1", "data 1"), ("rows 1", "data 2"), True),
+        (("rows 1", "data 1"), ("rows 2", "data 1"), False),
+        (("rows 1", "data 1"), (None, "data 1"), True),
+        (("rows 1", "data 1"), (None, "data 2"), False),
+        ((None, None), (None, None), False),
+    ],
+)
+def test_the_rows_of_the_evaluation_count_not_those_of_the_training(
+    mine: tuple[str | None, str | None], others: tuple[str | None, str | None], is_same: bool
+) -> None:
+    said = refusal(
+        trained(evaluation_key=mine[0], data_key=mine[1]), in_use(evaluation_key=others[0], data_key=others[1])
+    )
+    assert (said is None) == is_same
+
+
+def test_what_cannot_be_held_against_anything_is_not_taken_on_trust() -> None:
+    said = refusal(trained(metrics={"eval_loss": 0.1}), in_use(metrics={"eval_accuracy": 0.9}))
+    assert said
+    assert f"has eval_loss, and {TITLE} has eval_accuracy: they cannot be compared; allow=worse" in said
+    gone = InUse(trained=None, title=TITLE)
+    said = refusal(trained(), gone)
+    assert said
+    assert f"cannot be compared with {TITLE}, of which no run tells how good it is; allow=worse" in said
+    assert refusal(trained(), gone, {"worse"}) is None
+
+
+def test_a_model_without_an_evaluation_does_not_replace_one_by_that_word_alone() -> None:
+    candidate = trained(metrics={})
+    for now in (in_use(), in_use(metrics={})):
+        said = refusal(candidate, now)
+        assert said == (
+            f"Job demo-1-none-0 (run {'a' * 32}) has no evaluation metric and cannot be compared with {TITLE}; "
+            "allow=unevaluated,worse takes it all the same."
+        )
+        assert refusal(candidate, now, {"unevaluated"})
+        assert refusal(candidate, now, {"unevaluated", "worse"}) is None
+    assert refusal(candidate, InUse(trained=None, title=TITLE), {"unevaluated"})
+
+
+def test_the_model_in_use_passes_again() -> None:
+    assert refusal(trained(NOW, data_key=None), in_use(data_key=None)) is None
+    assert refusal(trained(NOW, metrics={}), in_use(metrics={}), {"unevaluated"}) is None
+
+
+def test_the_words_that_a_refusal_names_allow_it() -> None:
+    """Whatever is allowed: the refusal of what stays names all words that are needed, and these let it pass."""
+    candidate = trained(status="FAILED", metrics={"eval_accuracy": 0.1})
+    for n in range(len(WORDS) + 1):
+        for allowed in combinations(WORDS, n):
+            said = refusal(candidate, in_use(), set(allowed))
+            named = set(said.split("allow=")[1].split(" ")[0].split(",")) if said else set()
+            assert (named == set()) == ({"failed", "worse"} <= set(allowed))
+            assert named in (set(), {"failed", "worse"})
+    assert refusal(candidate, in_use(), {"failed", "worse"}) is None
+
+
+def test_words_are_read_and_wrong_ones_are_told() -> None:
+    assert allowed_words(" worse , failed,") == {"worse", "failed"}
+    assert allowed_words("") == frozenset()
+    with pytest.raises(InputError, match=r"allow names 'wors': it may name failed, .* Did you mean 'worse'\?"):
+        allowed_words("failed,wors")
+
+
+def test_a_refusal_is_an_error_of_its_own() -> None:
+    check(trained(), in_use(), set())
+    with pytest.raises(NotGoodEnough, match="allow=failed") as caught:
+        check(trained(status="FAILED"), in_use(), set())
+    assert caught.value.exit_code == 1

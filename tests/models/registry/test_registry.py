@@ -1,0 +1,246 @@
+"""Registered models on a real registry: once each, with the alias on the one that was registered last."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModelStatus
+
+from models.lookup.trained_model import TrainedModel, trained_model
+from models.registry.gate import WORDS
+from models.registry.registry import Registry, checked_alias, checked_name, registered_name
+from tests.support.models.group_models import parent, store_of
+from tests.support.models.tiny import modelled
+from tests.support.tracking.forwarding import Forwarding
+from tests.support.tracking.tracked import Tracked
+from training.contract.errors import InputError, NotGoodEnough, TrackingError
+
+ALL = frozenset(WORDS)
+
+
+def registry_of(client: MlflowClient) -> MlflowClient:
+    """Return a client whose registry is that of its own server."""
+    return MlflowClient(client.tracking_uri, registry_uri=client.tracking_uri)
+
+
+def logged(tracked: Tracked, name: str, accuracy: float = 0.9) -> TrainedModel:
+    """Add a job whose run has an MLflow model without files, and return it."""
+    run_id = tracked.job("none", metrics={"eval_accuracy": accuracy}, tags={"platform.job_name": name})
+    model = tracked.client.create_logged_model(tracked.experiment_id, name="model", source_run_id=run_id)
+    tracked.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    tracked.client.set_tag(run_id, "platform.model_id", model.model_id)
+    return trained_model(store_of(tracked.client), run_id)
+
+
+def versions(tracked: Tracked, name: str = "emotion") -> list[tuple[int, str]]:
+    found = registry_of(tracked.client).search_model_versions(f"name = '{name}'")
+    return sorted((int(each.version), each.run_id) for each in found)
+
+
+def test_a_model_is_registered_once_whoever_comes_again(tracked: Tracked) -> None:
+    store, first = store_of(tracked.client), logged(tracked, "job-1")
+    made = Registry(store).register(first, "emotion", allowed=ALL)
+    again = Registry(store).register(first, "emotion", allowed=ALL)
+    assert (made.is_new, made.had_alias, made.replaced) == (True, False, None)
+    assert (again.is_new, again.had_alias, again.replaced) == (False, True, None)
+    assert versions(tracked) == [(1, first.run_id)]
+    second = logged(tracked, "job-2")
+    made = Registry(store).register(second, "emotion", allowed=ALL)
+    assert str(made.version) == "version 2 of emotion"
+    assert str(made.replaced) == "version 1 of emotion"
+    assert versions(tracked) == [(1, first.run_id), (2, second.run_id)]
+    back = Registry(store).register(first, "emotion", allowed=ALL)
+    assert (back.is_new, str(back.version), str(back.replaced)) == (
+        False,
+        "version 1 of emotion",
+        "version 2 of emotion",
+    )
+    assert len(versions(tracked)) == 2
+
+
+def test_what_a_version_tells(tracked: Tracked) -> None:
+    group = parent(tracked)
+    tracked.client.set_tag(logged(tracked, "job-1").run_id, "mlflow.parentRunId", group)
+    trained = trained_model(store_of(tracked.client), tracked.group)
+    Registry(store_of(tracked.client)).register(trained, "emotion", allowed=ALL)
+    client = registry_of(tracked.client)
+    version = client.get_model_version_by_alias("emotion", "champion")
+    assert version.run_id == trained.run_id
+    assert version.tags["platform.job_name"] == "job-1"
+    assert version.tags["platform.group"] == "demo-1"
+    assert version.tags["platform.model"] == trained.model_uri
+    assert version.tags["eval_accuracy"] == "0.9"
+    for told in ("job-1", "demo-1", trained.run_id, "Evaluation: eval_accuracy 0.9.", trained.chosen):
+        assert told in version.description
+    assert "experiment emotion" in client.get_registered_model("emotion").description
+    model = tracked.client.get_logged_model(str(trained.model_id))
+    assert version.source == model.artifact_location
+    assert model.tags["mlflow.modelVersions"] == '[{"name": "emotion", "version": 1}]'
+
+
+def test_the_registry_is_that_of_the_store_whatever_the_process_has_set(
+    tracked: Tracked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", elsewhere)
+    trained = logged(tracked, "job-1")
+    Registry(store_of(tracked.client)).register(trained, "emotion", allowed=ALL)
+    assert versions(tracked) == [(1, trained.run_id)]
+    assert not (tmp_path / "elsewhere.db").exists()
+
+
+def test_the_model_in_use(tracked: Tracked) -> None:
+    registry = Registry(store_of(tracked.client))
+    assert registry.in_use("emotion") is None
+    first, second = logged(tracked, "job-1", 0.8), logged(tracked, "job-2", 0.9)
+    registry.register(first, "emotion", allowed=ALL)
+    registry.register(second, "emotion", "challenger", allowed=ALL)
+    found = registry.in_use("emotion")
+    assert found
+    assert (found.trained, found.title) == (first, "version 1 of emotion (champion)")
+    assert registry.in_use("emotion", "retired") is None
+    tracked.client.delete_run(first.run_id)
+    found = registry.in_use("emotion")
+    assert found
+    assert found.trained
+    assert found.trained.metrics == {"eval_accuracy": 0.8}
+
+
+def test_a_model_in_use_whose_run_is_gone_for_good_is_still_in_use(tracked: Tracked) -> None:
+    client = registry_of(tracked.client)
+    client.create_registered_model("emotion")
+    version = client.create_model_version("emotion", "file:///nowhere", "f" * 32)
+    client.set_registered_model_alias("emotion", "champion", version.version)
+    client.create_model_version("emotion", "file:///nowhere")
+    client.set_registered_model_alias("emotion", "mine", "2")
+    for alias in ("champion", "mine"):
+        found = Registry(store_of(tracked.client)).in_use("emotion", alias)
+        assert found
+        assert found.trained is None
+
+
+@pytest.mark.parametrize("kept", ["registered-models/create", "model-versions/create", "registered-models/alias"])
+def test_a_register_that_broke_off_goes_on(tracked_by_server: Tracked, kept: str) -> None:
+    """It ends at each of its writes in turn; at last all is as if it never had."""
+    trained, name = logged(tracked_by_server, "job-1"), registered_name(f"broken off {kept}")
+    with Forwarding(str(tracked_by_server.client.tracking_uri), kept=kept, status=503) as server:
+        with pytest.raises(TrackingError):
+            Registry(store_of(MlflowClient(server.url))).register(trained, name, allowed=ALL)
+        assert any(kept in path for path in server.paths)
+    Registry(store_of(tracked_by_server.client)).register(trained, name, allowed=ALL)
+    assert versions(tracked_by_server, name) == [(1, trained.run_id)]
+    client = registry_of(tracked_by_server.client)
+    assert client.get_registered_model(name).aliases == {"champion": "1"}
+    tags = client.get_logged_model(str(trained.model_id)).tags
+    assert tags["mlflow.modelVersions"] == f'[{{"name": "{name}", "version": 1}}]'
+
+
+def test_two_that_register_one_model_at_a_time_leave_one_version(tracked_by_server: Tracked) -> None:
+    trained = logged(tracked_by_server, "job-1")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(
+            pool.map(
+                lambda _: Registry(store_of(tracked_by_server.client)).register(trained, "at once", allowed=ALL), "1234"
+            )
+        )
+    assert {str(each.version) for each in made} == {"version 1 of at once"}
+    assert versions(tracked_by_server, "at once") == [(1, trained.run_id)]
+
+
+def test_a_better_model_that_came_meanwhile_keeps_the_alias(tracked: Tracked) -> None:
+    """Both have passed the gate when nothing was in use."""
+    registry = Registry(store_of(tracked.client))
+    better, worse = logged(tracked, "job-1", 0.9), logged(tracked, "job-2", 0.8)
+    registry.register(better, "emotion", allowed=set())
+    with pytest.raises(NotGoodEnough, match=r"eval_accuracy 0\.8 against 0\.9 of version 1 of emotion \(champion\)"):
+        registry.register(worse, "emotion", allowed=set())
+    assert registry_of(tracked.client).get_model_version_by_alias("emotion", "champion").run_id == better.run_id
+    registry.register(worse, "emotion", allowed={"worse"})
+    assert registry_of(tracked.client).get_model_version_by_alias("emotion", "champion").run_id == worse.run_id
+
+
+def test_on_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
+    run_id = modelled(tracked_by_server, tmp_path, "job-1")
+    store = store_of(tracked_by_server.client)
+    trained = trained_model(store, run_id)
+    name = registered_name(f"on a server {run_id}")
+    Registry(store).register(trained, name, allowed=ALL)
+    Registry(store).register(trained, name, allowed=ALL)
+    assert versions(tracked_by_server, name) == [(1, run_id)]
+    assert trained_model(store, f"models:/{name}@champion") == trained
+    assert trained_model(store, f"models:/{name}/1") == trained
+    tags = tracked_by_server.client.get_logged_model(str(trained.model_id)).tags
+    assert f'[{{"name": "{name}", "version": 1}}]' == tags["mlflow.modelVersions"]
+
+
+def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
+    """As older tracking servers have it, which know no logged models."""
+    run_id = tracked.job("none", metrics={"eval_accuracy": 0.9})
+    tracked.client.set_tag(run_id, "platform.model_artifact", f"runs:/{run_id}/model")
+    trained = trained_model(store_of(tracked.client), run_id)
+    for _ in range(2):
+        Registry(store_of(tracked.client)).register(trained, "emotion", allowed=ALL)
+    (version,) = registry_of(tracked.client).search_model_versions("name = 'emotion'")
+    assert version.source == f"{tracked.client.get_run(run_id).info.artifact_uri}/model"
+
+
+@pytest.mark.parametrize(
+    ("tags", "told"),
+    [
+        ({}, r"run \w+ \(demo-1-0\) has no MLflow model: its job kept none \(save_model\)\.$"),
+        ({"platform.model_uri": "file:///a"}, r"has no MLflow model: none was logged to it \(log_model\)\.$"),
+        ({"platform.model_failure": "the artifact is broken."}, "has no MLflow model: the artifact is broken.$"),
+        ({"platform.model_id": "m-gone"}, r"model m-gone of run \w+ \(demo-1-0\) is not on the tracking server .* any"),
+    ],
+)
+def test_runs_without_a_model(tracked: Tracked, tags: dict[str, str], told: str) -> None:
+    run_id = tracked.job("none", tags=tags)
+    store = store_of(tracked.client)
+    with pytest.raises(InputError, match=told):
+        Registry(store).register(trained_model(store, run_id), "emotion", allowed=ALL)
+    assert list(registry_of(tracked.client).search_registered_models()) == []
+
+
+def test_a_server_that_has_no_registry_says_so(tracked_by_server: Tracked) -> None:
+    trained = logged(tracked_by_server, "job-1")
+    with Forwarding(str(tracked_by_server.client.tracking_uri), kept="registered-models", body=b"not here") as server:
+        store = store_of(MlflowClient(server.url))
+        assert Registry(store).in_use("emotion") is None
+        with pytest.raises(TrackingError, match=r"^The tracking server http://127.0.0.1:\d+ ") as caught:
+            Registry(store).register(trained, "emotion", allowed=ALL)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    [
+        ("emotion", "emotion"),
+        ("nlp/emotion:v2", "nlp-emotion-v2"),
+        ('it\'s a "name"', "it-s a -name"),
+        ("Übung_1.5", "Übung_1.5"),
+        ("../..", "model"),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_names_of_registered_models(tracking_uri: str, experiment: str, name: str) -> None:
+    assert registered_name(experiment) == name
+    assert checked_name(name) == name
+    client = MlflowClient(tracking_uri, registry_uri=tracking_uri)
+    client.create_registered_model(name)
+    assert client.search_registered_models(f"name = '{name}'")[0].name == name
+
+
+def test_names_that_a_person_gave(tracking_uri: str) -> None:
+    with pytest.raises(InputError, match=r"name is 'a/b': a registered model's name is of .*, such as 'a-b'\."):
+        checked_name("a/b")
+    for alias in ("", "latest", "v1", "a b", "a" * 256, "é"):
+        with pytest.raises(InputError, match="alias is '"):
+            checked_alias(alias)
+    client = MlflowClient(tracking_uri, registry_uri=tracking_uri)
+    client.create_registered_model("m")
+    client.create_model_version("m", "file:///x", "f" * 32)
+    for alias in ("champion", "the-next_1", "a" * 255, "vX"):
+        client.set_registered_model_alias("m", checked_alias(alias), "1")

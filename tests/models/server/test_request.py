@@ -1,0 +1,172 @@
+"""Every bad request gets a 4xx with one JSON sentence, and the server lives."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models.endpoints.local.server_folder import ServerFolder
+from tests.support.endpoints.bad_requests import CUT_OFF, GOOD, LIMIT, WRONG_BODIES, WRONG_HEADS, bad_bodies
+from tests.support.endpoints.small_models import started
+from tests.support.endpoints.talking import Answer, Talk, asked, post
+from tests.support.staging.fast_tokenizers import without_special_tokens
+
+MIB = 2**20
+
+
+def refused(answer: Answer | None) -> Answer:
+    """Check that an answer is a refusal with one sentence in JSON."""
+    assert answer is not None
+    assert 400 <= answer.status < 500, (answer.status, answer.body[:300])
+    said = answer.json()
+    assert said["code"] == answer.status
+    assert said["message"]
+    assert "\n" not in said["message"]
+    assert len(said["message"]) < 400
+    return answer
+
+
+@pytest.mark.parametrize("body", WRONG_BODIES, ids=lambda body: repr(body[:24]))
+def test_a_wrong_body_is_refused(server: ServerFolder, body: bytes) -> None:
+    refused(asked(str(server.address()), post(body)))
+
+
+@pytest.mark.parametrize("raw", WRONG_HEADS, ids=lambda raw: repr(raw[:40]))
+def test_a_wrong_head_is_refused(server: ServerFolder, raw: bytes) -> None:
+    refused(asked(str(server.address()), raw))
+
+
+@pytest.mark.parametrize("raw", CUT_OFF, ids=lambda raw: repr(raw[:40]))
+def test_a_request_that_is_cut_off_is_refused(server: ServerFolder, raw: bytes) -> None:
+    refused(asked(str(server.address()), raw, half_close=True))
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (post(b"x" * (LIMIT + 1)), 413),
+        (post(GOOD, content_type="text/plain"), 415),
+        (post(GOOD, "Accept: text/csv"), 406),
+        (post(GOOD, path="/nothing"), 404),
+        (b"PUT /ping HTTP/1.1\r\nHost: here\r\n\r\n", 405),
+        (b"POST /invocations HTTP/1.1\r\nHost: here\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", 431),
+        (post(b"[" * 100_000), 400),
+    ],
+)
+def test_the_status_tells_what_is_wrong(server: ServerFolder, raw: bytes, status: int) -> None:
+    assert refused(asked(str(server.address()), raw)).status == status
+
+
+@pytest.mark.slow
+def test_a_body_of_the_largest_size_is_taken(server: ServerFolder) -> None:
+    body = b'{"inputs": "' + b"a" * (LIMIT - 14) + b'"}'
+    assert len(body) == LIMIT
+    answer = asked(str(server.address()), post(body))
+    assert answer is not None
+    assert answer.status == 200
+    assert refused(asked(str(server.address()), post(body + b" "))).status == 413
+
+
+def test_a_connection_goes_on_after_a_refusal(server: ServerFolder) -> None:
+    with closing(Talk(str(server.address()))) as talk:
+        for body in (b"{", b"x" * (LIMIT + 1), b'{"inputs": 1}'):
+            talk.send(post(body))
+            refused(talk.answer())
+        talk.send(post(GOOD))
+        answer = talk.answer()
+    assert answer is not None
+    assert answer.status == 200
+
+
+@pytest.mark.slow
+def test_a_text_without_a_token_is_refused_and_the_server_goes_on(tmp_path: Path) -> None:
+    """Of a tokenizer that adds no token, the empty text has none."""
+    running = ServerFolder(tmp_path)
+    running.start(["--model", str(gpt_like(tmp_path / "model"))])
+    try:
+        started(running)
+        for body, status in ((b'{"inputs": ""}', 400), (GOOD, 200), (b'{"inputs": ["a", ""]}', 400), (GOOD, 200)):
+            answer = asked(str(running.address()), post(body))
+            assert answer is not None
+            assert answer.status == status
+            assert status == 200 or "makes no token" in refused(answer).json()["message"]
+    finally:
+        running.end()
+
+
+def gpt_like(folder: Path) -> Path:
+    """Make a classifier of GPT-2's kind in the folder."""
+    from transformers import GPT2Config, GPT2ForSequenceClassification
+
+    tokenizer = without_special_tokens()
+    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=2, n_positions=64, **ends)
+    GPT2ForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_pipelined_requests_are_answered_in_order_up_to_the_garbage(server: ServerFolder) -> None:
+    with closing(Talk(str(server.address()))) as talk:
+        talk.send(post(GOOD) + post(b"{") + post(GOOD) + b"GARBAGE\r\n\r\n" + post(GOOD))
+        answers = [talk.answer() for _ in range(5)]
+    assert [answer and answer.status for answer in answers] == [200, 400, 200, 400, None]
+
+
+def test_who_closes_the_sending_half_still_gets_the_answer(server: ServerFolder) -> None:
+    answer = asked(str(server.address()), post(GOOD), half_close=True)
+    assert answer is not None
+    assert answer.status == 200
+
+
+def test_a_body_in_chunks_is_held_to_the_same_limit(server: ServerFolder) -> None:
+    head = b"POST /invocations HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
+    good = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+    answer = asked(str(server.address()), head + good)
+    assert answer is not None
+    assert answer.status == 200
+    chunk = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
+    assert refused(asked(str(server.address()), head + chunk * 100 + b"0\r\n\r\n")).status == 413
+
+
+def test_many_random_bad_requests(server: ServerFolder) -> None:
+    bombard(server, 500, seed=1)
+
+
+@pytest.mark.slow
+def test_ten_thousand_bad_requests_leave_the_server_as_it_was(server: ServerFolder) -> None:
+    bombard(server, 300, seed=2)  # what is allocated once
+    before = memory_bytes(server)
+    bombard(server, 10_000, seed=3)
+    assert memory_bytes(server) - before < 32 * MIB
+    assert server.log.stat().st_size < MIB
+
+
+def bombard(server: ServerFolder, count: int, *, seed: int) -> None:
+    """Send bad requests, most on connections that go on; then a good one, which is answered as ever."""
+    address = str(server.address())
+    expected = asked(address, post(GOOD))
+    assert expected is not None
+    heads = (*WRONG_HEADS, *map(post, WRONG_BODIES))
+    with closing(Talk(address)) as talk:
+        for number, body in enumerate(bad_bodies(count, seed)):
+            if number % 10 == 9:
+                refused(asked(address, heads[number // 10 % len(heads)]))
+                continue
+            talk.send(post(body))
+            refused(talk.answer())
+    answer = asked(address, post(GOOD))
+    assert answer is not None
+    assert json.loads(answer.body) == json.loads(expected.body)
+
+
+def memory_bytes(server: ServerFolder) -> int:
+    """Return what the server holds of the machine's memory."""
+    told = json.loads((server.path / "address.json").read_text())
+    assert told["pid"] != os.getpid()
+    return int(psutil.Process(told["pid"]).memory_info().rss)

@@ -1,0 +1,102 @@
+"""Where the time of each job goes: the bars of hand-made jobs, and the epochs above a loss curve."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reports.charts.curves import rows_of_an_epoch
+from reports.charts.phases import MOST_BARS, phases, rows_of
+from reports.comparison.comparison import Comparison, compare
+from reports.render import render
+from tests.support.tracking.tracked import Tracked
+from tracking.queries import job_tables
+
+PHASES = {
+    "time/queue_seconds": 40.0,
+    "time/download_seconds": 3.0,
+    "time/compile_seconds": 6.0,
+    "time/upload_seconds": 2.0,
+}
+
+
+def compared(tracked: Tracked) -> Comparison:
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
+
+
+def test_every_job_has_a_bar_of_its_phases_in_order(tracked: Tracked) -> None:
+    """3 download, 2 load, 6 compile, 1 warm-up, 20 training, 1.5 evaluation, 0.5 saving, 2 upload of 40 s billed."""
+    tracked.trained("none", 0, 40.0, metrics=PHASES, tags={"platform.cache_state": "cold"})
+    tracked.trained("none", 1, 41.0, status="FAILED")
+    first, second = rows_of(compared(tracked))
+    assert (first.heading, first.note) == ("none", "40.0 s, cold cache")
+    assert (second.heading, second.note) == ("", "41.0 s, failed")
+    told = {phase: seconds for phase, seconds in first.seconds.items() if seconds}
+    assert told == {
+        "queue": 40.0,
+        "download": 3.0,
+        "load": 2.0,
+        "compile": 6.0,
+        "warmup": 1.0,
+        "train_steady": 20.0,
+        "eval": 1.5,
+        "save": 0.5,
+        "upload": 2.0,
+        "other": pytest.approx(4.0),
+    }
+
+
+def test_the_queue_is_told_as_what_nobody_pays_for(tracked: Tracked) -> None:
+    tracked.trained("none", 0, 40.0, metrics=PHASES)
+    chart = phases(compared(tracked))
+    assert chart is not None
+    assert "queue (not billed)" in chart.svg
+
+
+def test_a_running_job_has_no_bar(tracked: Tracked) -> None:
+    tracked.trained("none", 0, 40.0)
+    tracked.job("none", 1, status=None)
+    assert len(rows_of(compared(tracked))) == 1
+
+
+def test_a_job_that_failed_before_its_first_phase_leaves_its_arm_its_name(tracked: Tracked) -> None:
+    """It has no bar, so the arm's name stands above that of its second job."""
+    tracked.trained("none", 0, 40.0)
+    tracked.job("inductor", 0, status="FAILED", metrics={"cost/billable_seconds": 12.0})
+    tracked.trained("inductor", 1, 30.0)
+    comparison = compared(tracked)
+    assert [(row.heading, row.note) for row in rows_of(comparison)] == [("none", "40.0 s"), ("inductor", "30.0 s")]
+    chart = phases(comparison)
+    assert chart is not None
+    assert "inductor: 30.0 s, of which load 2.00, " in chart.svg
+
+
+def test_of_many_jobs_each_arm_has_one_bar_of_their_means(tracked: Tracked) -> None:
+    for repeat in range(MOST_BARS + 1):
+        tracked.trained("none", repeat, 30.0 + repeat)
+    (row,) = rows_of(compared(tracked))
+    assert row.heading == f"none  (mean of {MOST_BARS + 1})"
+    assert row.note == "42.0 s"
+
+
+def test_jobs_that_tell_no_phase_have_no_chart(tracked: Tracked) -> None:
+    tracked.job("none", 0, metrics={"cost/billable_seconds": 12.0})
+    assert phases(compared(tracked)) is None
+
+
+def test_epochs_stand_above_the_samples_where_all_jobs_have_the_same_rows(tracked: Tracked) -> None:
+    tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0})
+    tracked.trained("none", 1, 40.0, metrics={"epoch": 2.0})
+    assert rows_of_an_epoch(compared(tracked)) == 1000.0
+    tracked.trained("other data", 0, 40.0, metrics={"epoch": 4.0})
+    assert rows_of_an_epoch(compared(tracked)) is None
+    tracked.trained("tells none", 0, 40.0)
+    assert rows_of_an_epoch(compared(tracked)) is None
+
+
+@pytest.mark.parametrize("name", ["samples", "epoch"])
+def test_no_epochs_stand_above_samples_that_are_not_finite(tracked: Tracked, name: str) -> None:
+    tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0, name: math.inf})
+    assert rows_of_an_epoch(compared(tracked)) is None
+    assert render(tracked.client, tracked.group, "t").pngs.keys() >= {"loss_by_samples.png", "phases.png"}

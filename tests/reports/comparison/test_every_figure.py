@@ -1,0 +1,279 @@
+"""Every figure on the page of a comparison of compiler and batch size, worked out by hand; no other one is on it.
+
+A side's three values are v * (0.96, 1, 1 / 0.96), see `worked_cases`: their median is v, and the interval of a ratio
+of two such sides reaches from 0.911611 to 1.096959 times the ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from reports.formats.report import Report
+from reports.render import render
+from tests.support.reports.reading import page_cells, page_text
+from tests.support.reports.worked_cases import spread
+from tests.support.tracking.tracked import Tracked
+
+PUBLISHED = {
+    "throughput_ratio": 1.93,
+    "training_time_ratio": 0.62,
+    "cost_ratio": 0.5,
+    "batch_size_ratio": 4.0,
+    "loss_ratio": 1.0,
+    "break_even_minutes": 12.0,
+    "spot_savings_percent": 90.0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Three jobs of 2,000 samples: the middle one's numbers."""
+
+    compiler: str
+    batch: int
+    billed: float
+    steady: float
+    trained: float
+    """Seconds of Trainer's loop."""
+    compiling: float = 0.0
+    warming: float
+    loss: float
+    """On the validation data."""
+    first: float
+    """Training loss of the first step; 0.8 more than that of the second."""
+    saved: float | None = None
+    """Percent by spot, of which the three jobs were interrupted 0, 2 and 1 times."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.compiler}, batch {self.batch}"
+
+    def add(self, tracked: Tracked) -> None:
+        sides = zip(spread(self.billed), spread(self.steady), spread(self.trained), strict=True)
+        for repeat, (billed, steady, trained) in enumerate(sides):
+            metrics = {
+                "cost/usd": billed / 1000,
+                "train_runtime": trained,
+                "time/compile_seconds": self.compiling,
+                "time/warmup_seconds": self.warming,
+                "eval_loss": self.loss,
+            }
+            if self.saved is not None:
+                metrics |= {"cost/spot_savings_percent": self.saved, "cost/spot_interruptions": (0.0, 2.0, 1.0)[repeat]}
+            published = json.dumps({"source": "its authors", "machine": None, "figures": PUBLISHED})
+            tracked.trained(
+                self.label,
+                repeat,
+                billed,
+                steady,
+                baseline=self is BASELINE,
+                metrics=metrics,
+                params={"hp.per_device_batch_size": self.batch},
+                tags={"platform.compiler": self.compiler, "platform.published": published},
+                losses=[self.first + 0.1 * (repeat - 1), self.first - 0.8 + 0.1 * (repeat - 1)],
+            )
+
+
+BASELINE = Setting(compiler="none", batch=16, billed=100, steady=100, trained=60, warming=10, loss=0.40, first=2.0)
+SETTINGS = (
+    BASELINE,
+    Setting(
+        compiler="inductor", batch=16, billed=80, steady=200, trained=36, compiling=39, warming=1, loss=0.42, first=2.2
+    ),
+    Setting(compiler="none", batch=64, billed=125, steady=80, trained=75, warming=10, loss=0.40, first=2.4),
+    Setting(
+        compiler="inductor",
+        batch=64,
+        billed=50,
+        steady=400,
+        trained=20,
+        compiling=19,
+        warming=1,
+        loss=0.36,
+        first=2.6,
+        saved=70,
+    ),
+)
+
+# The four jobs' 300.1667 + 240.1333 + 375.2083 + 150.0833 s, and 7 s of one that failed, are 1,072.6 s.
+SENTENCES = (
+    "“inductor, batch 64” is cheaper: 50 % fewer billable seconds than “none, batch 16”.",
+    "13 jobs took 1,073 billable instance seconds in all, 7.00 of them in 1 that failed.",
+    "On spot “inductor, batch 64” was billed 70.0 % less than it trained, and was taken back 3 times in 3 jobs.",
+    "20 % fewer billable seconds than “none, batch 16” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3).",
+    "25 % more billable seconds than “none, batch 16” (95 % interval: 14 % to 37 % more; 3 repeats against 3).",
+    "50 % fewer billable seconds than “none, batch 16” (95 % interval: 45 % to 54 % fewer; 3 repeats against 3).",
+    "Accuracy 0.900 against 0.900 (difference +0.000, 95 % interval +0.000 to +0.000).",
+    "inductor alone, at batch 16: 20 % fewer billable seconds. Batch 64 alone, under none: 25 % more billable "
+    "seconds. inductor and batch 64 together: 50 % fewer billable seconds.",
+    # (40 - 10) / (1/100 - 1/200) = 6,000, after 10 + 6,000 / 100 s; (20 - 10) / (1/100 - 1/400) = 1,333.3, after 23.3.
+    "Ahead of “none, batch 16” after 6,000 samples, 70.0 s in.",
+    "Ahead of “none, batch 16” after 1,333 samples, 23.3 s in.",
+    "Not determined: the steady gain is within the noise or not measured.",
+)
+
+COLUMNS = (
+    *("arm", "batch", "learning rate", "steady, samples/s", "end to end, samples/s", "compile + warm-up, s"),
+    *("training, s", "billable, s", "cost, USD", "validation loss", "accuracy", "repeats", "failed"),
+)
+TABLE = {
+    # End to end: 2,000 samples over the billed seconds; training: over the steady rate. Below: both ends.
+    "none, batch 16": "16 | 5e-5 | 100 96.0–104 | 20.0 19.2–20.8 | 10.0 | 20.0 19.2–20.8 | 100 96.0–104 | "
+    "0.1 0.096–0.104 | 0.400 | 0.900 | 3 | 0",
+    "inductor, batch 16": "16 | 5e-5 | 200 192–208 | 25.0 24.0–26.0 | 40.0 | 10.0 9.60–10.4 | 80.0 76.8–83.3 | "
+    "0.08 0.0768–0.0833 | 0.420 | 0.900 | 3 | 0",
+    "none, batch 64": "64 | 5e-5 | 80.0 76.8–83.3 | 16.0 15.4–16.7 | 10.0 | 25.0 24.0–26.0 | 125 120–130 | "
+    "0.125 0.12–0.13 | 0.400 | 0.900 | 3 | 1",
+    "inductor, batch 64": "64 | 5e-5 | 400 384–417 | 40.0 38.4–41.7 | 20.0 | 5.00 4.80–5.21 | 50.0 48.0–52.1 | "
+    "0.05 0.048–0.0521 | 0.360 | 0.900 | 3 | 0",
+}
+
+SQUARE = {
+    "none": ("baseline 100 s", "25 % more (14 % to 37 % more) 125 s"),
+    "inductor": ("20 % fewer (12 % to 27 % fewer) 80.0 s", "50 % fewer (45 % to 54 % fewer) 50.0 s"),
+}
+
+# A steady rate's ratio r from 0.911611 r to 1.096959 r, and the ratios of the medians.
+BESIDE = {
+    "steady samples/s": ("+93 %", "+100 % (+82 % to +119 %)", "−20 % (−27 % to −12 %)", "+300 % (+265 % to +339 %)"),
+    "training time": ("−38 %", "−40 %", "+25 %", "−67 %"),
+    "cost": ("−50 %", "−20 %", "+25 %", "−50 %"),
+    "batch size of a device": ("+300 %", "+0.0 %", "+300 %", "+300 %"),
+    "loss at the end": ("equal", "+5.0 %", "+0.0 %", "−10 %"),
+    "break-even": ("12.0 min", "1.17 min", "not determined", "0.389 min"),
+    "saved by spot": ("up to 90.0 %", "–", "–", "70.0 %"),
+}
+
+BILLED = {
+    "none, batch 16": ("96.0", "100", "104"),
+    "inductor, batch 16": ("76.8", "80.0", "83.3"),
+    "none, batch 64": ("120", "125", "130", "7.00"),
+    "inductor, batch 64": ("48.0", "50.0", "52.1"),
+}
+
+CHARTS = {
+    "interval": "inductor, batch 16: −20 %, −27 % to −12 %; none, batch 64: +25 %, +14 % to +37 %; "
+    "inductor, batch 64: −50 %, −54 % to −45 %.",
+    "billable": "none, batch 16: median 100, 96.0 to 104, n = 3; "
+    "inductor, batch 16: median 80.0, −20 %, 76.8 to 83.3, n = 3; "
+    "none, batch 64: median 125, +25 %, 120 to 130, n = 3; "
+    "inductor, batch 64: median 50.0, −50 %, 48.0 to 52.1, n = 3.",
+    "training": "none, batch 16: median 60.0, 57.6 to 62.5, n = 3; "
+    "inductor, batch 16: median 36.0, −40 %, 34.6 to 37.5, n = 3; "
+    "none, batch 64: median 75.0, +25 %, 72.0 to 78.1, n = 3; "
+    "inductor, batch 64: median 20.0, −67 %, 19.2 to 20.8, n = 3.",
+    "throughput": "none, batch 16: median 100, 96.0 to 104, n = 3; "
+    "inductor, batch 16: median 200, +100 %, 192 to 208, n = 3; "
+    "none, batch 64: median 80.0, −20 %, 76.8 to 83.3, n = 3; "
+    "inductor, batch 64: median 400, +300 %, 384 to 417, n = 3.",
+    # What is billed beyond 2 s of load, the start, 2,000 samples at the steady rate, 1.5 of evaluation, 0.5 of saving.
+    "phases": "; ".join(
+        f"{label}: {billed} s, of which load 2.00, {start}, training {training}, evaluation 1.50, saving 0.5, "
+        f"other {other}"
+        for label, start, rows in (
+            (
+                "none, batch 16",
+                "warm-up 10.0",
+                (("96.0", "20.8", "61.2"), ("100", "20.0", "66.0"), ("104", "19.2", "71.0")),
+            ),
+            (
+                "inductor, batch 16",
+                "compile 39.0, warm-up 1.00",
+                (("76.8", "10.4", "22.4"), ("80.0", "10.0", "26.0"), ("83.3", "9.60", "29.7")),
+            ),
+            (
+                "none, batch 64",
+                "warm-up 10.0",
+                (("120", "26.0", "80.0"), ("125", "25.0", "86.0"), ("130", "24.0", "92.2")),
+            ),
+            (
+                "inductor, batch 64",
+                "compile 19.0, warm-up 1.00",
+                (("48.0", "5.21", "18.8"), ("50.0", "5.00", "21.0"), ("52.1", "4.80", "23.3")),
+            ),
+        )
+        for billed, training, other in rows
+    )
+    + ".",
+    "loss_by_samples": "none, batch 16: from 2.00 at 100 samples seen to 1.20 at 200; "
+    "inductor, batch 16: from 2.20 at 100 samples seen to 1.40 at 200; "
+    "none, batch 64: from 2.40 at 100 samples seen to 1.60 at 200; "
+    "inductor, batch 64: from 2.60 at 100 samples seen to 1.80 at 200.",
+    "loss_by_billable_seconds": "none, batch 16: from 2.00 at 2.00 billable seconds to 1.20 at 4.00; "
+    "inductor, batch 16: from 2.20 at 2.00 billable seconds to 1.40 at 4.00; "
+    "none, batch 64: from 2.40 at 2.00 billable seconds to 1.60 at 4.00; "
+    "inductor, batch 64: from 2.60 at 2.00 billable seconds to 1.80 at 4.00.",
+}
+
+
+@pytest.fixture
+def report(tracked: Tracked) -> Report:
+    for setting in SETTINGS:
+        setting.add(tracked)
+    seven, compiler = {"cost/billable_instance_seconds": 7.0}, {"platform.compiler": "none"}
+    params = {"hp.per_device_batch_size": 64}
+    tracked.job("none, batch 64", 3, status="FAILED", metrics=seven, tags=compiler, params=params)
+    return render(tracked.client, tracked.group, "t")
+
+
+def test_every_figure_on_the_page(report: Report) -> None:
+    text, rows = page_text(report), page_cells(report)
+    assert [sentence for sentence in SENTENCES if sentence not in text] == []
+    assert settings(rows) == TABLE
+    assert square(rows) == SQUARE
+    assert published(rows) == BESIDE
+    assert billed(rows) == BILLED
+    described = dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', report.html))
+    assert {name: described[name] for name in CHARTS} == CHARTS
+
+
+def test_no_other_figure_is_on_it(report: Report) -> None:
+    """Above what tells how they are measured: whoever adds one works it out here."""
+    above = report.html.partition("<main>")[2].partition("How each number is measured")[0]
+    text = page_text(report, re.sub(r"<svg.*?</svg>|<code>.*?</code>", " ", above, flags=re.DOTALL))
+    forms = [SENTENCES, TABLE.items(), SQUARE.items(), BESIDE.items(), BILLED.items(), COLUMNS]
+    # The names of jobs, the small print below the tables, and the charts' titles.
+    known = numbers(repr(forms)) | numbers("demo-1-0 demo-1-1 demo-1-2 demo-1-3 repeat 1, 2, 3, 4 95 % interval")
+    assert numbers(text) - known == set()
+    assert len(numbers(text)) > 60
+
+
+def numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:[,.]\d+)*(?:e-\d+)?", text))
+
+
+Rows = list[dict[str, str]]
+"""Cells by the name of their column; the first, which has none, under the empty one."""
+
+
+def settings(rows: Rows) -> dict[str, str]:
+    found = [row for row in rows if "arm" in row]
+    assert {tuple(row) for row in found} == {COLUMNS}
+    return {
+        row["arm"].removesuffix(" baseline"): " | ".join(text for name, text in row.items() if name != "arm")
+        for row in found
+    }
+
+
+def square(rows: Rows) -> dict[str, tuple[str, ...]]:
+    return {row[""]: (row["batch 16"], row["batch 64"]) for row in rows if "batch 16" in row}
+
+
+def published(rows: Rows) -> Mapping[str, tuple[str, ...]]:
+    return {
+        row[""]: (row["published"], *(row[setting.label] for setting in SETTINGS[1:]))
+        for row in rows
+        if "published" in row
+    }
+
+
+def billed(rows: Rows) -> dict[str, tuple[Any, ...]]:
+    """Return what each job was billed; `, repeat 1` and so on stand behind the arm's name."""
+    jobs = [(row[""].rpartition(", repeat "), row["billable seconds"]) for row in rows if "run" in row]
+    return {label: tuple(each for (arm, _, _), each in jobs if arm == label) for label in BILLED}

@@ -1,0 +1,115 @@
+"""Published figures beside measured ones, and compiler and batch size apart: hand-made jobs, hand-worked numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from experiments.schema.published_fields import Published as Given
+from reports.comparison.comparison import Comparison, compare
+from reports.comparison.factorial import square_of
+from reports.comparison.published_figures import Beside, beside, published_of
+from reports.render import render
+from tests.support.tracking.tracked import Tracked
+from tracking.queries import job_tables
+
+FIGURES = {"throughput_ratio": 1.93, "training_time_ratio": 0.62, "loss_ratio": 1.0, "break_even_minutes": 30.0}
+
+
+def tag(**told: Any) -> dict[str, str]:
+    return {"platform.published": json.dumps({"source": "its authors", "machine": "ml.p3.2xlarge", **told})}
+
+
+def two_arms(tracked: Tracked, tags: dict[str, str]) -> Comparison:
+    """Twice the steady rate, 0.6 of the training time, 5 % more loss, 19 s more of compiling."""
+    for repeat in range(2):
+        plain = {"train_runtime": 100.0 + repeat, "eval_loss": 0.40}
+        tracked.trained("none", repeat, 120.0 + repeat, 100.0 + repeat, metrics=plain, baseline=True, tags=tags)
+        fast = {"train_runtime": 60.0 + 0.6 * repeat, "eval_loss": 0.42, "time/compile_seconds": 19.0}
+        tracked.trained("inductor", repeat, 90.0 + repeat, 200.0 + 2 * repeat, metrics=fast, tags=tags)
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
+
+
+def test_each_published_figure_stands_beside_the_measured_one(tracked: Tracked) -> None:
+    comparison = two_arms(tracked, tag(figures=FIGURES))
+    published = published_of(job_tables.jobs(tracked.client, tracked.group))
+    assert published is not None
+    rows = {row.label: row for row in beside(published, comparison)}
+    assert list(rows) == ["steady samples/s", "training time", "loss at the end", "break-even"]
+    measured = {label: row.measured["inductor"] for label, row in rows.items()}
+    assert rows["steady samples/s"].published == "+93 %"
+    assert measured["steady samples/s"].startswith("+100 % (+")
+    assert (rows["training time"].published, measured["training time"]) == ("−38 %", "−40 %")
+    assert (rows["loss at the end"].published, measured["loss at the end"]) == ("equal", "+5.0 %")
+    # N* = 19 s / (1/100.5 - 1/201) = 3,819 samples (geometric means); 20 s of compile and warm-up and 19 s of steps.
+    assert (rows["break-even"].published, measured["break-even"]) == ("30.0 min", "0.65 min")
+
+
+def test_the_page_shows_them_with_their_source(tracked: Tracked) -> None:
+    two_arms(tracked, tag(figures=FIGURES))
+    made = render(tracked.client, tracked.group, "squad")
+    assert "Published by its authors, on ml.p3.2xlarge; measured here against “none”" in made.html
+    assert "−38\N{NO-BREAK SPACE}%" in made.html
+
+
+def test_what_was_not_measured_is_a_dash(tracked: Tracked) -> None:
+    figures = {"spot_savings_percent": 90.0, "cost_ratio": 1.87, "batch_size_ratio": 1.33}
+    comparison = two_arms(tracked, tag(figures=figures))
+    published = published_of(job_tables.jobs(tracked.client, tracked.group))
+    assert published is not None
+    assert beside(published, comparison) == [
+        Beside(label="saved by spot", published="up to 90.0 %", measured={"inductor": "–"}),
+        Beside(label="cost", published="+87 %", measured={"inductor": "–"}),
+        Beside(label="batch size of a device", published="+33 %", measured={"inductor": "+0.0 %"}),
+    ]
+
+
+@pytest.mark.parametrize("told", [{}, tag(), tag(figures=None), {"platform.published": "{"}])
+def test_without_or_with_broken_figures_the_page_leaves_them_out(tracked: Tracked, told: dict[str, str]) -> None:
+    two_arms(tracked, told)
+    assert published_of(job_tables.jobs(tracked.client, tracked.group)) is None
+    assert "Published figures" not in render(tracked.client, tracked.group, "squad").html
+
+
+def test_a_source_without_a_figure_is_refused() -> None:
+    with pytest.raises(ValueError, match="no figure is given beside source and machine"):
+        Given(source="somebody")
+
+
+def four_arms(tracked: Tracked) -> Comparison:
+    paid = {("none", 16): 100.0, ("inductor", 16): 90.0, ("none", 64): 80.0, ("inductor", 64): 60.0}
+    for repeat in range(2):
+        for (compiler, size), seconds in paid.items():
+            params, tags = {"hp.per_device_batch_size": size}, {"platform.compiler": compiler}
+            label = f"{compiler}, batch {size}"
+            tracked.trained(
+                label, repeat, seconds + repeat / 10, params=params, tags=tags, baseline=label == "none, batch 16"
+            )
+    return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
+
+
+def test_compiler_and_batch_size_apart(tracked: Tracked) -> None:
+    square = square_of(four_arms(tracked))
+    assert square is not None
+    assert (square.compilers, square.batch_sizes) == (("none", "inductor"), (16.0, 64.0))
+    assert square.texts("none", 16.0) == ("baseline", "100 s")
+    assert square.texts("inductor", 64.0)[0].startswith("40 % fewer (")
+    assert square.sentences() == [
+        "inductor alone, at batch 16: 10 % fewer billable seconds.",
+        "Batch 64 alone, under none: 20 % fewer billable seconds.",
+        "inductor and batch 64 together: 40 % fewer billable seconds.",
+    ]
+    assert "Compiler and batch size apart" in render(tracked.client, tracked.group, "demo").html
+
+
+def test_two_arms_make_no_square(tracked: Tracked) -> None:
+    assert square_of(two_arms(tracked, {"platform.compiler": "none"})) is None
+    assert "Compiler and batch size apart" not in render(tracked.client, tracked.group, "demo").html
+
+
+def test_arms_that_differ_in_more_make_no_square(tracked: Tracked) -> None:
+    four_arms(tracked)
+    tracked.trained("another rate", 0, 70.0, params={"hp.learning_rate": 1e-3}, tags={"platform.compiler": "none"})
+    assert square_of(compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)) is None

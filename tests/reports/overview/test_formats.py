@@ -1,0 +1,202 @@
+"""The overview of an experiment on the page, in the file, in the terminal and on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.__main__ import main
+from experiments.running.write_report import report_group
+from reports.formats.html import overview_page
+from reports.formats.terminal import MOST_GROUPS, print_overview
+from reports.overview_report import groups_csv, render_overview
+from tests.reports.test_render import HOSTILE, Page
+from tests.support.reports.made_experiments import Experiment
+from tests.support.tracking.forwarding import Forwarding
+from tracking.groups.group import find_group
+from tracking.server.store import Store
+
+
+def test_in_words(made: Experiment) -> None:
+    out = io.StringIO()
+    print_overview(made.overview(), out)
+    text = " ".join(out.getvalue().split())
+    assert "9 jobs took 290 billable instance seconds and 2.00 USD in all." in text
+    assert "1 comparison, 1 probe, 1 sweep, 1 other group, 1 job of no group." in text
+    assert "3 jobs failed: 20.0 billable instance seconds (7 %) and 0.25 USD were wasted." in text
+    assert "2 jobs ended without a billing record." in text
+    assert "Dollars are counted with AWS, 2026-02-01, those of 3 jobs without a price left out." in text
+    assert "a next one were billed 7.00 instance seconds and 0.0700 USD." in text
+    assert "compare demo 2026-01-31 23:50 3 jobs, 1 failed 200 s, 2.00 USD c-1 “inductor” is cheaper." in text
+    assert "sweep demo 2026-02-10 09:00 4 jobs, 2 failed, 1 stopped, 1 running 30.0 s s-1 no report yet" in text
+
+
+def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
+    report = render_overview(made.client, "demo")
+    page = Page(report.html)
+    assert not page.tags & {"link", "img", "iframe", "object"}
+    assert page.addresses == []
+    for told in ("“inductor” is cheaper.", "no report yet", "2026-01-31 23:50", "none, inductor", "200", "2026-03"):
+        assert told in page.text
+    rows = list(csv.DictReader(io.StringIO(report.groups_csv)))
+    assert [row["group"] for row in rows] == ["d-1", "", "p-1", "s-1", "c-1"]
+    assert rows[4] == {
+        "group": "c-1", "run_id": rows[4]["run_id"], "started_at": "2026-01-31T23:50:00+00:00", "verb": "compare",
+        "experiment": "demo", "arms": "none; inductor", "headline": "“inductor” is cheaper.", "jobs": "3",
+        "finished": "2", "failed": "1", "stopped": "0", "running": "0", "unbilled": "0",
+        "billable_instance_seconds": "200.5", "usd": "2.0",
+    }  # fmt: skip
+    assert rows[3]["usd"] == ""
+
+
+def test_an_experiment_without_prices_tells_no_dollars(empty: Experiment) -> None:
+    empty.parent("t-1", "2026-01-01 00:00", "train")
+    empty.job("t-1", "2026-01-01 00:00", seconds=9000.0)
+    report = render_overview(empty.client, "demo")
+    assert "1 job took 9,000 billable instance seconds (2.50 h) in all." in Page(report.html).text
+    assert "USD" not in report.html
+
+
+def test_an_experiment_without_runs(empty: Experiment) -> None:
+    out = io.StringIO()
+    report = render_overview(empty.client, "demo")
+    print_overview(report.overview, out)
+    assert out.getvalue() == "“demo” holds no jobs.\n"
+    assert "“demo” holds no jobs." in Page(report.html).text
+    assert list(csv.DictReader(io.StringIO(report.groups_csv))) == []
+
+
+def test_hostile_names(empty: Experiment) -> None:
+    empty.parent("<i>'g'", "2026-01-01 00:00", HOSTILE, HOSTILE)
+    empty.job("<i>'g'", "2026-01-01 00:00", HOSTILE, seconds=1.0)
+    overview = empty.overview()
+    html = overview_page(overview, "http://somebody:secret@host:5000/base/")
+    page = Page(html)
+    assert page.text.count(HOSTILE) >= 3
+    place = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}?workflowType=machine_learning"
+    assert page.addresses == [f"http://host:5000{place}"]
+    assert next(csv.DictReader(io.StringIO(groups_csv(overview))))["headline"] == HOSTILE
+
+
+def test_many_groups_with_many_arms_keep_to_the_terminal(empty: Experiment) -> None:
+    for number in range(MOST_GROUPS + 3):
+        group = f"a-group-with-a-telling-name-{number}"
+        empty.parent(group, f"2026-01-01 {number:02}:00", "sweep", "The best setting is another one. " * 5)
+    for arm in range(8):
+        empty.job(group, "2026-01-02 00:00", f"inductor, batch {arm}, rate 0.00012", seconds=1e6)
+    overview = empty.overview()
+    out = io.StringIO()
+    print_overview(overview, out)
+    text = out.getvalue()
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert "... and 3 older ones, which the page has." in text
+    assert f"name-{MOST_GROUPS + 2}\n" in text
+    assert "name-2\n" not in text
+    assert "rate 0.00012 and 2 more" in " ".join(text.split())
+    assert len(list(csv.DictReader(io.StringIO(groups_csv(overview))))) == MOST_GROUPS + 3
+
+
+def test_a_report_tells_its_answer_to_the_overview(
+    tracked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path))
+    for repeat in range(2):
+        tracked.trained("none", repeat, 100.5 + repeat, baseline=True)
+        tracked.trained("inductor", repeat, 80.5 + repeat)
+    tags = {"kind": "group", "group": tracked.group, "group_state": "closed", "verb": "compare"}
+    tracked.client.create_run(tracked.experiment_id, tags={f"platform.{key}": told for key, told in tags.items()})
+    store = Store(tracked.client)
+    report_group(store, find_group(store, group_id=tracked.group, experiment_name="demo"), "demo")
+    [group] = render_overview(tracked.client, "reports").overview.groups
+    assert group.headline == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
+    assert group.headline in capsys.readouterr().out
+
+
+def test_on_the_command_line(
+    made: Experiment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(made.client.tracking_uri))
+    assert main(["report", "--experiment", "somewhere/demo.yaml", "--overview", "true"]) == 0
+    folder = tmp_path / "home" / "reports" / f"overview-{made.id}"
+    assert capsys.readouterr().out.endswith(f"\nOverview: {folder / 'overview.html'}\n")
+    assert "9 jobs took 290" in (folder / "overview.html").read_text()
+    assert len((folder / "groups.csv").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--overview", "yes"], "overview is 'yes': it must be true or false."),
+        (["--overview", "true", "--group", "g"], "overview and group exclude each other"),
+        (["--overviews", "true"], "Did you mean 'overview'?"),
+        (["--overview", "true", "--experiment", "dem"], "it holds demo, Default. Did you mean 'demo'?"),
+    ],
+)
+def test_what_is_wrong_with_it(
+    empty: Experiment,
+    given: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(empty.client.tracking_uri))
+    assert main(["report", *given]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "status", "body", "sentence"),
+    [
+        ("runs/search", 503, b"", "did not list the runs of experiment"),
+        ("get-by-name", 403, b'{"error_code": "PERMISSION_DENIED", "message": "not yours"}', "not yours"),
+        ("experiments/search", 401, b"who are you?", "asks who calls (401)"),
+    ],
+)
+def test_a_server_that_does_not_give_the_runs_is_one_sentence(
+    tracked_by_server: Any,
+    kept: str,
+    status: int,
+    body: bytes,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tracked_by_server.trained("none", 0, 41.0)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    for name in ("USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    with Forwarding(tracked_by_server.client.tracking_uri, kept, status, body) as proxy:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
+        assert main(["report", "--experiment", "reports", "--overview", "true"]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"error: The tracking server {proxy.url} ")
+    assert sentence in said.err
+    assert (said.err.count("\n"), said.out) == (1, "")
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_overview_of_a_server_needs_no_file_of_it(
+    tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its artifacts are down, and a run that `mlflow run` would have opened cannot hold the page."""
+    tracked_by_server.trained("none", 0, 41.0)
+    run_id = tracked_by_server.client.create_run(tracked_by_server.experiment_id).info.run_id
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to write"}'
+    with Forwarding(tracked_by_server.client.tracking_uri, "mlflow-artifacts", 403, refusal) as proxy:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
+        monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
+        assert main(["report", "--experiment", "reports", "--overview", "true"]) == 0
+    said = capsys.readouterr()
+    assert "1 job took 41.0 billable instance seconds" in said.out
+    assert f"The report is on this machine alone: The tracking server {proxy.url} " in said.out
+    assert said.err == ""
+    [page] = (tmp_path / "home").glob("reports/*/overview.html")
+    assert "1 job took 41.0" in page.read_text()
+    assert tracked_by_server.client.get_run(run_id).info.status == "FAILED"

@@ -1,0 +1,108 @@
+"""The figures of an overview, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+
+import pytest
+from mlflow import MlflowClient
+
+from reports.overview.costs import Bill
+from tests.support.reports.made_experiments import Experiment
+from tracking.queries.job_tables import experiment_named, experiment_runs
+from training.contract.errors import InputError, TrackingError
+
+
+def counts(bill: Bill) -> tuple[int, int, int, int]:
+    return bill.finished, bill.failed, bill.stopped, bill.running
+
+
+def test_groups_the_newest_first(made: Experiment) -> None:
+    told = made.overview().groups
+    assert [group.id for group in told] == ["d-1", None, "p-1", "s-1", "c-1"]
+    assert [group.verb for group in told] == ["", "", "probe", "sweep", "compare"]
+    assert [group.headline for group in told] == [None, None, None, None, "“inductor” is cheaper."]
+    assert [group.arms for group in told] == [
+        ("none",), ("none",), (), ("batch 8", "batch 16", "batch 32"), ("none", "inductor"),
+    ]  # fmt: skip
+    assert told[-1].started_at == datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
+    assert told[0].started_at == datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert (told[0].run_id, told[1].run_id) == (None, None)
+
+
+def test_bills_of_groups(made: Experiment) -> None:
+    deleted, alone, probe, sweep, compare = (group.bill for group in made.overview().groups)
+    assert [counts(bill) for bill in (deleted, alone, probe)] == [(1, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
+    assert (counts(sweep), counts(compare)) == ((0, 2, 1, 1), (2, 1, 0, 0))
+    assert [bill.billable_instance_seconds for bill in (deleted, alone, probe, sweep, compare)] == [
+        9.5, 50.0, 0.0, 30.0, 200.5,
+    ]  # fmt: skip
+    assert compare.usd == 2.0
+    assert math.isnan(sweep.usd)
+    assert (sweep.unbilled, sweep.unpriced) == (2, 1)
+
+
+def test_totals(made: Experiment) -> None:
+    told = made.overview()
+    total = told.total
+    assert (total.jobs, counts(total)) == (9, (4, 3, 1, 1))
+    assert (total.billable_instance_seconds, total.usd) == (290.0, 2.0)
+    assert (total.unbilled, total.unpriced) == (2, 3)
+    assert [(m.label, m.jobs, m.billable_instance_seconds) for m in told.months] == [
+        ("2026-03", 2, 59.5), ("2026-02", 5, 50.0), ("2026-01", 2, 180.5),
+    ]  # fmt: skip
+    assert told.months[2].usd == 1.75
+    assert [(s.label, s.jobs, s.billable_instance_seconds) for s in told.statuses] == [
+        ("finished", 4, 240.0), ("failed", 3, 20.0), ("stopped", 1, 30.0), ("running", 1, 0.0),
+    ]  # fmt: skip
+    assert told.wasted
+    assert (told.wasted.billable_instance_seconds, told.wasted.usd) == (20.0, 0.25)
+    assert told.prices == ("AWS, 2026-02-01",)
+    assert (told.kept_instance_seconds, told.kept_usd) == (7.0, 0.07)
+
+
+@pytest.mark.parametrize("page_runs", [1, 2, 5])
+def test_pages_make_no_difference(made: Experiment, page_runs: int) -> None:
+    assert made.overview(page_runs) == made.overview()
+
+
+def test_it_tells_how_many_runs_were_read(made: Experiment) -> None:
+    seen: list[int] = []
+    runs = list(experiment_runs(made.client, made.id, page_runs=4, saw=seen.append))
+    assert seen == list(range(1, len(runs) + 1))
+    assert len(runs) == 14
+
+
+def test_of_a_group_that_was_taken_up_the_launcher_that_went_on(empty: Experiment) -> None:
+    first = empty.parent("g", "2026-01-01 00:00", "compare", "old", group_state="continued")
+    second = empty.parent("g", "2026-01-01 02:00", "compare", "new", group_state="closed")
+    third = empty.parent("g", "2026-01-01 03:00", "compare", "older", group_state="continued")
+    [group] = empty.overview().groups
+    assert (group.headline, group.run_id) == ("new", second)
+    assert group.started_at == datetime(2026, 1, 1, tzinfo=UTC)
+    empty.client.delete_run(second)
+    [group] = empty.overview().groups
+    assert group.run_id == third != first
+
+
+def test_a_deleted_experiment_is_not_there(empty: Experiment) -> None:
+    empty.client.delete_experiment(empty.id)
+    with pytest.raises(InputError, match="it holds Default"):
+        experiment_named(empty.client, "demo")
+
+
+def test_a_server_that_does_not_answer() -> None:
+    client = MlflowClient("http://127.0.0.1:9")
+    with pytest.raises(TrackingError, match="find experiment 'demo'"):
+        experiment_named(client, "demo")
+    with pytest.raises(TrackingError, match="did not list the runs of experiment"):
+        list(experiment_runs(client, "1"))
+
+
+def test_no_number_of_it_is_left_to_json(made: Experiment) -> None:
+    """Whatever the runs hold, what is summed is a number: infinities and NaN of single jobs stay out."""
+    told = made.overview()
+    bills = [told.total, *told.months, *told.statuses, *(group.bill for group in told.groups)]
+    json.dumps([bill.billable_instance_seconds for bill in bills], allow_nan=False)

@@ -1,0 +1,139 @@
+"""Projections told: which arm is cheapest, which cannot be told from it, what it costs to know."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from reports.formats.report import Report
+from reports.formats.terminal import print_report
+from reports.probe.messages import headline, sentences
+from reports.probe.projections import Probes, probes_of
+from reports.render import render
+from tests.reports.test_render import Page
+from tests.support.reports.reading import page_cells
+
+
+def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **told: Any) -> dict[str, Any]:
+    found = {
+        "run_id": label,
+        "status": "FINISHED",
+        "arm": label,
+        "instance_type": label,
+        "hp_probe_precision": "0.05",
+        "samples": 1000.0,
+        "cost_billable_instance_seconds": 60.0,
+    }
+    for end, value in (("", seconds), ("_low", seconds - half), ("_high", seconds + half)):
+        found[f"projected_billable_seconds{end}"] = found[f"projected_billable_instance_seconds{end}"] = value
+        if usd_per_hour is not None:
+            found[f"projected_usd{end}"] = value * usd_per_hour / 3600
+    return {**found, **told}
+
+
+def probes(*rows: dict[str, Any], losses: dict[str, list[tuple[float, float]]] | None = None) -> Probes:
+    curves = {
+        name: pd.DataFrame([("loss", samples, value) for samples, value in points], columns=["key", "samples", "value"])
+        for name, points in (losses or {}).items()
+    }
+    return probes_of(pd.DataFrame(list(rows)), "g", curves)
+
+
+def test_the_cheapest_in_dollars_and_the_fastest_by_hand() -> None:
+    """3,600 s at 0.72 USD an hour are 0.72 USD; 1,800 s at 1.80 are 0.90: half the time at 1.25 times the cost."""
+    told = probes(row("small", 3600, 36, 0.72), row("large", 1800, 18, 1.80))
+    assert headline(told) == (
+        "“small” would take 0.72 USD (0.71 to 0.73) for the whole training, the least of all 2 arms."
+    )
+    assert sentences(told)[0] == (
+        "The fastest is “large”: 1,800 s, 2.00 times as fast as “small” at 1.25 times its cost."
+    )
+
+
+def test_overlapping_intervals_are_not_told_apart() -> None:
+    told = probes(row("a", 1000, 40, 1.0), row("b", 1060, 40, 1.0), row("c", 2000, 40, 1.0))
+    assert [each.arm.label for each in told.as_cheap] == ["b"]
+    assert headline(told).endswith("; “b” cannot be told apart from it.")
+
+
+def test_losses_are_compared_after_the_same_samples() -> None:
+    """Both have seen 1,000: the later half holds 0.6 and 0.4, and 0.56 and 0.54; what comes after does not count."""
+    losses = {"a": [(250.0, 3.0), (600.0, 0.6), (1000.0, 0.4)], "b": [(600.0, 0.56), (1000.0, 0.54), (2000.0, 0.1)]}
+    told = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, samples=2000.0), losses=losses)
+    assert "After 1,000 samples the loss of “b” is 10.0 % above that of “a”." in sentences(told)
+
+
+def test_what_has_no_price_is_told_in_seconds() -> None:
+    assert probes(row("a", 10, 1)).unit == "billable instance seconds"
+    assert probes(row("a", 10, 1), row("b", 10, 1)).unit == "billable seconds"
+    assert probes(row("a", 10, 1, 1.0), row("b", 10, 1)).unit == "billable seconds"
+
+
+def test_an_arm_that_failed_is_told() -> None:
+    nothing = {f"projected_billable_seconds{end}": float("nan") for end in ("", "_low", "_high")}
+    failed = row("b", 1, 1, status="FAILED", failure_class="Capacity", failure_message="no\nCapacityError: none left")
+    told = probes(row("a", 1000, 200), {**failed, **nothing})
+    assert "“b” is not projected: Capacity, CapacityError: none left" in sentences(told)
+    # 20 % where 5 % were asked for.
+    assert any(sentence.startswith("“a” came to the end of its samples") for sentence in sentences(told))
+    assert headline(probes({**failed, **nothing})) == "No projection: no arm got far enough to tell."
+
+
+def test_an_end_of_an_interval_that_no_run_tells_is_not_made_up() -> None:
+    """Seconds without an end project nothing; dollars, or instance seconds, without one leave the seconds."""
+    nan = float("nan")
+    half = probes(row("a", 1000, 10), row("b", 900, 10, projected_billable_seconds_high=nan))
+    assert [each.arm.label for each in half.projected] == ["a"]
+    assert [arm.label for arm in half.without] == ["b"]
+    dollars = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, projected_usd_low=nan))
+    assert (dollars.unit, dollars.projected[0].paid.estimate) == ("billable seconds", 900)
+    seconds = probes(row("a", 1000, 10, projected_billable_instance_seconds_high=float("inf")))
+    assert seconds.unit == "billable seconds"
+
+
+def test_samples_that_one_arm_does_not_tell_leave_those_of_the_others() -> None:
+    for rows in (
+        (row("a", 1000, 10, samples=float("nan")), row("b", 900, 10)),
+        (row("b", 900, 10), row("a", 1000, 10)),
+    ):
+        assert probes(*rows).common_samples == 1000
+
+
+@pytest.fixture
+def report(tracked: Any) -> Report:
+    for label, seconds in (("g5 & <b>", 400.0), ("g4dn", 1000.0)):
+        projected = {f"projected/billable_seconds{end}": seconds * share for end, share in ENDS.items()}
+        projected |= {f"projected/usd{end}": seconds * share / 1000 for end, share in ENDS.items()}
+        tracked.trained(label, 0, 60.0, 100.0, params={"hp.probe_precision": "0.05"}, metrics=projected)
+    return render(tracked.client, tracked.group, "Machines")
+
+
+ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
+
+
+def test_every_form_of_the_report(report: Report) -> None:
+    page = Page(report.html)
+    assert "“g5 & <b>” would take 0.40 USD (0.39 to 0.41)" in page.text
+    assert not page.tags & {"link", "img", "b"}
+    assert len(page.ids) == len(set(page.ids))
+    assert report.summary_json["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
+    json.dumps(report.summary_json, allow_nan=False)
+    assert "projection.png" in report.pngs
+    # The loss after 1,100 to 2,000 samples: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
+    cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
+    assert cells == {
+        "g5 & <b>": "g5 & <b> | 0.40 0.39–0.41 | 400 388–412 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+        "g4dn": "g4dn | 1.00 0.97–1.03 | 1,000 970–1,030 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+    }
+    [told] = re.findall(r'<desc id="projection-description">(.*?)</desc>', report.html)
+    assert told == "g5 &amp; &lt;b&gt;: 0.4, 0.388 to 0.412; g4dn: 1.00, 0.97 to 1.03."
+    assert "2 probes took 120 billable instance seconds in all." in page.text
+    out = io.StringIO()
+    print_report(report, out)
+    assert "“g5 & <b>” would take 0.40 USD" in out.getvalue()
+    assert all(len(line) <= 100 for line in out.getvalue().splitlines())

@@ -1,0 +1,126 @@
+"""What a published report leaves on a run, on a real store: answer, figures and the way to its jobs' charts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from reports.formats.report import Report
+from reports.publish import log_alone, publish, write
+from reports.render import render
+from tests.support.tracking.tracked import Tracked
+from tracking.groups.group import find_group
+from tracking.queries import job_tables
+from tracking.queries.mlflow_ui import experiment_to_show, job_charts
+from tracking.server.store import Store
+
+SAVED = {f"saving_percent/inductor{end}" for end in ("", " low", " high")}
+
+
+def group_on(tracked: Tracked) -> str:
+    """Write two arms of two jobs, 20 % apart, under the run of their group."""
+    tags = {"kind": "group", "group": tracked.group, "group_state": "closed", "verb": "compare", "experiment": "demo"}
+    given = {f"platform.{name}": value for name, value in tags.items()} | {"mlflow.runName": "compare demo"}
+    parent = str(tracked.client.create_run(tracked.experiment_id, tags=given).info.run_id)
+    for repeat in range(2):
+        tracked.trained("none", repeat, 100.5 + repeat, baseline=True, losses=[])
+        tracked.trained("inductor", repeat, 80.5 + repeat, losses=[])
+    return parent
+
+
+def store_of(tracked: Tracked) -> Store:
+    return Store(tracked.client, patience_seconds=5.0)
+
+
+def rendered(tracked: Tracked) -> Report:
+    return render(tracked.client, tracked.group, "demo")
+
+
+def publish_to(tracked: Tracked, run_id: str, report: Report, folder: Path) -> Any:
+    """Publish and return the run as it then is."""
+    write(report, folder)
+    publish(store_of(tracked), run_id, report, folder, "compare demo")
+    return tracked.client.get_run(run_id)
+
+
+@pytest.mark.parametrize("place", ["tracked", pytest.param("tracked_by_server", marks=pytest.mark.slow)])
+def test_the_groups_run_tells_the_answer(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    tracked: Tracked = request.getfixturevalue(place)
+    run = publish_to(tracked, group_on(tracked), rendered(tracked), tmp_path / "report")
+    assert run.info.run_name == run.data.tags["mlflow.runName"] == "inductor 20 % cheaper (compare demo)"
+    found = tracked.client.search_runs([tracked.experiment_id], f"attributes.run_name = '{run.info.run_name}'")
+    assert [each.info.run_id for each in found] == [run.info.run_id]
+    assert run.data.metrics["billable_instance_seconds/none"] == 101.0
+    assert run.data.metrics["billable_instance_seconds/inductor"] == 81.0
+    assert run.data.metrics["saving_percent/inductor"] == pytest.approx(19.8, abs=0.05)
+    assert set(run.data.metrics) >= SAVED
+    assert run.data.tags["platform.headline"].startswith("“inductor” is cheaper: 20 % fewer")
+    answer, link, *_ = run.data.tags["mlflow.note.content"].split("\n\n")
+    assert answer == "**“inductor” is cheaper: 20 % fewer billable seconds than “none”.**"
+    assert link == f"[Charts of its jobs]({job_charts(tracked.experiment_id, tracked.group)})"
+
+
+def test_publishing_again_changes_what_has_changed(tracked: Tracked, tmp_path: Path) -> None:
+    parent = group_on(tracked)
+    before = publish_to(tracked, parent, rendered(tracked), tmp_path / "1")
+    again = publish_to(tracked, parent, rendered(tracked), tmp_path / "2")
+    assert (again.info.run_name, again.data.metrics) == (before.info.run_name, before.data.metrics)
+    for name in before.data.metrics:
+        # A second point would make MLflow draw a line through both.
+        assert [point.step for point in tracked.client.get_metric_history(parent, name)] == [0]
+    tracked.trained("inductor", 2, 160.5, losses=[])
+    after = publish_to(tracked, parent, rendered(tracked), tmp_path / "3")
+    assert after.info.run_name == "inconclusive (compare demo)"
+    assert after.data.metrics["billable_instance_seconds/inductor"] == 81.5
+    history = tracked.client.get_metric_history(parent, "billable_instance_seconds/inductor")
+    assert [(point.step, point.value) for point in history] == [(0, 81.0), (0, 81.5)]
+    assert len(tracked.client.get_metric_history(parent, "billable_instance_seconds/none")) == 1
+
+
+def test_a_name_that_somebody_gave_stays(tracked: Tracked, tmp_path: Path) -> None:
+    parent = group_on(tracked)
+    tracked.client.update_run(parent, name="for the paper")
+    run = publish_to(tracked, parent, rendered(tracked), tmp_path / "report")
+    assert run.info.run_name == "for the paper"
+    assert "billable_instance_seconds/none" in run.data.metrics
+
+
+def test_a_run_with_figures_is_no_job(tracked: Tracked, tmp_path: Path) -> None:
+    parent = group_on(tracked)
+    jobs = job_tables.jobs(tracked.client, tracked.group)
+    publish_to(tracked, parent, rendered(tracked), tmp_path / "report")
+    assert job_tables.jobs(tracked.client, tracked.group).equals(jobs)
+    assert find_group(store_of(tracked), group_id=tracked.group, experiment_name="").name == "compare demo"
+    assert experiment_to_show(store_of(tracked), "demo") == tracked.experiment_id
+
+
+def test_a_reports_own_run_has_them_too(tracked: Tracked, tmp_path: Path) -> None:
+    group_on(tracked)
+    report = rendered(tracked)
+    write(report, tmp_path / "report")
+    log_alone(store_of(tracked), tracked.experiment_id, "demo", [tracked.group], report, tmp_path / "report")
+    [run] = tracked.client.search_runs([tracked.experiment_id], "tags.`platform.kind` = 'report'")
+    assert run.info.run_name == "inductor 20 % cheaper (report demo)"
+    assert set(run.data.metrics) >= SAVED
+    assert run.info.status == "FINISHED"
+
+
+def test_any_arm_has_its_figures(tracked: Tracked, tmp_path: Path) -> None:
+    """Names that MLflow would refuse, and would take the whole report with them."""
+    hostile = "a/../b, \"$x$\" 'quoted' & 漢 × 2"
+    parent = group_on(tracked)
+    tracked.trained(hostile, 0, 70.5, losses=[])
+    run = publish_to(tracked, parent, rendered(tracked), tmp_path / "report")
+    assert run.data.metrics["billable_instance_seconds/a .. b x quoted 漢 x 2"] == 70.5
+
+
+def test_the_way_to_the_jobs_finds_them(tracked: Tracked) -> None:
+    """The filter and the order in the address are the store's own language."""
+    group_on(tracked)
+    asked = parse_qs(job_charts(tracked.experiment_id, tracked.group).partition("?")[2], strict_parsing=True)
+    [where], [order] = asked["searchFilter"], asked["orderByKey"]
+    runs = tracked.client.search_runs([tracked.experiment_id], where, order_by=[f"{order} ASC"])
+    assert [run.data.tags["platform.arm"] for run in runs] == ["inductor"] * 2 + ["none"] * 2

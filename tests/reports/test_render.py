@@ -1,0 +1,248 @@
+"""The page, the plots, the terminal table and the files of a group on a real tracking store."""
+
+import csv
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from reports.comparison.arms import Job
+from reports.formats.html import run_url
+from reports.formats.report import Report
+from reports.formats.terminal import print_comparison
+from reports.render import render
+from tests.conftest import ROOT
+from tests.support.reports.reading import markdown_text
+
+HOSTILE = '<script>alert(\'x\')</script> & "α 漢" | $x_1$ #0072b2 id="a"'
+SORTING = ROOT / "reports" / "formats" / "sorting.js"
+VOID = {"meta", "br", "link", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects ids, addresses and tags; checks that every element is closed, and that no script is there but ours."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+        self.text = self.script = ""
+        self.feed(html)
+        assert self.open == []
+        assert self.script.strip() == SORTING.read_text("utf-8").strip()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag != "script" or not attrs
+        self.tags.add(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            self.script += data
+        else:
+            self.text += data.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def printed(report: Report) -> str:
+    out = io.StringIO()
+    print_comparison(report.comparison, out)
+    return out.getvalue()
+
+
+def compared(tracked: Any, label: str = "inductor") -> Report:
+    for repeat in range(2):
+        tracked.trained("none", repeat, 100.5 + repeat, 100.0 + repeat, baseline=True)
+        tracked.trained(label, repeat, 80.5 + repeat, 140.0 + repeat, tags={"platform.cache_state": "warm"})
+    tracked.job(
+        label,
+        2,
+        status="FAILED",
+        tags={"platform.failure_class": "OutOfMemory", "platform.failure_message": "asked for <2 GiB>"},
+    )
+    return render(tracked.client, tracked.group, "Demo & more")
+
+
+def assert_sound(report: Report) -> Page:
+    """Whatever the runs hold, every form of the report is well formed."""
+    page = Page(report.html)
+    assert len(page.ids) == len(set(page.ids))
+    assert [a for a in page.addresses if not a.startswith("#")] == []
+    assert not page.tags & {"link", "img", "iframe", "object"}
+    assert not re.search(r"@import|url\((?!#)", report.html)
+    for svg in re.findall(r"<svg.*?</svg>", report.html, flags=re.S):
+        ElementTree.fromstring(svg.replace("xlink:href", "href"))
+    json.dumps(report.summary_json, allow_nan=False)
+    assert all(len(line) <= 100 for line in printed(report).splitlines())
+    assert all(png.startswith(b"\x89PNG") for png in report.pngs.values())
+    assert "\x1b" not in printed(report)
+    return page
+
+
+def test_a_comparison_in_every_form(tracked: Any) -> None:
+    report = compared(tracked)
+    page = assert_sound(report)
+    answer = "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
+    assert answer in page.text
+    assert printed(report).startswith(answer)
+    assert answer in report.markdown
+    assert report.summary_json["headline"] == answer
+    assert "OutOfMemory: asked for <2 GiB>" in page.text
+    failure = "1 job of “inductor” failed: OutOfMemory, asked for <2 GiB>."
+    for form in (page.text, printed(report), markdown_text(report)):
+        assert failure in " ".join(form.split())
+    assert sorted(report.pngs) == [
+        "billable.png",
+        "interval.png",
+        "loss_by_billable_seconds.png",
+        "loss_by_samples.png",
+        "phases.png",
+        "throughput.png",
+    ]
+
+
+def test_numbers_of_the_summary(tracked: Any) -> None:
+    told = compared(tracked).summary_json
+    assert (told["baseline"], told["best"], told["quality_measure"]) == ("none", "inductor", "eval_accuracy")
+    assert told["paid_instance_seconds"] == pytest.approx(100.5 + 101.5 + 80.5 + 81.5)
+    arm = told["arms"][1]
+    assert (arm["jobs"], arm["succeeded"], arm["failed"], arm["repeats"]) == (3, 2, 1, 2)
+    paid = arm["numbers"]["cost_billable_instance_seconds"]
+    assert paid == {"median": 81.0, "low": 80.5, "high": 81.5, "n": 2}
+    assert told["contrasts"][0]["outcome"] == "cheaper"
+    assert told["contrasts"][0]["break_even"]["warm"]["kind"] == "already ahead"
+
+
+def test_one_line_a_job(tracked: Any) -> None:
+    rows = list(csv.DictReader(io.StringIO(compared(tracked).jobs_csv)))
+    assert [row["status"] for row in rows].count("FAILED") == 1
+    assert len(rows) == 5
+    assert rows[0]["cost_billable_seconds"] == "100.5"
+
+
+def test_names_with_markup_quotes_and_other_scripts(tracked: Any) -> None:
+    report = compared(tracked, HOSTILE)
+    page = assert_sound(report)
+    assert HOSTILE in page.text
+    assert report.html.lower().count("<script") == 1
+    assert "<script" not in report.markdown
+    columns = [len(re.findall(r"(?<!\\)\|", line)) for line in report.markdown.splitlines() if line.startswith("|")]
+    assert len(set(columns)) == 1
+
+
+def test_title_is_escaped(tracked: Any) -> None:
+    assert "<title>Demo &amp; more</title>" in compared(tracked).html
+
+
+def test_runs_link_to_an_http_server_alone() -> None:
+    job = Job(
+        run_id="r1",
+        experiment_id="7",
+        name="j",
+        status="FINISHED",
+        arm="a",
+        is_baseline=False,
+        repeat="0",
+        cache_state="off",
+    )
+    place = "#/experiments/7/runs/r1?workflowType=machine_learning"
+    assert run_url("http://user:secret@host:5000/base/", job) == f"http://host:5000/base/{place}"
+    assert run_url("sqlite:////tmp/mlflow.db", job) is None
+    assert run_url("javascript:alert(1)", job) is None
+
+
+def test_nothing_succeeded(tracked: Any) -> None:
+    for label in ("none", "inductor"):
+        tracked.job(label, status="FAILED")
+    report = render(tracked.client, tracked.group, "t")
+    page = assert_sound(report)
+    assert "No verdict: none of the 2 jobs succeeded." in page.text
+    assert report.pngs == {}
+
+
+def test_no_jobs(tracked: Any) -> None:
+    report = render(tracked.client, tracked.group, "t")
+    assert "This group holds no jobs." in assert_sound(report).text
+    assert report.summary_json["arms"] == []
+
+
+def test_one_arm_with_one_repeat(tracked: Any) -> None:
+    tracked.trained("none", 0, 41.0, baseline=True)
+    report = render(tracked.client, tracked.group, "t")
+    assert "“none” took 41.0 billable seconds." in assert_sound(report).text
+    assert "interval.png" not in report.pngs
+
+
+def test_losses_that_are_not_numbers(tracked: Any) -> None:
+    nan = math.nan
+    for repeat in range(2):
+        tracked.trained("none", repeat, 100.5, baseline=True, losses=[2.0, nan, 1.0])
+        tracked.trained("inductor", repeat, 80.5, losses=[nan, nan], metrics={"eval_loss": nan, "eval_accuracy": 0.1})
+    report = render(tracked.client, tracked.group, "t")
+    page = assert_sound(report)
+    assert "but the accuracy is worse" in page.text
+    assert "loss_by_samples.png" in report.pngs
+
+
+def test_runs_without_any_metric(tracked: Any) -> None:
+    for label in ("none", "inductor"):
+        for repeat in range(2):
+            tracked.job(label, repeat)
+    report = render(tracked.client, tracked.group, "t")
+    assert "do not tell how many samples they saw" in assert_sound(report).text
+    assert report.pngs == {}
+
+
+def test_many_arms_with_long_names_keep_to_the_terminal(tracked: Any) -> None:
+    for i in range(9):
+        for repeat in range(2):
+            label = f"inductor, batch {2**i}, learning rate 0.00012345, bf16, padded to buckets"
+            tracked.trained(
+                label, repeat, 60.5 + 9 * i + repeat, 50.0 + i, metrics={"target/reached": 1.0, "target/seconds": 9.0}
+            )
+    report = render(tracked.client, tracked.group, "t")
+    assert_sound(report)
+    assert len(report.comparison.contrasts) == 8
+
+
+def test_versions_come_from_the_first_run(tracked: Any) -> None:
+    run_id = tracked.trained("none", 0, 41.0)
+    told = '{"job": {"versions": {"torch": "2.13.0"}}, "git": {"commit": "0123456789abcdef", "dirty": true}}'
+    tracked.client.log_text(run_id, told, "environment.json")
+    text = assert_sound(render(tracked.client, tracked.group, "t")).text
+    assert "torch 2.13.0" in text
+    assert "0123456789ab with local changes" in text
+
+
+def test_the_same_runs_give_the_same_page(tracked: Any) -> None:
+    compared(tracked)
+    assert render(tracked.client, tracked.group, "t").html == render(tracked.client, tracked.group, "t").html
+
+
+def test_jobs_on_a_server_link_to_its_runs(tracked_by_server: Any) -> None:
+    tracked = tracked_by_server
+    run_id = tracked.trained("none", 0, 41.0)
+    tracked.client.log_text(run_id, '{"job": {"versions": {"torch": "2.13.0"}}}', "environment.json")
+    page = Page(render(tracked.client, tracked.group, "t").html)
+    place = f"#/experiments/{tracked.experiment_id}/runs/{run_id}?workflowType=machine_learning"
+    assert [address for address in page.addresses if not address.startswith("#")] == [
+        f"{tracked.client.tracking_uri}/{place}"
+    ]
+    assert "torch 2.13.0" in page.text

@@ -1,0 +1,176 @@
+"""What a report cannot read beside its table of jobs: which of it, why, and how often it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from mlflow import MlflowClient
+
+from reports.comparison.arms import Job, arms_of
+from reports.formats.report import Report
+from reports.render import Wanted, render, render_chosen
+from reports.report_data import Reader
+from tests.reports.test_render import Page
+from tests.support.reports.made_sweeps import MadeSweep, asked
+from tests.support.tracking.forwarding import Forwarding
+from tests.support.tracking.tracked import Tracked
+from tracking.queries import job_tables
+from tracking.queries.selected_jobs import chosen_jobs
+
+BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
+REFUSAL = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+
+def four_jobs(tracked: Tracked) -> list[Job]:
+    for repeat in range(4):
+        tracked.trained("none", repeat, 100.0 + repeat, baseline=True)
+    [arm] = arms_of(job_tables.jobs(tracked.client, tracked.group))
+    return arm.succeeded
+
+
+def test_one_run_that_may_not_be_read_leaves_the_curves_of_the_others(tracked_by_server: Tracked) -> None:
+    jobs = four_jobs(tracked_by_server)
+    first, refused, third, fourth = (job.run_id for job in jobs)
+    with Forwarding(str(tracked_by_server.client.tracking_uri), refused, 403, REFUSAL) as proxy:
+        reader = Reader(MlflowClient(proxy.url))
+        found = reader.histories(jobs, ["loss"])
+    assert list(found) == [first, third, fourth]
+    assert [len(curve) for curve in found.values()] == [20] * 3
+    [missing] = reader.missing
+    assert missing.startswith(f"Missing: the curves of 1 of 4 jobs. The tracking server {proxy.url} ")
+    assert missing.endswith("PERMISSION_DENIED: no right to read.")
+
+
+def test_a_server_that_gives_no_answer_is_asked_once(tracked_by_server: Tracked) -> None:
+    """Together and, as an older server wants it, by itself; then for nothing more, neither curves nor files."""
+    jobs = four_jobs(tracked_by_server)
+    with Forwarding(str(tracked_by_server.client.tracking_uri), "/metrics/", 503) as proxy:
+        reader = Reader(MlflowClient(proxy.url))
+        assert reader.histories(jobs, ["loss"]) == {}
+        assert reader.histories(jobs[:1], ["eval_loss"]) == {}
+        assert reader.environment(jobs[0].run_id) == {}
+        assert [path.rpartition("/metrics/")[2] for path in proxy.paths] == [
+            "get-history-bulk-interval",
+            "get-history",
+        ]
+    [missing] = reader.missing
+    lost = "the curves of 5 of 5 jobs, versions and hardware"
+    assert missing.startswith(f"Missing: {lost}. The tracking server {proxy.url} did not give the curves of 4 runs: ")
+
+
+def comparison(tracked: Tracked, client: MlflowClient) -> Report:
+    four_jobs(tracked)
+    return render(client, tracked.group, "t")
+
+
+def chosen(tracked: Tracked, client: MlflowClient) -> Report:
+    four_jobs(tracked)
+    return render_chosen(client, chosen_jobs(client, [tracked.group]), "t", Wanted(), [tracked.group])
+
+
+def probes(tracked: Tracked, client: MlflowClient) -> Report:
+    told = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
+    for arm in ("one", "other"):
+        tracked.trained(arm, 0, 60.0, params={"hp.probe_precision": "0.05"}, metrics=told)
+    return render(client, tracked.group, "t")
+
+
+def sweep(tracked: Tracked, client: MlflowClient) -> Report:
+    made = MadeSweep(tracked.client, tracked.experiment_id, tracked.group)
+    made.tell(asked())
+    made.calibration("none", [8, 16], 16)
+    made.training("trial", "none", 8)
+    return render(client, made.group, "t")
+
+
+CURVES = {comparison: 4, chosen: 4, probes: 2, sweep: 2}
+"""How many jobs each kind asks for curves: of a sweep, its calibration and its trial."""
+
+
+@pytest.mark.parametrize(("make", "jobs"), CURVES.items(), ids=[make.__name__ for make in CURVES])
+def test_every_kind_of_report_is_made_without_curves(
+    tracked_by_server: Tracked, make: Callable[[Tracked, MlflowClient], Report], jobs: int
+) -> None:
+    with Forwarding(str(tracked_by_server.client.tracking_uri), "/metrics/", 403, REFUSAL) as proxy:
+        report = make(tracked_by_server, MlflowClient(proxy.url))
+    [missing] = report.missing
+    assert missing.startswith(f"Missing: the curves of {jobs} of {jobs} jobs. The tracking server {proxy.url} ")
+    assert missing in Page(report.html).text
+    assert "loss_by_samples.png" not in report.pngs
+    assert not report.summary_json["headline"].startswith("No ")
+
+
+@pytest.mark.parametrize("make", CURVES, ids=[make.__name__ for make in CURVES])
+def test_every_kind_of_report_is_made_without_files(
+    tracked_by_server: Tracked, make: Callable[[Tracked, MlflowClient], Report]
+) -> None:
+    with Forwarding(str(tracked_by_server.client.tracking_uri), "mlflow-artifacts", 503) as proxy:
+        report = make(tracked_by_server, MlflowClient(proxy.url))
+    [missing] = report.missing
+    files = "what sweep.json tells, versions and hardware" if make is sweep else "versions and hardware"
+    assert missing.startswith(f"Missing: {files}. The tracking server {proxy.url} did not give ")
+    assert missing in Page(report.html).text
+    if make is not sweep:
+        assert "loss_by_samples.png" in report.pngs
+
+
+def test_of_chosen_groups_deleted_jobs_are_told(tracked: Tracked) -> None:
+    """Not of a group of which single jobs were named."""
+    for group in ("demo-1", "demo-2"):
+        tracked.group = group
+        tracked.trained("none", 0, 100.0)
+        gone = tracked.trained("none", 1, 101.0, tags={"mlflow.runName": f"{group} #1"})
+        tracked.client.delete_run(gone)
+    names = ["demo-1", "demo-2-0"]
+    report = render_chosen(tracked.client, chosen_jobs(tracked.client, names), "t", Wanted(), names)
+    assert report.missing == ("Missing: demo-1 #1, deleted in MLflow, which can restore what is deleted.",)
+
+
+def test_jobs_of_no_group_are_arms_by_their_settings(tracked: Tracked) -> None:
+    """They may come from anywhere; what two of them call an arm need not be the same."""
+    runs = []
+    for size, seconds in ((16, 100.0), (32, 80.0)):
+        made = tracked.trained("none", 0, seconds, params={"hp.per_device_batch_size": size})
+        tracked.client.delete_tag(made, "platform.group")
+        runs.append(made)
+    report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", Wanted(), runs)
+    assert [arm.label for arm in report.comparison.arms] == ["batch 16", "batch 32"]
+    assert report.missing == ()
+
+
+DELETED = "deleted in MLflow, which can restore what is deleted."
+
+
+def test_deleted_trials_are_told(tracked: Tracked) -> None:
+    made = MadeSweep(tracked.client, tracked.experiment_id)
+    made.training("trial", "none", 8)
+    gone = made.training("trial", "none", 16, tags={"mlflow.runName": "the larger batch"})
+    tracked.client.delete_run(gone)
+    report = render(tracked.client, made.group, "t")
+    assert report.missing == (f"Missing: the larger batch, {DELETED}",)
+    assert [trial["batch_size"] for trial in report.summary_json["trials"]] == [8.0]
+
+
+def test_probes_that_run_are_deleted_or_tell_nothing(tracked: Tracked) -> None:
+    tags = {"platform.kind": "group", "platform.group": tracked.group}
+    tracked.client.create_run(tracked.experiment_id, tags=tags)
+    params = {"hp.probe_precision": "0.05"}
+    told = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
+    tracked.trained("whole", 0, 60.0, params=params, metrics=told)
+    tracked.trained("half", 0, 60.0, params=params, metrics={"projected/billable_seconds": 300.0})
+    tracked.job("silent", params=params)
+    tracked.job("running", status=None, params=params)
+    gone = tracked.trained("gone", 0, 60.0, params=params, metrics=told, tags={"mlflow.runName": "the fifth"})
+    tracked.client.delete_run(gone)
+    report = render(tracked.client, tracked.group, "t")
+    assert report.summary_json["without_projection"] == ["half", "silent", "running"]
+    assert report.missing[0].startswith("Missing: “running, repeat 1”, still running")
+    assert report.missing[1].startswith("Missing: billable seconds of “silent, repeat 1”: not told")
+    assert report.missing[-1] == f"Missing: the fifth, {DELETED}"
+    assert "“whole” would take 400 billable seconds (400 to 400) for the whole training." in Page(report.html).text

@@ -1,0 +1,236 @@
+"""Every form of a sweep's report, from the runs on a real tracking store, and whatever of them is missing."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+from reports.formats.report import Report
+from reports.formats.terminal import print_report
+from reports.render import render
+from reports.sweep_report import SweepRead, sweep_report
+from tests.reports.test_render import HOSTILE, Page
+from tests.support.reports.made_sweeps import MadeSweep, asked, whole_sweep
+
+CHARTS = {
+    *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "quality_by_batch"),
+    *("history", "importance", "phases"),
+}
+
+
+def printed(report: Report) -> str:
+    out = io.StringIO()
+    print_report(report, out)
+    return out.getvalue()
+
+
+def assert_sound(report: Report) -> Page:
+    """Whatever the runs hold, every form of the report is well formed."""
+    page = Page(report.html)
+    assert len(page.ids) == len(set(page.ids))
+    assert not page.tags & {"link", "img", "iframe", "object"}
+    for svg in re.findall(r"<svg.*?</svg>", report.html, flags=re.S):
+        ElementTree.fromstring(svg.replace("xlink:href", "href"))
+    json.dumps(report.summary_json, allow_nan=False)
+    assert report.summary_json["headline"] in page.text
+    assert all(png.startswith(b"\x89PNG") for png in report.pngs.values())
+    command = asked()["train_command"]
+    assert all(len(line) <= 100 for line in printed(report).splitlines() if command not in line)
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", report.html, flags=re.S).lower().replace("finance", "")
+    return page
+
+
+@pytest.fixture(scope="module")
+def client(_template_database: Any, tmp_path_factory: pytest.TempPathFactory) -> MlflowClient:
+    """One store for the sweeps of this file, each an experiment of its own."""
+    path = tmp_path_factory.mktemp("sweeps") / "mlflow.db"
+    path.write_bytes(_template_database.read_bytes())
+    return MlflowClient(f"sqlite:///{path}")
+
+
+@pytest.fixture
+def new(client: MlflowClient, request: pytest.FixtureRequest, tmp_path: Any) -> Callable[[], MadeSweep]:
+    """Makes an empty sweep."""
+    name = re.sub(r"\W+", "-", request.node.name)
+    experiment_id = client.create_experiment(name, artifact_location=(tmp_path / "artifacts").as_uri())
+    return lambda: MadeSweep(client, experiment_id, name)
+
+
+@pytest.fixture(scope="module")
+def report(client: MlflowClient, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The report of a sweep that has everything."""
+    place = tmp_path_factory.mktemp("artifacts").as_uri()
+    sweep = whole_sweep(client, client.create_experiment("whole", artifact_location=place))
+    return render(client, sweep.group, "Emotion & more")
+
+
+def rendered(sweep: MadeSweep) -> Report:
+    return render(sweep.client, sweep.group, "t")
+
+
+def test_everything_in_every_form(report: Report) -> None:
+    page = assert_sound(report)
+    answer = "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 6"
+    for told in (page.text, printed(report).replace("\n", " "), report.markdown.replace("\\", "")):
+        assert answer in told
+        assert asked()["train_command"] in told
+    assert {name.removesuffix(".png") for name in report.pngs} == CHARTS
+    for title in ("The best of each compiler setting", "Compiler and batch size apart", "What the sweep cost"):
+        assert title in page.text
+    assert "pruned: its bill would be above the cheapest" in page.text
+    assert "OutOfMemory" in page.text
+
+
+def test_numbers_of_the_summary(report: Report) -> None:
+    told = report.summary_json
+    assert (told["best"]["compiler"], told["best"]["batch_size"], told["best"]["multiplier"]) == ("inductor", 64.0, 2.0)
+    assert told["best_by_compiler"]["none"]["batch_size"] == 64.0
+    assert told["base"]["batch_size"] == 8.0
+    assert {each["what"]: each["jobs"] for each in told["spent"]} == {
+        "calibration": 2,
+        "trial": 18,
+        "confirmation": 12,
+        "all": 30 + 2,
+    }
+    assert len(told["trials"]) == 18
+    assert told["grid"]["settings"] == 55  # 256 does not fit without a compiler
+    assert [each["outcome"] for each in told["confirmation"]].count("cheaper") == 3
+    assert len(report.jobs_csv.splitlines()) == 33
+
+
+def test_a_rows_table_does_not_break_markdown(report: Report) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", report.markdown, flags=re.M)
+    assert len(tables) == 3
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+def nothing(sweep: MadeSweep) -> str:
+    return "This sweep holds no jobs."
+
+
+def only_calibrated(sweep: MadeSweep) -> str:
+    sweep.tell(asked())
+    sweep.calibration("none", [8, 16], 8)
+    return "No trial yet: none fits batches up to 8."
+
+
+def calibrated_without_points(sweep: MadeSweep) -> str:
+    sweep.run("calibration", "none", seconds=3.0, status="FAILED")
+    return "No trial yet: nothing was calibrated either."
+
+
+def all_failed(sweep: MadeSweep) -> str:
+    sweep.tell(asked())
+    for compiler in ("none", "inductor"):
+        sweep.run("trial", compiler, seconds=3.0, status="FAILED", tags={"platform.end": "failed: BadData"})
+    return "No answer: none of 2 trials came to its end."
+
+
+def none_reached(sweep: MadeSweep) -> str:
+    sweep.tell(asked())
+    sweep.training("trial", "none", 8, 0.25, until=0.1, tags={"platform.trial": "0"})
+    return "No answer: none of 1 trial reached eval_loss 0.45."
+
+
+def one_trial_without_a_question(sweep: MadeSweep) -> str:
+    sweep.training("trial", "none", 8, target=None)
+    return "none at batch 8 is the best of 1 trial: "
+
+
+def not_a_number(sweep: MadeSweep) -> str:
+    sweep.tell(asked())
+    broken = {"eval_loss": float("nan"), "cost/billable_instance_seconds": float("inf")}
+    for size in (8, 16):
+        sweep.run(
+            "trial",
+            "none",
+            seconds=9.0,
+            metrics=broken,
+            params={"hp.per_device_batch_size": size, "hp.learning_rate": "x"},
+        )
+    return "No answer: none of 2 trials"
+
+
+def still_running(sweep: MadeSweep) -> str:
+    sweep.tell(asked())
+    sweep.training("trial", "inductor", 32)
+    sweep.training("trial", "none", 32, until=0.1, status="RUNNING", tags={"platform.end": "running"})
+    return "inductor at batch 32 is the best of 2 trials: "
+
+
+def hostile_names(sweep: MadeSweep) -> str:
+    sweep.tell(asked(train_command=HOSTILE, stopped_because={"none": HOSTILE}, compilers=["none"]))
+    sweep.training("trial", "none", 32, tags={"platform.end": f"pruned: {HOSTILE}"})
+    sweep.training("trial", "none", 16)
+    return "none at batch 16 is the best of 2 trials: "
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        *(nothing, only_calibrated, calibrated_without_points, all_failed, none_reached),
+        *(one_trial_without_a_question, not_a_number, still_running, hostile_names),
+    ],
+)
+def test_what_is_missing_is_no_error(new: Callable[[], MadeSweep], build: Callable[[MadeSweep], str]) -> None:
+    sweep = new()
+    expected = build(sweep)
+    report = rendered(sweep)
+    assert_sound(report)
+    assert report.summary_json["headline"].startswith(expected)
+
+
+def test_the_page_says_why_no_importance_is_told(new: Callable[[], MadeSweep]) -> None:
+    sweep = new()
+    sweep.tell(asked(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
+    for size in (16, 32):
+        sweep.training("trial", "none", size)
+        sweep.training("trial", "inductor", size)
+    stopped = {"platform.end": "pruned: behind the best"}
+    sweep.training("trial", "none", 64, until=0.1, status="KILLED", tags=stopped)
+    report = rendered(sweep)
+    assert (
+        "What makes the difference, batch size or learning rate, can be told once 4 trials of a compiler have come to "
+        "their end at different cost; here 2 have under none."
+    ) in assert_sound(report).text
+    assert "importance.png" in report.pngs
+
+
+def test_a_page_with_all_importances_says_no_more_of_them(report: Report) -> None:
+    assert "can be told once" not in report.html
+
+
+def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> None:
+    sweep = new()
+    objective = {"cost": "usd", "metric": "eval_loss", "target": None, "bound": 0.42}
+    sweep.tell(asked(objective=objective, compilers=["none"], multipliers=[1]))
+    for size in (8, 32, 128):
+        run_id = sweep.training("trial", "none", size, target=None)
+        sweep.client.log_metric(run_id, "cost/usd", 1 / size)
+    report = rendered(sweep)
+    page = assert_sound(report)
+    assert "none at batch 128 takes 94 % fewer dollars than none at batch 8, with eval_loss at most 0.42" in page.text
+    assert "pareto.png" in report.pngs
+
+
+def test_runs_link_to_their_server() -> None:
+    row = {"run_id": "r1", "experiment_id": "7", "status": "FINISHED", "role": "trial", "end": "completed"}
+    read = SweepRead(
+        table=pd.DataFrame([row]),
+        told={},
+        calibrations={},
+        curves={},
+        environment={},
+        tracking_uri="http://u:p@host:5000",
+    )
+    link = "http://host:5000/#/experiments/7/runs/r1?workflowType=machine_learning"
+    assert link in Page(sweep_report(read, "g", "t").html).addresses

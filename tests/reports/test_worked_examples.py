@@ -1,0 +1,104 @@
+"""Whole reports of runs made by hand: all five forms say what was worked out on paper, and say it alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reports.comparison.messages import NONE, figure, score
+from reports.formats.report import Report
+from reports.render import render
+from tests.support.reports.reading import (
+    csv_medians,
+    json_medians,
+    markdown_table,
+    markdown_text,
+    page_table,
+    page_text,
+    terminal_text,
+    terminal_words,
+)
+from tests.support.reports.worked_cases import BASELINE, CASES, Case, Side, spread
+
+FIGURES = {
+    "steady": ("throughput_steady_samples_per_second", figure),
+    "end to end": ("throughput_end_to_end_samples_per_second", figure),
+    "compile + warm-up": ("setup_seconds", figure),
+    "training": ("time_train_steady_seconds", figure),
+    "billable": ("cost_billable_instance_seconds", figure),
+    "cost": ("cost_usd", figure),
+    "validation loss": ("eval_loss", score),
+    "accuracy": ("eval_accuracy", score),
+}
+"""Columns of the table that show a median: of which number, and how it is written."""
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_all_forms_say_what_was_worked_out(tracked: Any, case: Case) -> None:
+    case.baseline.add(tracked, "none")
+    case.arm.add(tracked, "inductor")
+    report = render(tracked.client, tracked.group, "t")
+    page, terminal, markdown = page_text(report), terminal_text(report), markdown_text(report)
+    [contrast] = report.summary_json["contrasts"]
+    assert [case.headline in form for form in (page, terminal, markdown)] == [True] * 3
+    assert [case.sentence in form for form in (page, terminal, markdown)] == [True] * 3
+    assert (report.summary_json["headline"], contrast["outcome"]) == (case.headline, case.outcome)
+    assert f"inductor: {case.outcome}" in terminal
+    assert f"inductor: *{case.outcome}*" in markdown
+    if case.ratio:
+        assert [contrast["ratio"][name] for name in ("estimate", "low", "high")] == pytest.approx(case.ratio, rel=2e-6)
+    for sentence in case.more:
+        assert [sentence in form for form in (page, terminal, markdown)] == [True] * 3
+    if case.break_even:
+        assert [f"Break-even: {case.break_even}" in form for form in (terminal, markdown)] == [True] * 2
+        assert case.break_even[:1].upper() + case.break_even[1:] in page
+    assert [figures for figures in case.charts if figures not in page] == []
+    assert case.cells.items() <= page_table(report)["inductor"].items()
+    assert_tables_agree(report)
+
+
+def assert_tables_agree(report: Report) -> None:
+    """Page, terminal and Markdown show the same cells; those that are medians follow from the file of jobs."""
+    page, markdown, medians = page_table(report), markdown_table(report), csv_medians(report)
+    verdicts = {label: row.pop("verdict") for label, row in markdown.items()}
+    assert verdicts == {"none": "baseline", "inductor": report.summary_json["contrasts"][0]["outcome"]}
+    assert page == markdown
+    assert list(page) == ["none", "inductor"]
+    for label, row in page.items():
+        assert terminal_words(report, label) == " ".join(row.values()).split()
+        told = json_medians(report, label)
+        assert set(told) <= set(medians[label])
+        assert told == pytest.approx({name: medians[label][name] for name in told})
+        for column, (name, text) in FIGURES.items():
+            if column in row:
+                assert row[column] == (text(medians[label][name]) if name in medians[label] else NONE)
+
+
+def test_the_break_even_is_told_in_numbers(tracked: Any) -> None:
+    case = CASES["ahead from a point on"]
+    case.baseline.add(tracked, "none")
+    case.arm.add(tracked, "inductor")
+    [contrast] = render(tracked.client, tracked.group, "t").summary_json["contrasts"]
+    point = contrast["break_even"]["off"]
+    assert (point["kind"], point["samples"], point["minutes"]) == ("at", pytest.approx(6000), pytest.approx(70 / 60))
+    assert contrast["speed_up"]["estimate"] == pytest.approx(2.0)
+
+
+def test_each_arm_stands_alone_and_the_cheapest_is_the_answer(tracked: Any) -> None:
+    """0.9 lies from 0.820450 to 0.987263 and 0.8 from 0.729289 to 0.877567, whatever other arms there are."""
+    BASELINE.add(tracked, "none")
+    for label, paid in (("some", 90.0), ("most", 80.0), ("noise", 95.0)):
+        Side(spread(paid)).add(tracked, label)
+    report = render(tracked.client, tracked.group, "t")
+    told = {each["arm"]: each for each in report.summary_json["contrasts"]}
+    assert {label: each["outcome"] for label, each in told.items()} == {
+        "some": "cheaper",
+        "most": "cheaper",
+        "noise": "inconclusive",
+    }
+    assert (told["some"]["ratio"]["low"], told["some"]["ratio"]["high"]) == pytest.approx(
+        (0.820450, 0.987263), rel=2e-6
+    )
+    assert report.summary_json["headline"] == "“most” is cheaper: 20 % fewer billable seconds than “none”."
+    assert "10 % fewer billable seconds than “none” (95 % interval: 1.3 % to 18 % fewer; 3 repeats" in page_text(report)

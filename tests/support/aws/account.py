@@ -1,0 +1,102 @@
+"""An AWS account on this machine: SageMaker that really trains; beside it moto's S3, IAM, STS and CloudWatch Logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from tests.support.aws.api import Api
+from tests.support.aws.hosting import Hosting
+from tests.support.aws.logs import Logs
+from tests.support.aws.moto import MotoServer
+from tests.support.aws.runtime import Runtime
+from tests.support.aws.training import Jobs
+
+ACCOUNT = "123456789012"
+"""moto's."""
+REGION = "us-east-1"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/trainer"
+BUCKET = f"sagemaker-{REGION}-{ACCOUNT}"
+TRUST = {
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}]
+}
+
+
+class Account:
+    """What one test has of AWS."""
+
+    def __init__(self, root: Path, moto: MotoServer) -> None:
+        self._moto = moto
+        self.clients = {
+            name: boto3.client(name, region_name=REGION, endpoint_url=moto.url, **KEYS)
+            for name in ("s3", "iam", "sts", "logs")
+        }
+        types_of = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model
+        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(types_of.shape_for("TrainingInstanceType").enum))
+        hosting_types = types_of.shape_for("ProductionVariantInstanceType")
+        self.hosting = Hosting(ACCOUNT, self.clients, frozenset(hosting_types.enum))
+        self.api = Api("sagemaker", {**self.jobs.operations(), **self.hosting.operations()})
+        self.runtime = Runtime(self.hosting)
+        self.logs = Logs(self.clients["logs"])
+        self.logs_api = Api("logs", self.logs.operations())
+        self.variables = {
+            "AWS_ACCESS_KEY_ID": KEYS["aws_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": KEYS["aws_secret_access_key"],
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ENDPOINT_URL": moto.url,
+            "AWS_ENDPOINT_URL_SAGEMAKER": self.api.url,
+            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.runtime.url,
+            "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": self.logs_api.url,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        """What a process finds in its environment to reach this account."""
+
+    @property
+    def calls(self) -> list[tuple[float, str]]:
+        """Time (monotonic, seconds) and operation of every call that the product made, of all services."""
+        return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
+
+    def bucket_of_somebody_else(self, name: str) -> None:
+        """Have a bucket exist that is not this account's."""
+        self._moto.not_ours.add(name)
+
+    def make_role(self) -> str:
+        """Make the role of the jobs and return its ARN."""
+        self.clients["iam"].create_role(RoleName="trainer", AssumeRolePolicyDocument=json.dumps(TRUST))
+        return ROLE
+
+
+KEYS: dict[str, Any] = {"aws_access_key_id": "AKIAEXAMPLE", "aws_secret_access_key": "example"}
+
+
+@contextmanager
+def open_account(root: Path) -> Iterator[Account]:
+    """Open an account, and leave nothing of it running."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    moto = MotoServer()
+    moto.start()
+    # moto's state is the process's, not the server's.
+    urllib.request.urlopen(urllib.request.Request(f"{moto.url}/moto-api/reset", method="POST")).close()
+    account = Account(root, moto)
+    account.api.start()
+    account.logs_api.start()
+    account.runtime.start()
+    try:
+        yield account
+    finally:
+        account.jobs.stop_all()
+        account.api.close()
+        account.logs_api.close()
+        account.runtime.close()
+        moto.close()

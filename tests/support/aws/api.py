@@ -1,0 +1,136 @@
+"""An HTTP API of AWS's as far as the code uses it: JSON 1.1, checked against botocore's own model of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+from botocore.validate import ParamValidator
+
+from tests.support.endpoints.served import Serving
+
+Answer = dict[str, Any]
+
+
+class Refused(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code, self.message, self.status = code, message, status
+
+
+class Dropped(Exception):
+    """The connection is closed without an answer; `done` when what was asked for was done all the same."""
+
+    def __init__(self, *, done: bool = False) -> None:
+        super().__init__()
+        self.done = done
+
+
+THROTTLED = Refused("ThrottlingException", "Rate exceeded")
+BROKEN = Refused("InternalFailure", "We encountered an internal error. Please try again.", 500)
+EXPIRED = Refused("ExpiredTokenException", "The security token included in the request is expired")
+
+
+class Faults:
+    """What the next calls of an operation meet instead of an answer."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, deque[Exception]] = defaultdict(deque)
+        self._always: dict[str, Exception] = {}
+        self._lock = threading.Lock()
+
+    def add(self, operation: str, *errors: Exception) -> None:
+        """Queue errors for an operation, such as `DescribeTrainingJob`."""
+        with self._lock:
+            self._next[operation].extend(errors)
+
+    def last(self, operation: str, error: Exception | None) -> None:
+        """Have every call of an operation meet an error from now on; None ends that."""
+        with self._lock:
+            self._always.pop(operation, None)
+            if error:
+                self._always[operation] = error
+
+    def meet(self, operation: str) -> Dropped | None:
+        """Raise the operation's next error, if there is one; return one that follows what was asked for."""
+        with self._lock:
+            waiting = self._next[operation]
+            error = waiting.popleft() if waiting else self._always.get(operation)
+        if isinstance(error, Dropped) and error.done:
+            return error
+        if error:
+            raise error
+        return None
+
+
+class Api(Serving):
+    """Answers operations over HTTP; each operation is a function of its parameters."""
+
+    def __init__(self, service: str, operations: Mapping[str, Callable[[Mapping[str, Any]], Answer]]) -> None:
+        self._operations = operations
+        self._model = boto3.client(service, region_name="us-east-1").meta.service_model
+        self.faults = Faults()
+        self.calls: list[tuple[float, str]] = []
+        """Time (monotonic, seconds) and operation of every call."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server)
+
+    def answer(self, operation: str, parameters: Mapping[str, Any]) -> Answer:
+        """Return the answer to a call. Raises Refused, Dropped."""
+        self.calls.append((time.monotonic(), operation))
+        lost = self.faults.meet(operation)
+        if operation not in self._operations:
+            raise Refused("UnknownOperationException", operation)
+        shape = self._model.operation_model(operation).input_shape
+        report = ParamValidator().validate(dict(parameters), shape)
+        if report.has_errors():
+            raise Refused("ValidationException", report.generate_report())
+        answer = self._operations[operation](parameters)
+        if lost:
+            raise lost
+        return answer
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a body waits 40 ms for the headers before it to be confirmed
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                operation = self.headers["X-Amz-Target"].partition(".")[2]
+                try:
+                    self._send(200, api.answer(operation, json.loads(body or b"{}")))
+                except Refused as refused:
+                    self._send(refused.status, {"__type": refused.code, "message": refused.message})
+                except Dropped:
+                    self.close_connection = True
+
+            def _send(self, status: int, answer: Answer) -> None:
+                content = json.dumps(answer, default=_epoch).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/x-amz-json-1.1")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+def _epoch(value: object) -> float:
+    assert isinstance(value, datetime)
+    return value.timestamp()

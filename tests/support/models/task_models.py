@@ -1,0 +1,102 @@
+"""Small models of every task with random weights and real tokenizers, saved as a training job saves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models.inference.predictor import Predictor, load_predictor
+from tests.support.staging.fast_tokenizers import CORPUS, byte_level, without_special_tokens, wordpiece
+
+TEXTS = [*CORPUS, "Super", "", "Denver " * 30, "the third Lourdes title in 1999 😀"]
+
+
+def save(folder: Path, model: Any, tokenizer: Any) -> Path:
+    """Save a model with weights large enough that its answers differ."""
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.dim() > 1:
+                weights.normal_(0.0, 0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def sizes(tokenizer: Any, positions: int = 64) -> dict[str, Any]:
+    """Return the fields of a small configuration of BERT's kind."""
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": positions,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+
+
+@pytest.fixture(scope="session")
+def classifier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """BERT with three labels, 64 tokens at most."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(1)
+    tokenizer = wordpiece()
+    config = BertConfig(**sizes(tokenizer), id2label={0: "calm", 1: "storm", 2: "fog"})
+    return save(tmp_path_factory.mktemp("classifier"), BertForSequenceClassification(config), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def reader_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """BERT that answers questions, 64 tokens at most."""
+    from transformers import BertConfig, BertForQuestionAnswering
+
+    torch.manual_seed(2)
+    tokenizer = wordpiece()
+    model = BertForQuestionAnswering(BertConfig(**sizes(tokenizer)))
+    return save(tmp_path_factory.mktemp("reader"), model, tokenizer)
+
+
+@pytest.fixture(scope="session")
+def writer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GPT-2 of 128 tokens."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(3)
+    tokenizer = without_special_tokens()
+    ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=2, n_positions=128, **ends)
+    return save(tmp_path_factory.mktemp("writer"), GPT2LMHeadModel(config), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def other_classifiers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Classifiers whose padding or types are a matter of their own."""
+    from transformers import GPT2Config, GPT2ForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
+
+    torch.manual_seed(4)
+    bytes_, plain = byte_level(), without_special_tokens()
+    roberta = RobertaForSequenceClassification(RobertaConfig(**sizes(bytes_, 66), type_vocab_size=1, num_labels=4))
+    gpt = GPT2Config(
+        vocab_size=len(plain), n_embd=32, n_layer=2, n_head=2, n_positions=64, pad_token_id=plain.pad_token_id
+    )
+    found = {"roberta": (roberta, bytes_), "gpt2": (GPT2ForSequenceClassification(gpt), plain)}
+    return {name: save(tmp_path_factory.mktemp(name), *pair) for name, pair in found.items()}
+
+
+@pytest.fixture(scope="session")
+def classifier(classifier_folder: Path) -> Predictor:
+    return load_predictor(classifier_folder, precision="fp32")
+
+
+@pytest.fixture(scope="session")
+def reader(reader_folder: Path) -> Predictor:
+    return load_predictor(reader_folder, precision="fp32")
+
+
+@pytest.fixture(scope="session")
+def writer(writer_folder: Path) -> Predictor:
+    return load_predictor(writer_folder, precision="fp32")

@@ -1,0 +1,70 @@
+"""From an experiment to the request that SageMaker gets, as the command line goes: planned, placed, uploaded, built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.planning.arms import Arm
+from experiments.planning.load import load
+from experiments.planning.plan import plan
+from experiments.running.service_context import Where, open_where
+from tests.support.aws.account import Account
+from training.contract.request import build
+from training.contract.service import Request
+from training.staging.tokens.staged import LengthStatistics, Staged
+
+GROUP = "golden"
+
+
+class Built:
+    """Builds requests for the account that the environment names."""
+
+    def __init__(self, home: Path, account: Account) -> None:
+        self._home, self._account = home, account
+        self.said: list[str] = []
+        """What a person was told."""
+        self.rows = "rows"
+        """What the staged files hold: other rows are uploaded to another place."""
+        # Opening a site takes half a second: once for all requests of the same fields.
+        self._places: dict[str, Where] = {}
+
+    def __call__(self, name: str, **overrides: str) -> Request:
+        """Return the request of the job that `train` starts: `built("demo", **{"aws.bucket": "bucket"})`."""
+        experiment = load(name, overrides)
+        key = experiment.aws.model_dump_json()
+        if key not in self._places:
+            self._places[key] = open_where(experiment, self.said.append)
+        arm = Arm(label="alone", experiment=experiment, is_baseline=True)
+        inputs = staged(self._home, self.rows, has_model=experiment.model_type is not None)
+        [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
+        return build(self._places[key].ready(job.spec))
+
+    def uploaded(self) -> set[str]:
+        """Return what lies in the bucket."""
+        listed = self._account.clients["s3"].list_objects_v2(Bucket="bucket")
+        return {entry["Key"] for entry in listed.get("Contents", [])}
+
+
+def staged(home: Path, rows: str, *, has_model: bool) -> Staged:
+    """Return what staging leaves behind, without the data and the tokenizer that need a network."""
+    names = ("train", "validation", *(("model",) if has_model else ()))
+    for name in names:
+        (home / "staged" / name).mkdir(parents=True, exist_ok=True)
+        (home / "staged" / name / "data.parquet").write_text(f"{name}: {rows}")
+    return Staged(
+        key="k" * 32,
+        channels={name: (home / "staged" / name).as_uri() for name in names},
+        train_rows=1000,
+        validation_rows=100,
+        label_names=(),
+        train_class_counts=(),
+        validation_class_counts=(),
+        bucket_lengths=(64, 128),
+        lengths=LengthStatistics(
+            mean_tokens=50.0, median_tokens=50, p95_tokens=100, max_tokens=128, at_max_length_share=0.0
+        ),
+        source="the workload's",
+        digest="d" * 64,
+        evaluation_key="e" * 32,
+        cached=True,
+    )

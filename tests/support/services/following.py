@@ -1,0 +1,68 @@
+"""What tests of services do to jobs: a few scripts to run, and waiting with a deadline."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from tests.support.services.places import LocalPlace
+from training.contract.service import Description
+from training.services.launcher import Job
+
+DEADLINE_SECONDS = 120
+
+SAYS_EVENTS = """
+    import json, sys, time
+    for seq in range(20):
+        event = {"event": "metric", "seq": seq, "time": time.time(), "step": seq}
+        print("trainfare-event " + json.dumps(event), flush=True)
+        time.sleep(0.02)
+"""
+
+RUNS_ON = """
+    import time
+    print("running", flush=True)
+    time.sleep(300)
+"""
+
+
+def ended(job: Job) -> tuple[Description, list[str]]:
+    """Follow the job to its end, which must come within the deadline."""
+    deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
+    for update in job.follow():
+        lines = [*([] if update.is_whole else lines), *update.lines]
+        description = update.description or description
+        assert time.monotonic() < deadline, (description, lines)
+    return description, lines
+
+
+def heard(job: Job) -> list[int]:
+    """Follow the job to its end, and return the numbers of its events as whoever follows hears them."""
+    numbers: list[int] = []
+    for update in job.follow():
+        numbers = [*([] if update.is_whole else numbers), *(event.seq for event in update.events)]
+    return numbers
+
+
+def running(job: Job, line: str = "running") -> None:
+    """Wait until the job has printed `line`."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while line not in job.service.logs(job.name).lines:
+        assert time.monotonic() < deadline, job.describe()
+        time.sleep(0.02)
+
+
+def statuses(description: Description) -> list[str]:
+    return [each["Status"] for each in description["SecondaryStatusTransitions"] if each["Status"] != "Pending"]
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def supervisor_pid(place: LocalPlace, name: str = "job") -> int:
+    return int(json.loads((place.job_folder(name) / "state.json").read_text())["SupervisorPid"])

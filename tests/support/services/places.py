@@ -1,0 +1,125 @@
+"""Where the contract suite runs: one class a service, each able to stage a script and to ask for a job."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlparse
+
+from tests.support.aws.account import BUCKET, ROLE, Account
+from training.contract.job_spec import JobSpec
+from training.contract.request import build
+from training.contract.service import Request, Service
+from training.services.local.processes import marked
+from training.services.local.service import LocalService
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
+from training.services.sagemaker.storage import Storage
+
+
+class Place(Protocol):
+    """A service with somewhere to put sources and data."""
+
+    service: Service
+
+    def request(self, script: str, **fields: Any) -> Request:
+        """Return the request for a job that runs this Python text as train.py; `fields` are those of JobSpec."""
+
+    def read(self, uri: str) -> bytes:
+        """Return the content of an artifact."""
+
+    def again(self) -> Service:
+        """Return the same service as another process would open it."""
+
+    def folder(self, name: str, files: dict[str, str]) -> str:
+        """Return the URI of a folder with these files."""
+
+    def has_processes(self, job_name: str) -> bool:
+        """Return whether any process of the job is left."""
+
+
+class LocalPlace:
+    """The local service in a folder whose name is awkward."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.root = tmp_path / 'wörk it\'s "here" 100%'
+        self.root.mkdir()
+        self.service = LocalService(self.root)
+
+    def request(self, script: str, **fields: Any) -> Request:
+        source = self.folder("source", {"train.py": textwrap.dedent(script)})
+        given = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
+        environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | given.pop("environment", {})
+        output = (self.root / "output").as_uri()
+        return build(JobSpec(source_uri=source, output_uri=output, environment=environment, **given))
+
+    def read(self, uri: str) -> bytes:
+        return Path(unquote(urlparse(uri).path)).read_bytes()
+
+    def again(self) -> LocalService:
+        return LocalService(self.root)
+
+    def folder(self, name: str, files: dict[str, str]) -> str:
+        number = len(list(self.root.glob(f"{name}-*")))
+        path = self.root / f"{name}-{number}"
+        path.mkdir()
+        for file, text in files.items():
+            (path / file).write_text(text, encoding="utf-8")
+        return path.as_uri()
+
+    def job_folder(self, job_name: str = "job") -> Path:
+        return self.root / "jobs" / job_name
+
+    def has_processes(self, job_name: str) -> bool:
+        return bool(marked(str(self.job_folder(job_name).resolve() / "opt" / "ml")))
+
+
+class SageMakerPlace:
+    """SageMaker's service in an account whose jobs really run."""
+
+    def __init__(self, tmp_path: Path, account: Account) -> None:
+        self._account, self._root = account, tmp_path
+        account.make_role()
+        account.clients["s3"].create_bucket(Bucket=BUCKET)
+        self._clients = Clients()
+        self._storage = Storage(self._clients, BUCKET)
+        self.service = self.again()
+
+    def request(self, script: str, **fields: Any) -> Request:
+        return build(self.spec(script, **fields))
+
+    def spec(self, script: str, **fields: Any) -> JobSpec:
+        folder = self._folder("source", {"train.py": textwrap.dedent(script)})
+        given = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
+        environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | given.pop("environment", {})
+        usual = {"role_arn": ROLE, "region": self._clients.region, "instance_type": "ml.g4dn.xlarge", "image": "none"}
+        return JobSpec(
+            source_uri=self._storage.put_source(folder),
+            output_uri=self._storage.uri("output"),
+            environment=environment,
+            **(usual | given),
+        )
+
+    def read(self, uri: str) -> bytes:
+        place = urlparse(uri)
+        answer = self._account.clients["s3"].get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
+        return bytes(answer["Body"].read())
+
+    def again(self) -> SageMakerService:
+        service = SageMakerService(Clients())
+        service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.5
+        return service
+
+    def folder(self, name: str, files: dict[str, str]) -> str:
+        return self._storage.put_folder(self._folder(name, files), "data")
+
+    def has_processes(self, job_name: str) -> bool:
+        return bool(marked(str(self._account.jobs.container(job_name).resolve())))
+
+    def _folder(self, name: str, files: dict[str, str]) -> Path:
+        path = self._root / f"{name}-{len(list(self._root.glob(f'{name}-*')))}"
+        path.mkdir()
+        for file, text in files.items():
+            (path / file).write_text(text, encoding="utf-8")
+        return path

@@ -1,0 +1,101 @@
+"""One worker of a sweep of simulated jobs, as a process: `python -m tests.support.sweeps.worker_process JSON`."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sweeps.space.grid import Point, Space
+from sweeps.space.objective import Objective, Quality
+from sweeps.study.storage import open_storage
+from sweeps.study.study import open_study
+from sweeps.workers.trial_queue import Limits, Part
+from sweeps.workers.worker import run_worker
+from tests.conftest import ROOT
+from tests.support.sweeps.bench import EveryPoint
+from tests.support.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService
+
+OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What all workers of a sweep are told."""
+
+    url: str
+    folder: str
+    trials: int
+    max_parallel: int
+    parallel: int = 1
+    compilers: tuple[str, ...] = ("none",)
+    sweep: str = "s"
+    shortest_seconds: float = 1.0
+    longest_seconds: float = 2.0
+    together: int = 1
+    """Workers that begin when all of them are loaded."""
+
+    @property
+    def space(self) -> Space:
+        """Many points: 5 multipliers to each batch size."""
+        sizes = tuple(range(8, 8 * (self.trials // 5 + 2), 8))
+        return Space(batch_sizes=sizes, multipliers=(0.25, 0.5, 1.0, 2.0, 4.0), grid="multiples_of_eight")
+
+    def course(self, compiler: str, point: Point) -> Course:
+        """Return the job's length: drawn, the same for the same point."""
+        draw = random.Random(f"{compiler} {point.batch_size} {point.multiplier}")
+        seconds = draw.uniform(self.shortest_seconds, self.longest_seconds)
+        return Course(seconds=seconds, curve=((seconds / 2, 50, 2.0), (seconds, 100, 1.0)))
+
+
+def start(plan: Plan, log: Path) -> subprocess.Popen[bytes]:
+    """Start a worker."""
+    with log.open("ab") as said:
+        command = [sys.executable, "-m", "tests.support.sweeps.worker_process", json.dumps(asdict(plan))]
+        return subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, start_new_session=True)
+
+
+def _wait_for_others(plan: Plan) -> None:
+    folder = Path(plan.folder)
+    (folder / f"{os.getpid()}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < plan.together:
+        time.sleep(0.02)
+
+
+def main(plan: Plan) -> None:
+    """Work until the sweep is done."""
+    from optuna.samplers import RandomSampler
+
+    storage = open_storage(plan.url, heartbeat_seconds=1, grace_seconds=3)
+    parts = [
+        Part(
+            compiler=compiler,
+            study=open_study(
+                storage,
+                sweep=plan.sweep,
+                compiler=compiler,
+                space=plan.space,
+                objective=OBJECTIVE,
+                experiment="simulated",
+                sampler=RandomSampler(),
+            ),
+            space=plan.space,
+            objective=OBJECTIVE,
+            strategy=EveryPoint(plan.space),
+        )
+        for compiler in plan.compilers
+    ]
+    runner = SimulatedRunner(SimulatedService(Path(plan.folder)), plan.course)
+    _wait_for_others(plan)
+    limits = Limits(trials=plan.trials, parallel=plan.parallel, max_parallel=plan.max_parallel)
+    print(run_worker(storage, plan.sweep, parts, runner, limits).reason, flush=True)
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    main(Plan(**{**given, "compilers": tuple(given["compilers"])}))

@@ -1,0 +1,101 @@
+"""SageMaker's managed MLflow as its client meets it: calls are signed for an ARN, and artifacts lie in S3.
+
+A proxy before a real `mlflow server`: it checks each call's ARN and signature, and notes what is called.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.support.endpoints.served import Serving
+
+REGION = "us-east-1"
+ARN = f"arn:aws:sagemaker:{REGION}:123456789012:mlflow-tracking-server/runs"
+AUTHORIZATION = re.compile(
+    rf"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d{{8}}/{REGION}/sagemaker-mlflow/aws4_request, "
+    r"SignedHeaders=(?P<names>[^,]+), Signature=(?P<signature>[0-9a-f]{64})"
+)
+HOP = {"connection", "host", "content-length", "authorization", "transfer-encoding", "accept-encoding"}
+
+
+class ManagedMlflow(Serving):
+    """Listens where SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT points to."""
+
+    def __init__(self, server_uri: str, key: str, secret: str) -> None:
+        self._mlflow, self._credentials = urlsplit(server_uri), Credentials(key, secret)
+        self.calls: set[str] = set()
+        """Method and path of every call, identifiers left out."""
+        self.refused: list[str] = []
+        """Why calls were not let through."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server)
+
+    def objection(self, method: str, url: str, headers: Any, body: bytes) -> str | None:
+        """Return what is wrong with a call, or None for one that SageMaker would let through."""
+        if headers.get("x-mlflow-sm-tracking-server-arn") != ARN:
+            return "no ARN of the tracking server"
+        told = AUTHORIZATION.fullmatch(headers.get("Authorization", ""))
+        if told is None or told["key"] != self._credentials.access_key:
+            return "no signature for sagemaker-mlflow"
+        signed = {name: headers[name] for name in told["names"].split(";") if name != "host"}
+        request = AWSRequest(method=method, url=url, data=body, headers=signed)
+        request.context["timestamp"] = headers["X-Amz-Date"]
+        signer = SigV4Auth(self._credentials, "sagemaker-mlflow", REGION)
+        text = signer.string_to_sign(request, signer.canonical_request(request))
+        return None if signer.signature(text, request) == told["signature"] else "the signature is of another call"
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        managed = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._forward()
+
+            def do_POST(self) -> None:
+                self._forward()
+
+            def do_PATCH(self) -> None:
+                self._forward()
+
+            def do_DELETE(self) -> None:
+                self._forward()
+
+            def _forward(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                url = f"http://{self.headers['Host']}{self.path}"
+                if wrong := managed.objection(self.command, url, self.headers, body):
+                    managed.refused.append(f"{self.command} {self.path}: {wrong}")
+                    self._answer(403, {}, b"{}")
+                    return
+                managed.calls.add(f"{self.command} {urlsplit(self.path).path}")
+                server = http.client.HTTPConnection(managed._mlflow.hostname or "", managed._mlflow.port, timeout=60)
+                headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
+                server.request(self.command, self.path, body, headers)
+                answer = server.getresponse()
+                self._answer(answer.status, dict(answer.getheaders()), answer.read())
+                server.close()
+
+            def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    if name.lower() not in HOP:
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler

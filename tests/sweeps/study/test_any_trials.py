@@ -1,0 +1,65 @@
+"""Whatever trials tell, a sampler suggests a free point and nothing raises: a sweep that dies costs all its jobs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.expected_improvement import most_promising, nothing_left, promises
+from sweeps.cost_model.pruning import hopeless
+from sweeps.cost_model.trials import Record, Search, free_points
+from sweeps.space.grid import Point
+from sweeps.space.objective import CurvePoint, Ended, Objective
+from tests.support.sweeps.trials import LOSS, search
+
+CALIBRATED = cost_model(Measured(batch_size=size, fits=size < 32, step_seconds=0.1 * size) for size in (8, 16, 32))
+
+numbers = st.one_of(st.floats(allow_nan=True, allow_infinity=True, width=32), st.floats(0, 2))
+seconds = st.floats(0, 1e6)
+
+
+@st.composite
+def trials(draw: st.DrawFn) -> Record:
+    """A trial of any state, its curve of any values, at any samples that do not fall."""
+    samples = sorted(draw(st.lists(st.integers(0, 2000), max_size=6)))
+    curve = tuple(CurvePoint(samples=each, value=draw(numbers), billable_seconds=draw(seconds)) for each in samples)
+    state = draw(st.sampled_from(["running", "complete", "pruned", "failed"]))
+    failure = {"pruned": ("Stopped", "why"), "failed": (draw(st.sampled_from(["OutOfMemory", "Killed"])), "why")}
+    ended = Ended(
+        failure=failure.get(state),
+        billable_seconds=draw(seconds),
+        usd=draw(st.one_of(st.none(), seconds)),
+        samples=draw(st.integers(0, 2000)),
+        quality=draw(numbers),
+        reached=draw(st.sampled_from([None, True, False])) if state == "complete" else False,
+    )
+    point = Point(draw(st.sampled_from([8, 16, 32])), draw(st.sampled_from([0.5, 1.0, 2.0])))
+    return Record(point=point, state=state, curve=curve, ended=None if state == "running" else ended)
+
+
+@pytest.mark.parametrize("costs", [None, CALIBRATED], ids=["not calibrated", "calibrated"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Objective(cost="billable_seconds", quality=LOSS, target=0.5),
+        Objective(cost="usd", quality=LOSS, bound=0.5),
+        Objective(cost="steady_samples_per_second"),
+        Objective(cost="billable_seconds", quality=LOSS, is_front=True),
+    ],
+    ids=["target", "bound", "throughput", "front"],
+)
+@settings(max_examples=25, deadline=None)
+@given(found=st.lists(trials(), max_size=7), running=trials())
+def test_nothing_raises(objective: Objective, costs: object, found: list[Record], running: Record) -> None:
+    asked: Search = search(objective=objective, costs=costs)
+    found = list({record.point: record for record in found}.values())
+    free = free_points(asked, found)
+    assert (most_promising(asked, found) in free) if free else most_promising(asked, found) is None
+    assert all(math.isfinite(each.saving_seconds) and each.saving_seconds >= 0 for each in promises(asked, found))
+    assert nothing_left(asked, found) is None or nothing_left(asked, found)
+    hopeless(asked, found, running.point, running.curve, 10.0)
+    hopeless(asked, found, running.point, (), 10.0)

@@ -1,0 +1,119 @@
+"""Eight workers on one PostgreSQL, killed again and again: every trial complete, no job twice, none left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from sweeps.study.study import retries, spent
+from tests.support.sweeps.postgres import postgres, postgres_server
+from tests.support.sweeps.simulated_jobs import SimulatedService
+from tests.support.sweeps.worker_process import Plan, start
+
+WORKERS, KILLS, TRIALS = 8, 20, 40
+COMPILERS = ("none", "inductor")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("every_core")
+def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> None:
+    with postgres() as url:
+        plan = Plan(
+            url=url, folder=str(tmp_path / "jobs"), trials=TRIALS, max_parallel=WORKERS, compilers=COMPILERS,
+            parallel=2,
+        )  # fmt: skip
+        log = tmp_path / "workers.txt"
+        _kill_and_replace(plan, log)
+        storage = optuna.storages.RDBStorage(url.replace("postgresql://", "postgresql+psycopg://"))
+        service = SimulatedService(Path(plan.folder))
+        told = log.read_text()
+        print(told)
+        assert "Traceback" not in told
+        assert service.running() == []
+        assert set(service.creations.values()) == {1}
+        assert service.most_at_once() <= plan.max_parallel
+        studies = [optuna.load_study(study_name=f"s/{name}", storage=storage) for name in COMPILERS]
+        for study in studies:
+            _check(study)
+        jobs = {trial.user_attrs["job"] for study in studies for trial in study.trials if "job" in trial.user_attrs}
+        assert jobs == set(service.names)
+        used = spent([(study.user_attrs, study.trials) for study in studies])
+        assert used.billable_seconds == pytest.approx(service.billable_seconds)
+        assert used.usd == pytest.approx(0.01 * service.billable_seconds)
+        # It would prove nothing if no trial had lost its worker.
+        assert sum(bool(retries(trial)) for study in studies for trial in study.trials) >= 1
+        storage.engine.dispose()
+
+
+def _check(study: optuna.Study) -> None:
+    states = [trial.state for trial in study.trials]
+    assert states.count(TrialState.COMPLETE) == TRIALS
+    assert set(states) <= {TrialState.COMPLETE, TrialState.FAIL}
+    complete = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
+    assert len({trial.user_attrs["job"] for trial in complete}) == TRIALS
+    for trial in complete:
+        assert trial.user_attrs["end"] == "completed"
+        assert trial.intermediate_values == {50: 2.0, 100: 1.0}
+
+
+def _kill_and_replace(plan: Plan, log: Path) -> None:
+    """Keep eight workers at work, and kill one of them at a random moment, twenty times; wait for the rest."""
+    draw = random.Random(7)
+    workers = [start(plan, log) for _ in range(WORKERS)]
+    try:
+        time.sleep(8)  # until most of them work
+        for _ in range(KILLS):
+            time.sleep(draw.uniform(0.1, 1.2))
+            index = draw.randrange(WORKERS)
+            os.killpg(workers[index].pid, signal.SIGKILL)
+            workers[index].wait()
+            workers[index] = start(plan, log)
+        assert [worker.wait(timeout=400) for worker in workers] == [0] * WORKERS, log.read_text()
+    finally:
+        _end(workers)
+
+
+def _end(workers: list[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("every_core")
+def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
+    """It goes in the middle of the sweep, at once and with all connections, and comes back after some seconds."""
+    with postgres_server() as server:
+        plan = Plan(url=server.get_uri(), folder=str(tmp_path / "jobs"), trials=30, max_parallel=4, parallel=2)
+        log = tmp_path / "workers.txt"
+        workers = [start(plan, log) for _ in range(2)]
+        service = SimulatedService(Path(plan.folder))
+        try:
+            while len(service.names) < 8:
+                time.sleep(0.1)
+            server.stop()
+            time.sleep(6)
+            server.start()
+            assert [worker.wait(timeout=240) for worker in workers] == [0, 0], log.read_text()
+        finally:
+            _end(workers)
+        told = log.read_text()
+        print(told)
+        assert told.count("does not answer; jobs run on, and nothing is lost.") >= 1
+        assert "Traceback" not in told
+        assert set(service.creations.values()) == {1}
+        assert service.running() == []
+        storage = optuna.storages.RDBStorage(plan.url.replace("postgresql://", "postgresql+psycopg://"))
+        states = [trial.state for trial in optuna.load_study(study_name="s/none", storage=storage).trials]
+        assert states.count(TrialState.COMPLETE) == 30
+        assert set(states) <= {TrialState.COMPLETE, TrialState.FAIL}
+        storage.engine.dispose()

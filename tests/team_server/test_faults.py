@@ -1,0 +1,227 @@
+"""What a report says where runs, files or the server are missing: a page every time, and never a traceback."""
+
+from __future__ import annotations
+
+import io
+import math
+import secrets
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from experiments.__main__ import main
+from reports.formats.report import Report
+from reports.formats.terminal import print_report
+from reports.render import render
+from tests.conftest import TrackingServer
+from tests.reports.test_render import Page
+from tests.support.tracking.forwarding import Forwarding
+from tests.support.tracking.team import Team
+from tests.support.tracking.tracked import Tracked
+from tests.team_server.conftest import administer, create_user
+
+NAN, INFINITE = math.nan, math.inf
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's artifacts lie where one stands."""
+    monkeypatch.chdir(tmp_path)
+
+
+def group_on(client: MlflowClient, verb: str = "compare") -> Tracked:
+    """Return an empty group with its parent run, in an experiment of its own."""
+    name = f"faults-{secrets.token_hex(4)}"
+    tracked = Tracked(client, str(client.create_experiment(name)))
+    tracked.group = name
+    tags = {"platform.kind": "group", "platform.group": name, "platform.group_state": "closed"}
+    tags |= {"platform.experiment": "faults", "platform.verb": verb}
+    client.set_terminated(client.create_run(tracked.experiment_id, tags=tags).info.run_id)
+    return tracked
+
+
+def two_arms(tracked: Tracked) -> None:
+    """Add two repeats of each of two arms; the first tells what it ran on."""
+    for repeat in range(2):
+        run_id = tracked.trained("none", repeat, 100.5 + repeat, baseline=True)
+        tracked.client.log_text(run_id, '{"job": {"versions": {"torch": "2.13.0"}}}', "environment.json")
+        tracked.trained("inductor", repeat, 80.5 + repeat, 140.0)
+
+
+def assert_says(report: Report, *sentences: str) -> None:
+    """The page and every other form says what is missing."""
+    assert list(report.missing) == list(sentences)
+    text, out = Page(report.html).text, io.StringIO()
+    print_report(report, out)
+    printed = " ".join(out.getvalue().split())
+    for sentence in sentences:
+        assert sentence in text
+        assert sentence in printed
+        assert sentence in report.summary_json["missing"]
+    assert report.markdown.count("- Missing: ") == len(sentences)
+
+
+@pytest.fixture(params=["SQLite", pytest.param("the team's server", marks=pytest.mark.slow)])
+def somewhere(request: pytest.FixtureRequest) -> MlflowClient:
+    """A store, as its administrator."""
+    if request.param == "SQLite":
+        return MlflowClient(request.getfixturevalue("tracking_uri"))
+    client: MlflowClient = request.getfixturevalue("admin")
+    return client
+
+
+def test_what_runs_do_not_tell(somewhere: MlflowClient) -> None:
+    tracked = group_on(somewhere)
+    for repeat in range(2):
+        tracked.trained("none", repeat, 100.5 + repeat, baseline=True)
+    odd = {"cost/billable_instance_seconds": INFINITE, "eval_loss": NAN, "time/compile_seconds": -INFINITE}
+    tracked.trained("inductor", 0, 80.5, metrics=odd, losses=[2.0, NAN, INFINITE, -INFINITE, 1.0])
+    tracked.job("inductor", 1, metrics={"samples": 2000.0, "eval_loss": 0.4, "loss": INFINITE})
+    tracked.job("inductor", 2, status=None)
+    tracked.client.delete_run(tracked.trained("none", 2, 99.0, tags={"mlflow.runName": "none, repeat 3"}))
+    report = render(somewhere, tracked.group, "t")
+    assert_says(
+        report,
+        "Missing: “inductor, repeat 3”, still running: a later report counts what has ended by then.",
+        "Missing: billable seconds of “inductor, repeat 1”, “inductor, repeat 2”: not told, or no finite number.",
+        "Missing: steady throughput of “inductor, repeat 2”: not told, or no finite number.",
+        "Missing: eval_loss of “inductor, repeat 1”: not told, or no finite number.",
+        "Missing: eval_accuracy of “inductor, repeat 2”: not told, or no finite number.",
+        "Missing: none, repeat 3, deleted in MLflow, which can restore what is deleted.",
+    )
+    assert "No setting is shown to be cheaper" in report.html
+    assert report.summary_json["contrasts"][0]["outcome"] == "inconclusive"
+
+
+def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
+    tracked = group_on(somewhere)
+    two_arms(tracked)
+    report = render(somewhere, tracked.group, "t")
+    assert_says(report)
+    assert "Missing" not in report.html
+    assert "torch 2.13.0" in report.html
+
+
+def test_a_deleted_group_is_told_with_the_way_back(
+    tracking_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracked = group_on(MlflowClient(tracking_uri))
+    [parent] = tracked.client.search_runs([tracked.experiment_id])
+    tracked.client.delete_run(parent.info.run_id)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    assert main(["report", "--group", tracked.group]) == 2
+    way_back = f"`mlflow runs restore --run-id {parent.info.run_id}` brings it back."
+    assert capsys.readouterr().err == f"error: the run of group '{tracked.group}' is deleted: {way_back}\n"
+
+
+@pytest.mark.slow
+def test_files_that_cannot_be_read(
+    team: Team,
+    admin: MlflowClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """S3 is down: the numbers and curves, which the database holds, come all the same."""
+    tracked, sweep = group_on(admin), group_on(admin, "sweep")
+    two_arms(tracked)
+    sweep.trained("none", 0, 20.0, tags={"platform.role": "trial", "platform.compiler": "none"})
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(team.artifacts, "is_down", True)
+    assert main(["report", "--group", tracked.group]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in said.out
+    lost = f"Missing: versions and hardware. The tracking server {team.uri} did not give environment.json of run"
+    assert lost in " ".join(said.out.split())
+    assert f"this machine alone: The tracking server {team.uri} has not answered for 1" in said.out
+    page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
+    assert lost in page
+    assert "Training loss by samples seen" in page
+    [missing] = render(admin, sweep.group, "t").missing
+    assert missing.startswith("Missing: what sweep.json tells, versions and hardware. The tracking server")
+
+
+@pytest.mark.slow
+def test_runs_that_are_listed_and_may_not_be_read(
+    team: Team, admin: MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """USE of the workspace lists what it does not let read."""
+    tracked = group_on(admin)
+    two_arms(tracked)
+    create_user(admin, "lister")
+    role_id = administer(admin, "3.0/mlflow/roles/create", workspace="default", name="lister")["role"]["id"]
+    use = {"resource_type": "workspace", "resource_pattern": "*", "permission": "USE"}
+    administer(admin, "3.0/mlflow/roles/permissions/add", role_id=role_id, **use)
+    administer(admin, "3.0/mlflow/roles/assign", role_id=role_id, username="lister")
+    for name, value in team.as_user("lister").items():
+        monkeypatch.setenv(name, value)
+    report = render(MlflowClient(team.uri), tracked.group, "t")
+    assert_says(
+        report,
+        f"Missing: the curves of 4 of 4 jobs, versions and hardware. The tracking server {team.uri} does not let user "
+        "'lister' read the experiment (403): the permission READ on it (EDIT to train in it) is missing, an "
+        "administrator of the server can give it.",
+    )
+    assert report.summary_json["headline"] == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
+
+
+class Ending(Forwarding):
+    """A network on whose first call to `path` the server is killed."""
+
+    def __init__(self, server: TrackingServer, path: str) -> None:
+        super().__init__(server.uri)
+        self._server_of_runs, self._path = server, path
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        if self._path in path:
+            self._server_of_runs.stop()
+        return super().answer(method, path, body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "lost"),
+    [
+        ("metrics/get-history", "the curves of 4 of 4 jobs, versions and hardware. The tracking server"),
+        ("mlflow-artifacts", "versions and hardware. The tracking server"),
+    ],
+)
+def test_a_server_that_goes_in_the_middle(
+    path: str,
+    lost: str,
+    tracking_server: TrackingServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tracked = group_on(MlflowClient(tracking_server.uri))
+    two_arms(tracked)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    with Ending(tracking_server, path) as network:
+        uri = network.url
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        assert main(["report", "--group", tracked.group]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in said.out
+    assert f"Missing: {lost} {uri} did not" in " ".join(said.out.split())
+    assert f"this machine alone: The tracking server {uri} has not answered for 1" in said.out
+    page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
+    assert f"Missing: {lost}" in page
+
+
+def test_a_server_that_went_before_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert main(["report", "--group", "any"]) == 1
+    told = "error: The tracking server http://127.0.0.1:9 has not answered for 3 s: nobody listens there."
+    assert capsys.readouterr().err == f"{told} No report was made.\n"
+
+
+def test_a_run_that_never_told_what_it_ran_on_lacks_nothing(somewhere: MlflowClient) -> None:
+    tracked = group_on(somewhere)
+    tracked.trained("none", 0, 41.0, baseline=True)
+    assert_says(render(somewhere, tracked.group, "t"))

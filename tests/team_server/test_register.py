@@ -1,0 +1,72 @@
+"""`register` on a team's server with PostgreSQL and accounts: who may, and one sentence for who may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.support.models.tiny import modelled
+from tests.support.tracking.team import Team
+from tests.support.tracking.tracked import Tracked
+from tests.team_server.conftest import Person, administer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def run_id(admin: MlflowClient, tmp_path: Path) -> str:
+    """A job with its model in the experiment `shared`, which the administrator has trained."""
+    found = admin.get_experiment_by_name("shared")
+    assert found
+    return modelled(Tracked(admin, found.experiment_id), tmp_path, f"job-{uuid4().hex}")
+
+
+def aliases(admin: MlflowClient, name: str) -> dict[str, str]:
+    client = MlflowClient(admin.tracking_uri, registry_uri=admin.tracking_uri)
+    return {key: str(value) for key, value in client.get_registered_model(name).aliases.items()}
+
+
+def test_a_member_registers(team: Team, person: Callable[..., Person], admin: MlflowClient, run_id: str) -> None:
+    ada = person("ada")
+    for told in ("as version 1 of ada-s model", "is version 1 of ada-s model already"):
+        done = ada("register", {"run": run_id, "name": "ada-s model"})
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert told in done.stdout
+    assert aliases(admin, "ada-s model") == {"champion": "1"}
+    keys = team.artifacts.keys()
+    assert any("/models/m-" in key and key.endswith("model/model.safetensors") for key in keys)
+
+
+def test_a_guest_and_a_robot_do_not(person: Callable[..., Person], run_id: str) -> None:
+    for name in ("guest", "robot"):
+        done = person(name)("register", {"run": run_id, "name": f"{name}-s model"})
+        assert done.returncode == 1, done.stdout
+        assert (
+            f"does not let user '{name}' create registered model '{name}-s model' (403): the right to create "
+            "registered models (USE of the workspace) is missing, an administrator of the server can give it"
+        ) in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_who_may_read_a_registered_model_does_not_change_it(
+    person: Callable[..., Person], admin: MlflowClient, run_id: str
+) -> None:
+    assert person("ada")("register", {"run": run_id, "name": "readable"}).returncode == 0
+    may = {"resource_type": "registered_model", "resource_id": "readable", "permission": "READ"}
+    administer(admin, "3.0/mlflow/users/permissions/grant", username="robot", **may)
+    done = person("robot")("register", {"run": run_id, "name": "readable", "alias": "mine"})
+    assert done.returncode == 1
+    told = "does not let user 'robot' write to registered model 'readable' (403): the permission EDIT on it is missing"
+    assert told in done.stderr
+    assert aliases(admin, "readable") == {"champion": "1"}
+
+
+def test_a_registered_model_of_others_that_one_may_not_see(person: Callable[..., Person], run_id: str) -> None:
+    assert person("ada")("register", {"run": run_id, "name": "hidden"}).returncode == 0
+    done = person("robot")("register", {"run": run_id, "name": "hidden"})
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "registered model 'hidden'" in done.stderr

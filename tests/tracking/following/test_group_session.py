@@ -1,0 +1,266 @@
+"""Groups of real jobs under the local service, recorded in a real MLflow store: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.conftest import ROOT, TrackingServer
+from tests.support.tracking.planned_jobs import planned
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import close_group, open_group
+from tracking.server.store import open_store
+from training.services.launcher import Job
+from training.services.local.service import LocalService
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def jobs_of(client: MlflowClient, group_id: str) -> list[Run]:
+    ids = [e.experiment_id for e in client.search_experiments()]
+    return client.search_runs(ids, f"tags.\"platform.group\" = '{group_id}' and tags.\"platform.kind\" = 'job'")
+
+
+def test_a_job_becomes_a_run(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
+    group = open_group(store, experiment_name="demo", verb="train", key="k1")
+    outcomes = run_jobs(store, service, group, [planned(tmp_path, "job-1")], say=quiet)
+    close_group(store, group, "FINISHED")
+    assert [o.failure for o in outcomes] == [None]
+    [run] = jobs_of(store.client, group.id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["mlflow.parentRunId"] == group.run_id
+    assert run.data.tags["platform.cache_state"] == "off"
+    assert run.data.params["hp.per_device_batch_size"] == "4"
+    history = store.client.get_metric_history(run.info.run_id, "loss")
+    assert [(m.step, m.value) for m in history] == [(s, 1 / s) for s in range(1, 6)]
+    assert run.data.metrics["samples"] == 20
+    assert run.data.metrics["eval_accuracy"] == 0.75
+    assert run.info.run_name == "none, repeat 1"
+    billable = run.data.metrics["cost/billable_seconds"]
+    [at_the_end] = store.client.get_metric_history(run.info.run_id, "cost/billable_seconds")
+    assert at_the_end.step == 0
+    assert "cost/training_seconds" not in run.data.metrics
+    assert run.data.metrics["throughput/end_to_end_samples_per_second"] == pytest.approx(20 / billable)
+    files = {f.path for f in store.client.list_artifacts(run.info.run_id)}
+    expected = {"experiment.yaml", "request.json", "environment.json", "events.jsonl", "log.txt", "description.json"}
+    assert expected <= files
+    events = Path(store.client.download_artifacts(run.info.run_id, "events.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["seq"] for line in events] == list(range(8))
+    assert run.inputs.dataset_inputs[0].dataset.name == "data"
+    assert "| accuracy | 0.7500 |" in run.data.tags["mlflow.note.content"]
+
+
+def test_a_failed_job_says_so(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
+    group = open_group(store, experiment_name="demo", verb="train", key="k1")
+    [outcome] = run_jobs(store, service, group, [planned(tmp_path, "job-1", die=3)], say=quiet)
+    assert outcome.failure is not None
+    assert outcome.failure[0] == "Error"
+    [run] = jobs_of(store.client, group.id)
+    assert run.info.status == "FAILED"
+    assert run.data.tags["platform.failure_class"] == "Error"
+    assert "died on purpose" in run.data.tags["mlflow.note.content"]
+    assert [m.step for m in store.client.get_metric_history(run.info.run_id, "loss")] == [1, 2, 3]
+    assert "throughput/end_to_end_samples_per_second" not in run.data.metrics
+    assert run.data.metrics["cost/billable_seconds"] > 0
+
+
+LAUNCHER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.support.tracking.planned_jobs import planned
+from tracking.groups.group import close_group, open_group
+from tracking.following.interruption import Left
+from tracking.following.group_session import run_jobs
+from tracking.server.store import open_store
+from training.services.local.service import LocalService
+folder = Path({folder!r})
+store, service = open_store({uri!r}), LocalService(folder / "home")
+group = open_group(store, experiment_name="demo", verb="train", key="k1")
+print("group", group.id, flush=True)
+jobs = [planned(folder, f"{{group.id}}-{{n}}", repeat=n, steps=60, pause=0.1) for n in range(3)]
+try:
+    outcomes = run_jobs(store, service, group, jobs, say=lambda text: print(text, flush=True))
+except Left:
+    print("left", flush=True)
+    sys.exit(130)
+close_group(store, group, "FINISHED" if len(outcomes) == 3 else "KILLED")
+print("done", len(outcomes), flush=True)
+"""
+
+
+def start_launcher(folder: Path, uri: str) -> subprocess.Popen[str]:
+    code = LAUNCHER.format(root=str(ROOT), folder=str(folder), uri=uri)
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.mark.slow
+def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp_path: Path) -> None:
+    """Killed with SIGKILL at five moments; then the same command ends it: three jobs, each point once."""
+    for moment_seconds in (1.6, 2.2, 2.8, 3.1, 2.5):
+        launcher = start_launcher(tmp_path, tracking_uri)
+        time.sleep(moment_seconds)
+        launcher.send_signal(signal.SIGKILL)
+        said, _ = launcher.communicate()
+        assert "done" not in said
+    launcher = start_launcher(tmp_path, tracking_uri)
+    said, _ = launcher.communicate(timeout=240)
+    assert launcher.returncode == 0, said
+    assert "done 3" in said
+    client = MlflowClient(tracking_uri)
+    groups = client.search_runs(
+        [e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'group'"
+    )
+    [group] = groups
+    assert group.info.status == "FINISHED"
+    runs = jobs_of(client, group.data.tags["platform.group"])
+    assert sorted(run.data.tags["platform.repeat"] for run in runs) == ["0", "1", "2"]
+    assert len(LocalService(tmp_path / "home").jobs()) == 3
+    for run in runs:
+        assert run.info.status == "FINISHED"
+        for key in ("loss", "epoch", "samples"):
+            history = client.get_metric_history(run.info.run_id, key)
+            assert [m.step for m in history] == list(range(1, 61))
+    assert (
+        client.search_runs([e.experiment_id for e in client.search_experiments()], "attributes.status = 'RUNNING'")
+        == []
+    )
+
+
+def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) -> None:
+    launcher = start_launcher(tmp_path, tracking_uri)
+    assert launcher.stdout
+    for line in launcher.stdout:
+        if "started on" in line:
+            break
+    launcher.send_signal(signal.SIGINT)
+    said, _ = launcher.communicate(timeout=120)
+    assert "Stopping" in said
+    assert "done 1" in said
+    client = MlflowClient(tracking_uri)
+    [run] = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
+    assert run.info.status == "KILLED"
+    assert run.data.tags["platform.failure_class"] == "Stopped"
+
+
+@pytest.mark.parametrize(("answer", "status", "said"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "left")])
+def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, said: str) -> None:
+    """A pseudo-terminal, Ctrl-C as a key, and each answer: stop the job, or leave it running."""
+    code = LAUNCHER.format(root=str(ROOT), folder=str(tmp_path), uri=tracking_uri)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    read_until(terminal, "started on")
+    os.write(terminal, b"\x03")
+    read_until(terminal, "(Enter)?")
+    os.write(terminal, f"{answer}\n".encode())
+    shown = read_until(terminal, said)
+    assert ("Stopping" in shown) == (answer == "s")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    client = MlflowClient(tracking_uri)
+    [run] = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
+    assert run.info.status == status
+    if answer == "l":
+        job = Job(LocalService(tmp_path / "home"), run.data.tags["platform.job_name"])
+        assert job.wait()["TrainingJobStatus"] == "Completed"
+
+
+def read_until(terminal: int, words: str) -> str:
+    shown = ""
+    while words not in shown:
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
+
+
+@pytest.mark.usefixtures("every_core")
+def test_parallel_jobs_share_the_time(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs of one core each overlap when told to, and take turns when not."""
+    monkeypatch.chdir(tmp_path)
+    store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
+    overlaps = []
+    for parallel in (1, 2):
+        group = open_group(store, experiment_name="demo", verb="compare", key=f"p{parallel}")
+        jobs = [planned(tmp_path, f"p{parallel}-{n}", repeat=n, steps=20, pause=0.05) for n in range(2)]
+        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=quiet)
+        assert [outcome.failure for outcome in outcomes] == [None, None]
+        first, second = (service.describe(job.spec.name) for job in jobs)
+        overlaps.append(second["TrainingStartTime"] < first["TrainingEndTime"])
+    assert overlaps == [False, True]
+
+
+def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
+    launcher = start_launcher(tmp_path, tracking_uri)
+    assert launcher.stdout
+    for line in launcher.stdout:
+        if "started on" in line:
+            break
+    _kill_script(tmp_path)
+    said, _ = launcher.communicate(timeout=120)
+    assert "done 3" in said
+    client = MlflowClient(tracking_uri)
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.repeat\" = '0'")
+    assert [run.info.status for run in runs] == ["FAILED"]
+    assert runs[0].data.tags["platform.failure_class"] == "Killed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [12])
+def test_an_outage_of_the_tracking_server_loses_nothing(
+    tracking_server: TrackingServer, tmp_path: Path, seconds: int
+) -> None:
+    """The server is halted in the middle of a job; the job goes on, and everything arrives afterwards, in order."""
+    launcher = start_launcher(tmp_path, tracking_server.uri)
+    assert launcher.stdout
+    for line in launcher.stdout:
+        if "started on" in line:
+            break
+    tracking_server.send(signal.SIGSTOP)
+    time.sleep(seconds)
+    done = [job for job in LocalService(tmp_path / "home").jobs() if job["TrainingJobStatus"] == "Completed"]
+    assert len(done) == 1, "the job ended by itself during the outage"
+    tracking_server.send(signal.SIGCONT)
+    said, _ = launcher.communicate(timeout=240)
+    # A short outage may pass within a single patient request, of which there is nothing to say.
+    assert seconds < 60 or "nothing is lost" in said
+    assert "done 3" in said
+    client = MlflowClient(tracking_server.database_uri)
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
+    assert len(runs) == 3
+    for run in runs:
+        assert run.info.status == "FINISHED"
+        for key in ("loss", "epoch", "samples"):
+            history = client.get_metric_history(run.info.run_id, key)
+            assert [m.step for m in history] == list(range(1, 61))
+            assert [m.timestamp for m in history] == sorted(m.timestamp for m in history)
+
+
+def _kill_script(folder: Path) -> None:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            inside = (process / "cwd").readlink().is_relative_to(folder)
+        except OSError:
+            continue
+        if inside and b"train.py" in command:
+            os.kill(int(process.name), signal.SIGKILL)
+            return
+    raise AssertionError("the job's process was not found")

@@ -1,0 +1,142 @@
+"""Curves of many runs in few calls are those that each run tells by itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Metric
+
+from tests.support.tracking.forwarding import Forwarding
+from tests.support.tracking.tracked import STARTED_SECONDS
+from tracking.queries import job_tables
+from tracking.queries.metric_histories import curve_table, histories
+from training.contract.errors import NotAllowed, TrackingError
+
+START_MS = int(STARTED_SECONDS * 1000)
+BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
+
+
+def several(tracked: Any, count: int) -> list[str]:
+    """Add runs of other lengths: the one of number i has i points of loss; some hold what is no number."""
+    odd = {3: math.nan, 4: math.inf, 5: -math.inf}
+    return [tracked.job("none", i, losses=[odd.get(i, 10.0 * i + point) for point in range(i)]) for i in range(count)]
+
+
+def starts(runs: list[str]) -> dict[str, float]:
+    return dict.fromkeys(runs, STARTED_SECONDS)
+
+
+def assert_as_each_tells(client: MlflowClient, found: dict[str, pd.DataFrame], runs: list[str]) -> None:
+    assert list(found) == runs
+    for run_id in runs:
+        pd.testing.assert_frame_equal(found[run_id], job_tables.history(client, run_id, ["loss", "epoch"]))
+
+
+def test_many_runs_are_as_each_tells_itself(tracked: Any) -> None:
+    runs = several(tracked, 23)
+    found = histories(tracked.client, starts(runs), ["loss", "epoch"])
+    assert_as_each_tells(tracked.client, found, runs)
+    assert [len(found[run_id]) for run_id in runs] == list(range(23))
+    assert list(found[runs[2]]["value"]) == [20.0, 21.0]
+    assert list(found[runs[2]]["samples"]) == [100.0, 200.0]
+    assert list(found[runs[2]]["billable_seconds"]) == [2.0, 4.0]
+    assert math.isnan(found[runs[3]]["value"].iloc[0])
+    assert list(found[runs[4]]["value"]) == [math.inf] * 4
+    assert list(found[runs[5]]["value"]) == [-math.inf] * 5
+
+
+def test_no_runs_and_no_keys(tracked: Any) -> None:
+    assert histories(tracked.client, {}, ["loss"]) == {}
+    run_id = tracked.job("none", losses=[1.0])
+    assert len(histories(tracked.client, {run_id: STARTED_SECONDS}, [])[run_id]) == 0
+
+
+def test_of_a_long_curve_points_evenly_apart_with_both_ends(tracked: Any) -> None:
+    """Its samples were told at other points of the evaluation too, and are still those of its own steps."""
+    run_id = tracked.job("none", losses=[float(step) for step in range(1, 101)])
+    more = [Metric("samples", 100.0 * step, START_MS + 2000 * step, step) for step in range(101, 141)]
+    tracked.client.log_batch(run_id, more)
+    curve = histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"], most_points=10)[run_id]
+    assert len(curve) == 10
+    assert (curve["step"].iloc[0], curve["step"].iloc[-1]) == (1, 100)
+    assert curve["step"].diff().iloc[1:].tolist() == [11.0] * 9
+    assert list(curve["value"]) == list(curve["step"].astype(float))
+    assert list(curve["samples"]) == pytest.approx(list(100.0 * curve["step"]))
+
+
+def test_a_step_trained_twice_keeps_its_later_point(tracked: Any) -> None:
+    run_id = tracked.job("none", losses=[2.0, 1.5])
+    again = [Metric("loss", 1.4, START_MS + 9000, 2), Metric("samples", 210, START_MS + 9000, 2)]
+    tracked.client.log_batch(run_id, again)
+    curve = histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"])[run_id]
+    assert list(curve["value"]) == [2.0, 1.4]
+    assert list(curve["samples"]) == [100.0, 210.0]
+
+
+def test_samples_grow_evenly_between_the_steps_that_tell_them() -> None:
+    losses = [(step, START_MS, 1.0) for step in (1, 2, 3, 4, 5)]
+    samples = [(2, START_MS, 20.0), (4, START_MS, 44.0)]
+    told = curve_table({"loss": losses, "samples": samples}, ["loss"], STARTED_SECONDS)["samples"]
+    assert list(told.dropna()) == [20.0, 32.0, 44.0]
+    assert list(told.isna()) == [True, False, False, False, True]
+    assert curve_table({"loss": losses, "samples": []}, ["loss"], 0.0)["samples"].isna().all()
+
+
+def test_a_deleted_run_still_has_its_curve(tracked: Any) -> None:
+    run_id = tracked.job("none", losses=[2.0, 1.5])
+    tracked.client.delete_run(run_id)
+    assert list(histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"])[run_id]["value"]) == [2.0, 1.5]
+
+
+def test_a_server_is_asked_for_many_runs_at_once(tracked_by_server: Any) -> None:
+    runs = several(tracked_by_server, 23)
+    with Forwarding(tracked_by_server.client.tracking_uri) as proxy:
+        found = histories(MlflowClient(proxy.url), starts(runs), ["loss", "epoch"])
+        assert proxy.calls(BULK) == 6
+        thinned = histories(MlflowClient(proxy.url), starts(runs[6:7]), ["loss"], most_points=3)[runs[6]]
+        assert proxy.calls(SINGLE) == 0
+    assert list(thinned["step"]) == [1, 3, 6]
+    assert_as_each_tells(tracked_by_server.client, found, runs)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(404, b"<html>not found</html>"), (403, b'{"error_code": "PERMISSION_DENIED"}')]
+)
+def test_a_server_that_does_not_answer_that_call_is_asked_run_by_run(
+    tracked_by_server: Any, status: int, body: bytes
+) -> None:
+    runs = several(tracked_by_server, 7)
+    with Forwarding(tracked_by_server.client.tracking_uri, BULK, status, body) as proxy:
+        client = MlflowClient(proxy.url)
+        found = histories(client, starts(runs), ["loss", "epoch"])
+        assert proxy.calls(SINGLE) == 7 * 3
+        assert_as_each_tells(tracked_by_server.client, found, runs)
+        thinned = histories(client, starts(runs), ["loss"], most_points=3)[runs[6]]
+    assert list(thinned["step"]) == [1, 3, 6]
+
+
+def test_curves_that_are_refused(tracked_by_server: Any) -> None:
+    runs = several(tracked_by_server, 2)
+    refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
+    with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 403, refusal) as proxy:
+        client = MlflowClient(proxy.url)
+        told = r"refused \(403\): PERMISSION_DENIED: no right to read"
+        with pytest.raises(NotAllowed, match=told):
+            histories(client, starts(runs), ["loss"])
+        with pytest.raises(NotAllowed, match=told):
+            histories(client, starts(runs[:1]), ["loss"])
+
+
+def test_a_server_that_answers_none_of_the_calls(tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    runs = several(tracked_by_server, 2)
+    with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 503) as proxy:
+        client = MlflowClient(proxy.url)
+        with pytest.raises(TrackingError, match="did not give the curves of 2 runs"):
+            histories(client, starts(runs), ["loss"])
+        with pytest.raises(TrackingError, match=f"did not give the curves of run {runs[0]}"):
+            histories(client, starts(runs[:1]), ["loss"])

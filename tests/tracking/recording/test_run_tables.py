@@ -1,0 +1,104 @@
+"""Tables as MLflow's own reader finds them, and the pictures of classes."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import partial
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from reports.charts.classes import MOST_CLASSES, class_distribution, confusion_matrix
+from tests.support.tracking.tracked import Tracked
+from tracking.groups.planned_job import DataSource
+from tracking.recording.run_tables import class_rows, log_class_distribution, log_confusion_matrix, log_tables
+from tracking.server.store import open_store
+
+DATA = DataSource(
+    name="reviews", source="a test", digest="d", rows={"train": 8, "validation": 4},
+    label_names=("schlecht – 悪い", "neutral", "gut"), class_counts={"train": (5, 2, 1), "validation": (4, 0, 0)},
+)  # fmt: skip
+
+
+def test_class_rows_by_hand() -> None:
+    assert class_rows(DATA) == [
+        {
+            "label": "schlecht – 悪い",
+            "train_rows": 5,
+            "train_share": 0.625,
+            "validation_rows": 4,
+            "validation_share": 1,
+        },
+        {"label": "neutral", "train_rows": 2, "train_share": 0.25, "validation_rows": 0, "validation_share": 0},
+        {"label": "gut", "train_rows": 1, "train_share": 0.125, "validation_rows": 0, "validation_share": 0},
+    ]
+
+
+def test_mlflow_reads_the_tables(tracked: Tracked, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logged twice, as a launcher that takes a job up does; a table whose rows differ in their columns too."""
+    store, run_id = open_store(tracking_uri), tracked.job("none")
+    for _ in range(2):
+        log_tables(store, run_id, {"a.json": [{"x": 1, "y": "é"}, {"x": 2, "z": None}], "empty.json": []})
+        log_class_distribution(store, run_id, DATA)
+    listed = json.loads(store.client.get_run(run_id).data.tags["mlflow.loggedArtifacts"])
+    assert [entry["path"] for entry in listed] == [
+        "tables/a.json",
+        "tables/empty.json",
+        "tables/class_distribution.json",
+    ]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)  # the reader looks for runs in the default store
+    load = partial(store.client.load_table, tracked.experiment_id, run_ids=[run_id])
+    found = load("tables/a.json")
+    assert found.fillna("nothing").to_dict("records") == [
+        {"x": 1, "y": "é", "z": "nothing"},
+        {"x": 2, "y": "nothing", "z": "nothing"},
+    ]
+    assert load("tables/class_distribution.json")["train_rows"].tolist() == [5, 2, 1]
+
+
+def test_pictures_are_logged_where_there_are_classes(tracked: Tracked, tracking_uri: str) -> None:
+    store, run_id = open_store(tracking_uri), tracked.job("none")
+    plain = DataSource(name="d", source="a test", digest="d", rows={})
+    log_class_distribution(store, run_id, plain)
+    log_confusion_matrix(store, run_id, {"other.json": [{"a": 1}]})
+    assert store.client.list_artifacts(run_id) == []
+    log_class_distribution(store, run_id, DATA)
+    cells = [{"actual": "neutral", "predicted": "gut", "count": 3}]
+    log_confusion_matrix(store, run_id, {"per_class.json": class_rows(DATA), "confusion_matrix.json": cells})
+    for name in ("class_distribution", "confusion_matrix"):
+        path = Path(store.client.download_artifacts(run_id, f"plots/{name}.png"))
+        assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_distribution_tells_names_shares_and_counts() -> None:
+    plot = class_distribution(("no", "$yes$ <&> " + "x" * 60), {"train": (5362, 10638), "validation": (0, 4)})
+    assert ">no<" in plot.svg
+    assert "$yes$ &lt;&amp;&gt; xxxx" in plot.svg
+    assert "33.5 %  (5,362)" in plot.svg
+    assert "66.5 %  (10,638)" in plot.svg
+    assert "0.0 %  (0)" in plot.svg
+    assert "train (16,000 rows)" in plot.svg
+
+
+def test_the_confusion_matrix_tells_counts_and_shares() -> None:
+    plot = confusion_matrix(("no", "yes"), {("no", "no"): 30, ("no", "yes"): 10})
+    assert ">30<" in plot.svg
+    assert ">75%<" in plot.svg
+    assert plot.svg.count(">0%<") == 2  # of `yes` there is no row: no share of nothing
+
+
+@pytest.mark.parametrize("classes", [2, 50, 150])
+def test_pictures_stay_within_bounds(classes: int) -> None:
+    names = [f"class {number}" for number in range(classes)]
+    counts = list(range(classes, 0, -1))
+    distribution = class_distribution(names, {"train": counts, "validation": counts})
+    matrix = confusion_matrix(names, {(name, name): count for name, count in zip(names, counts, strict=True)})
+    for plot in (distribution, matrix):
+        height, width, _ = matplotlib.image.imread(io.BytesIO(plot.png)).shape
+        assert width == 1111
+        assert height <= 200 * (1 + 0.34 * MOST_CLASSES)
+        assert f">class {min(classes, MOST_CLASSES) - 1}<" in plot.svg
+        assert f">class {MOST_CLASSES}<" not in plot.svg
+        assert (f"the {MOST_CLASSES} most frequent of {classes} classes" in plot.svg) == (classes > MOST_CLASSES)

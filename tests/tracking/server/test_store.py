@@ -1,0 +1,149 @@
+"""The patient client, against a real tracking server that stops answering."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Metric
+
+from tests.conftest import TrackingServer
+from tests.support.endpoints.served import Serving
+from tracking.groups.group import close_group, open_group
+from tracking.server.store import Store, open_store
+from training.contract.errors import TrackingError
+
+
+def points(first: int, last: int) -> list[Metric]:
+    return [Metric("loss", 1 / step, 1_000 * step, step) for step in range(first, last + 1)]
+
+
+def test_points_logged_twice_are_stored_once(tracking_uri: str) -> None:
+    store = open_store(tracking_uri)
+    run_id = store.call(store.client.create_run, store.call(store.client.create_experiment, "e")).info.run_id
+    store.call(store.client.log_batch, run_id, metrics=points(1, 500))
+    store.call(store.client.log_batch, run_id, metrics=points(1, 501))
+    history = store.client.get_metric_history(run_id, "loss")
+    assert [(m.step, m.value) for m in history] == [(m.step, m.value) for m in points(1, 501)]
+
+
+@pytest.mark.slow
+def test_a_halted_server_delays_and_loses_nothing(
+    tracking_server: TrackingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    said: list[str] = []
+    store = Store(MlflowClient(tracking_server.uri), say=said.append)
+    client = MlflowClient(tracking_server.database_uri)
+    run_id = client.create_run(client.create_experiment("e")).info.run_id
+    store.call(store.client.log_batch, run_id, metrics=points(1, 10))
+    tracking_server.send(signal.SIGSTOP)
+    wake = threading.Timer(6, tracking_server.send, [signal.SIGCONT])
+    wake.start()
+    for step in range(11, 21):
+        store.call(store.client.log_batch, run_id, metrics=points(step, step))
+    wake.join()
+    history = MlflowClient(tracking_server.database_uri).get_metric_history(run_id, "loss")
+    assert [m.step for m in history] == list(range(1, 21))
+    assert any("not answered" in line for line in said)
+
+
+class Lossy(ThreadingHTTPServer):
+    """A network that carries every request to a server and loses the first answer of each kind."""
+
+    def __init__(self, server_uri: str) -> None:
+        super().__init__(("127.0.0.1", 0), Loses)
+        self.server_netloc = urlsplit(server_uri).netloc
+        self.lost: set[str] = set()
+
+
+class Loses(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Lossy
+
+    def do_POST(self) -> None:
+        self._carry(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def do_GET(self) -> None:
+        self._carry(None)
+
+    def _carry(self, body: bytes | None) -> None:
+        connection = http.client.HTTPConnection(self.server.server_netloc)
+        connection.request(self.command, self.path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        kind = self.path.partition("?")[0]
+        if kind not in self.server.lost:
+            self.server.lost.add(kind)
+            self.close_connection = True
+            return
+        self.send_response(answer.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def lossy(tracking_server: TrackingServer) -> Iterator[Lossy]:
+    network = Lossy(tracking_server.uri)
+    with Serving(network):
+        yield network
+
+
+def test_what_was_created_though_the_answer_was_lost_is_not_created_again(
+    tracking_server: TrackingServer, lossy: Lossy
+) -> None:
+    store = Store(MlflowClient(f"http://127.0.0.1:{lossy.server_port}"), say=lambda _: None)
+    group = open_group(store, experiment_name="lost", verb="train", key="k")
+    close_group(store, group, "FINISHED")
+    client = MlflowClient(tracking_server.database_uri)
+    experiment = client.get_experiment_by_name("lost")
+    assert experiment is not None
+    assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [group.run_id]
+    assert {path.rpartition("mlflow/")[2] for path in lossy.lost} >= {"experiments/create", "runs/create"}
+
+
+def test_a_server_that_is_not_there_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    with pytest.raises(TrackingError, match=r"http://127\.0\.0\.1:9 .*Nothing was started\."):
+        open_store("http://127.0.0.1:9")
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    slept: list[float] = []
+    store = Store(
+        MlflowClient("http://127.0.0.1:9"),
+        patience_seconds=40,
+        say=lambda _: None,
+        sleep=slept.append,
+        clock=lambda: sum(slept),
+    )
+    with pytest.raises(TrackingError, match="has not answered for 40 s"):
+        store.call(store.client.search_experiments)
+    assert sum(slept) == 40
+    assert max(slept) <= 15
+
+
+def test_a_refusal_is_not_tried_again(tracking_uri: str) -> None:
+    slept: list[float] = []
+    store = Store(MlflowClient(tracking_uri), sleep=slept.append)
+    with pytest.raises(TrackingError, match="refused"):
+        store.call(store.client.get_run, "0" * 32)
+    assert slept == []
+
+
+def test_a_folder_that_cannot_hold_a_database_is_said() -> None:
+    with pytest.raises(TrackingError, match="Nothing was started"):
+        open_store("sqlite:////proc/nowhere/mlflow.db")

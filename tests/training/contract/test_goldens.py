@@ -1,0 +1,65 @@
+"""Our request for each reference workload against the one that SageMaker's SDK v2 sends for it.
+
+The request is that of an experiment file with the overrides that a user gives. Every difference is listed with its
+reason in `workloads` and `everywhere`; one that is not listed fails, and one that is listed and is not so as well.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.requests.building import Built
+from tests.support.requests.differences import Difference, fields_of, unexplained
+from tests.support.requests.workloads import WORKLOADS
+
+
+def golden_fields(shared: Path, name: str) -> dict[str, Any]:
+    return fields_of(json.loads((shared / "golden" / f"{name}.json").read_text()))
+
+
+def test_every_golden_request_is_compared(shared: Path) -> None:
+    assert sorted(WORKLOADS) == sorted(path.stem for path in (shared / "golden").glob("*.json"))
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_as_the_sdk_sends_it(shared: Path, built: Built, name: str) -> None:
+    workload, golden = WORKLOADS[name], golden_fields(shared, name)
+    request = built(workload.experiment, **workload.overrides)
+    assert unexplained(golden, fields_of(request), workload.expected(golden)) == []
+
+
+THEIRS: dict[str, Any] = {"TrainingJobName": "a", "HyperParameters": {"lr": "0.1", "epochs": "3", "n": '"x"'}}
+OURS: dict[str, Any] = {"TrainingJobName": "b", "HyperParameters": {"rate": "0.1", "epochs": "3.0", "n": '"x"'}}
+NAME = Difference(because="named", theirs={"TrainingJobName": "a"}, ours={"TrainingJobName": "b"})
+RATE = Difference(because="ours", theirs={"HyperParameters.lr": 0.1}, ours={"HyperParameters.rate": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("differences", "complaints"),
+    [
+        ([NAME, RATE], []),
+        ([NAME], ["HyperParameters.lr: 0.1 in the golden", "HyperParameters.rate: 'nothing' in the golden"]),
+        ([NAME, RATE, Difference(because="?", theirs={"Gone": 1})], ["the golden request has no Gone"]),
+        ([NAME, RATE, Difference(because="?", ours={"Gone": 1})], ["our request has no Gone"]),
+        (
+            [NAME, Difference(because="?", theirs={"HyperParameters.lr": 0.1}, ours={"HyperParameters.rate": 0.2})],
+            ["our request has another HyperParameters.rate than 0.2"],
+        ),
+        (
+            [
+                *(NAME, RATE),
+                Difference(because="?", theirs={"HyperParameters.n": "x"}, ours={"HyperParameters.n": "x"}),
+            ],
+            ["HyperParameters.n differs in nothing: ?"],
+        ),
+        ([NAME, NAME, RATE], ["the golden request has no TrainingJobName, or it is listed twice", "our request"]),
+    ],
+)
+def test_what_is_listed_has_to_be_so(differences: list[Difference], complaints: list[str]) -> None:
+    found = unexplained(fields_of(THEIRS), fields_of(OURS), differences)
+    assert len(found) == len(complaints)
+    assert all(said.startswith(start) for said, start in zip(found, complaints, strict=True))

@@ -1,0 +1,187 @@
+"""What else an experiment can ask of SageMaker, from the command line's words to the request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+from botocore.validate import ParamValidator
+
+from tests.support.requests.building import GROUP, Built
+from tests.support.requests.workloads import ACCOUNT, DLC
+from training.contract.errors import InputError
+from training.services.local import toolkit
+
+G5 = {**ACCOUNT, "machine.instance_type": "ml.g5.xlarge"}
+G5_OF_4 = {**ACCOUNT, "machine.instance_type": "ml.g5.12xlarge", "machine.devices": "4"}
+P4D = {**ACCOUNT, "machine.instance_type": "ml.p4d.24xlarge", "machine.devices": "8"}
+PYTORCH_2_2 = f"{DLC}/pytorch-training:2.2.0-gpu-py310"
+
+
+def flags(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters that the toolkit reads, without those that every job has."""
+    always = ("program", "submit_directory", "container_log_level", "job_name", "region")
+    told = toolkit.decoded(request["HyperParameters"]).items()
+    return {name: value for name, value in told if name.startswith("sagemaker_") and name[10:] not in always}
+
+
+OFF = {"sagemaker_training_compiler_enabled": False, "sagemaker_training_compiler_debug_mode": False}
+ON = OFF | {"sagemaker_training_compiler_enabled": True}
+XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({**G5}, {}),
+        ({**G5, "compiler": "inductor"}, {}),
+        ({**G5, "compiler": "trcomp"}, ON),
+        ({**G5, "compiler": "trcomp", "compiler_debug": "true"}, ON | {"sagemaker_training_compiler_debug_mode": True}),
+        ({**G5, "compiler": "trcomp-off"}, OFF),
+        ({**G5_OF_4, "compiler": "trcomp"}, ON | XLA),
+        ({**G5_OF_4, "compiler": "trcomp-off"}, OFF | XLA),
+        (G5_OF_4, {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.12xlarge"}),
+        (
+            {**G5, "machine.instance_count": "2"},
+            {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.xlarge"},
+        ),
+        (
+            {**P4D, "machine.launcher": "pytorchddp", "machine.image": PYTORCH_2_2},
+            {"sagemaker_pytorch_ddp_enabled": True, "sagemaker_instance_type": "ml.p4d.24xlarge"},
+        ),
+        (
+            {**P4D, "machine.launcher": "smddp", "machine.image": PYTORCH_2_2, "machine.mpi_options": "-verbose"},
+            {
+                "sagemaker_distributed_dataparallel_enabled": True,
+                "sagemaker_distributed_dataparallel_custom_mpi_options": "-verbose",
+                "sagemaker_instance_type": "ml.p4d.24xlarge",
+            },
+        ),
+        (
+            {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_2, "machine.model_parallel.partitions": "2"},
+            {
+                "sagemaker_mpi_enabled": True,
+                "sagemaker_mpi_num_of_processes_per_host": 8,
+                "sagemaker_mpi_custom_mpi_options": "",
+                "sagemaker_distributed_dataparallel_enabled": False,
+                "sagemaker_instance_type": "ml.p4d.24xlarge",
+            },
+        ),
+    ],
+)
+def test_compilers_and_launchers(built: Built, overrides: dict[str, str], expected: dict[str, Any]) -> None:
+    assert flags(built("demo", **overrides)) == expected
+
+
+def test_parameters_of_model_parallelism(built: Built) -> None:
+    smp = {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_2}
+    request = built("demo", **smp, **{"machine.model_parallel": "{partitions: 2, ddp: true}"})
+    assert toolkit.decoded(request["HyperParameters"])["mp_parameters"] == {"partitions": 2, "ddp": True}
+
+
+def test_a_network_of_the_users_with_its_keys_and_tags(built: Built) -> None:
+    request = built(
+        "demo",
+        **G5,
+        **{
+            "aws.subnets": "subnet-1,subnet-2",
+            "aws.security_groups": "sg-1",
+            "aws.isolate_network": "true",
+            "aws.encrypt_traffic": "true",
+            "aws.volume_key": "alias/disks",
+            "aws.output_key": "alias/artifacts",
+            "aws.tags": "{team: nlp, cost-centre: 'A 12'}",
+            "machine.volume_gib": "500",
+            "machine.max_run_seconds": "7200",
+        },
+    )
+    assert request["VpcConfig"] == {"Subnets": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
+    assert request["EnableNetworkIsolation"] is request["EnableInterContainerTrafficEncryption"] is True
+    assert request["ResourceConfig"] == {
+        "InstanceType": "ml.g5.xlarge",
+        "InstanceCount": 1,
+        "VolumeSizeInGB": 500,
+        "VolumeKmsKeyId": "alias/disks",
+    }
+    assert request["OutputDataConfig"] == {
+        "S3OutputPath": "s3://bucket/trainfare/output",
+        "KmsKeyId": "alias/artifacts",
+    }
+    assert request["Tags"] == [{"Key": "team", "Value": "nlp"}, {"Key": "cost-centre", "Value": "A 12"}]
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 7200}
+    assert request["ProfilerConfig"] == {"DisableProfiler": True}
+    assert "DebugHookConfig" not in request
+
+
+def test_machines_that_stay_and_machines_to_fall_back_on(built: Built) -> None:
+    fallbacks = {"machine.fallback_instance_types": "ml.g4dn.xlarge,ml.p3.2xlarge", "machine.keep_alive_seconds": "600"}
+    types = ("ml.g5.xlarge", "ml.g4dn.xlarge", "ml.p3.2xlarge")
+    assert built("demo", **G5, **fallbacks)["ResourceConfig"] == {
+        "InstancePreferences": [{"InstanceType": each} for each in types],
+        "InstanceCount": 1,
+        "VolumeSizeInGB": 30,
+        "KeepAlivePeriodInSeconds": 600,
+    }
+
+
+def test_spot_with_checkpoints(built: Built) -> None:
+    spot = {"machine.spot": "true", "machine.max_run_seconds": "60", "save_strategy": "epoch"}
+    request = built("demo", **G5, **spot)
+    assert request["EnableManagedSpotTraining"] is True
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}
+    assert request["CheckpointConfig"] == {"S3Uri": f"s3://bucket/trainfare/checkpoints/{GROUP}-none-a0r0"}
+    assert request["Environment"]["TORCHINDUCTOR_CACHE_DIR"] == "/opt/ml/checkpoints/.compile-cache"
+
+
+def test_what_boto3_takes(built: Built) -> None:
+    """A request with everything in it is one that boto3's own model of the API finds nothing wrong with."""
+    shape = (
+        boto3.client("sagemaker", region_name="us-east-1")
+        .meta.service_model.operation_model("CreateTrainingJob")
+        .input_shape
+    )
+    network = {"aws.subnets": "subnet-1", "aws.security_groups": "sg-1", "aws.tags": "{team: nlp}"}
+    keys = {"aws.volume_key": "alias/a", "aws.output_key": "alias/b"}
+    more = {"machine.fallback_instance_types": "ml.g4dn.xlarge", "machine.keep_alive_seconds": "600"}
+    for asked in ({**network, **keys, **more}, {"machine.spot": "true", "save_strategy": "epoch"}):
+        report = ParamValidator().validate(built("demo", **G5, **asked), shape)
+        assert not report.has_errors(), report.generate_report()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        ({**ACCOUNT, "machine.instance_type": "ml.g6.xlarge", "compiler": "trcomp"}, "does not run on ml.g6.xlarge"),
+        (
+            {**G5, "compiler": "trcomp", "machine.image": PYTORCH_2_2},
+            "needs one of SageMaker Training Compiler's images",
+        ),
+        ({**G5_OF_4, "machine.launcher": "smddp", "machine.image": PYTORCH_2_2}, "launcher 'smddp' runs on ml.p3.16xl"),
+        ({**G5_OF_4, "machine.launcher": "smp"}, "launcher 'smp' needs model_parallel.partitions"),
+        ({**G5, "machine.mpi_options": "-x A"}, "mpi_options goes with the launchers smddp and smp"),
+        ({**G5, "machine.spot": "true"}, "machine.spot needs checkpoints to go on from"),
+        ({**G5, "aws.subnets": "subnet-1"}, "subnets and security_groups go together"),
+        ({**G5_OF_4, "machine.devices": "2"}, "ml.g5.12xlarge has 4 GPUs"),
+    ],
+)
+def test_a_broken_rule_is_named_and_nothing_is_uploaded(built: Built, overrides: dict[str, str], rule: str) -> None:
+    before = built.uploaded()
+    built.rows = rule
+    with pytest.raises(InputError) as refused:
+        built("demo", **overrides)
+    assert rule in str(refused.value)
+    assert built.uploaded() == before
+
+
+def test_advice_is_given_and_the_job_runs(built: Built) -> None:
+    four = {**ACCOUNT, "machine.instance_type": "ml.p3.8xlarge", "machine.devices": "4", "compiler": "trcomp"}
+    built("demo", **four, compiler_debug="true")
+    assert any("ml.p3.8xlarge has no Elastic Fabric Adapter" in said for said in built.said)
+    assert any("debug mode slows training down" in said for said in built.said)
+
+
+@pytest.mark.parametrize("compiler", ["none", "inductor", "trcomp-off"])
+def test_only_the_training_compiler_has_a_debug_mode(built: Built, compiler: str) -> None:
+    with pytest.raises(InputError, match=f"compiler_debug goes with compiler 'trcomp'; the compiler is '{compiler}'"):
+        built("demo", **G5, compiler=compiler, compiler_debug="true")

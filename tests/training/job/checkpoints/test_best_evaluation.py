@@ -1,0 +1,96 @@
+"""The model of the best evaluation is what a job leaves, also when it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from checkpoints.best_evaluation import Best
+from reporting.errors import ArgumentError
+from tests.conftest import ROOT
+
+DYING = ROOT / "tests" / "support" / "job" / "dying.py"
+STEP_END = "loop.trainer_callback:Reporter.on_step_end"
+
+TRAINING = {
+    "learning_rate": 0.02,
+    "lr_scheduler": "constant",
+    "max_steps": 11,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "save_total_limit": 1,
+    "best_metric": "eval_loss",
+}
+
+
+@pytest.fixture
+def job_that_worsens(job: Any, channel_writer: Any) -> Any:
+    """What it learns is the wrong way round in its validation rows: the better it learns, the worse it is there."""
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    ids = [[10 + at % 2, 20 + at, 30] for at in range(13)]
+    channel_writer(job.folder / "validation", ids, [1 - at % 2 for at in range(13)])
+    return job
+
+
+def evaluations(ended: Any) -> dict[int, float]:
+    told = [event for event in ended.events("metric") if "eval_loss" in event["values"]]
+    return {event["step"]: event["values"]["eval_loss"] for event in told}
+
+
+def check_best_is_left(job: Any, ended: Any) -> None:
+    found, metrics = evaluations(ended), ended.result["metrics"]
+    best = min(found, key=lambda step: found[step])
+    assert list(found) == [2, 4, 6, 8, 10, 11]
+    assert best < 8
+    assert metrics["best/step"] == best
+    assert metrics["eval_loss"] == found[best]
+    checkpoints = job.folder / "checkpoints"
+    assert {path.name for path in checkpoints.iterdir()} >= {f"checkpoint-{best}"}
+    assert len(list(checkpoints.iterdir())) == 2
+    weights = (job.folder / "model/model.safetensors").read_bytes()
+    assert weights == (checkpoints / f"checkpoint-{best}/model.safetensors").read_bytes()
+    right = sum(
+        row["count"] for row in ended.result["tables"]["confusion_matrix.json"] if row["actual"] == row["predicted"]
+    )
+    assert right / 13 == pytest.approx(metrics["eval_accuracy"])
+
+
+def test_the_best_is_left(job_that_worsens: Any) -> None:
+    check_best_is_left(job_that_worsens, job_that_worsens.run(**TRAINING))
+
+
+@pytest.mark.slow
+def test_the_best_is_found_over_two_starts(job_that_worsens: Any) -> None:
+    job = job_that_worsens
+    killed = job.run([sys.executable, str(DYING), f"{STEP_END}:10", "SIGKILL"], **TRAINING)
+    assert killed.code == -signal.SIGKILL
+    progress = json.loads((job.folder / "checkpoints/checkpoint-8/progress.json").read_text())
+    assert progress["best"]["step"] < 8
+    check_best_is_left(job, job.run(**TRAINING))
+
+
+def test_the_last_is_left_where_it_is_the_best(job: Any) -> None:
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    ended = job.run(**(TRAINING | {"learning_rate": 0.003, "max_steps": 6}))
+    assert ended.result["metrics"]["best/step"] == 6
+    assert ended.result["metrics"]["eval_loss"] == evaluations(ended)[6]
+    assert "time/load_best_seconds" not in ended.result["metrics"]
+
+
+def test_by_hand() -> None:
+    loss, score = Best("eval_loss"), Best("eval_f1")
+    for step, value in enumerate([float("nan"), 0.5, 0.4, 0.4, 0.6, float("nan")]):
+        loss.observe({"eval_loss": value}, step)
+        score.observe({"eval_f1": value}, step)
+    assert (loss.step, loss.value) == (2, 0.4)
+    assert (score.step, score.value) == (4, 0.6)
+    assert score.metrics() == {"best/step": 4}
+    assert Best("eval_f1").metrics() == {}
+    with pytest.raises(ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task tells eval_loss"):
+        score.observe({"eval_loss": 0.1, "epoch": 1}, 6)

@@ -1,0 +1,260 @@
+"""A job that is killed at any moment goes on as if nothing had been: the same numbers, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT
+
+# A checkpoint calls torch.save four times.
+DYING = ROOT / "tests" / "support" / "job" / "dying.py"
+
+# 13 batches of 4 rows, 2 a step: 7 steps an epoch, the last of one batch with 2 rows. Dropout is on, at 0.1.
+TRAINING = {
+    "per_device_batch_size": 4,
+    "per_device_eval_batch_size": 4,
+    "gradient_accumulation_steps": 2,
+    "epochs": 2,
+    "padding": "buckets",
+    "bucket_lengths": "6,12",
+    "learning_rate": 0.01,
+    "warmup_samples": 16,
+    "eval_strategy": "steps",
+    "eval_steps": 3,
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "save_total_limit": 1,
+}
+
+
+def dying(spot: str, name_of_signal: str = "SIGKILL") -> list[str]:
+    return [sys.executable, str(DYING), spot, name_of_signal]
+
+
+def with_checkpoints(job: Any) -> Any:
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    return job
+
+
+def curve(ended: Any) -> dict[tuple[int, str], Any]:
+    """Return every number that the starts of a job told of its training; what two starts tell must be the same."""
+    found: dict[tuple[int, str], Any] = {}
+    for event in ended.events("metric"):
+        told = {**event["values"], "samples": event["samples"], "epoch": event["epoch"]}
+        for name, value in told.items():
+            if "second" not in name and "runtime" not in name:
+                assert found.setdefault((event["step"], name), value) == value, (event["step"], name)
+    return found
+
+
+def weights(ended: Any) -> bytes:
+    return bytes((ended.folder / "model/model.safetensors").read_bytes())
+
+
+def checkpoints_of(job: Any) -> list[str]:
+    return sorted(path.name for path in (job.folder / "checkpoints").iterdir())
+
+
+@pytest.fixture(scope="module")
+def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The training that nobody interrupts."""
+    ended = with_checkpoints(job_in(tmp_path_factory.mktemp("whole") / "job")).run(**TRAINING)
+    assert [step for step, name in curve(ended) if name == "loss"] == list(range(1, 15))
+    assert sorted(step for step, name in curve(ended) if name == "eval_loss") == [3, 6, 9, 12, 14]
+    return ended
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cuts", "resumed_from"),
+    [
+        pytest.param(
+            ["loop.trainer_callback:Reporter.on_step_end:4", "loop.trainer_callback:Reporter.on_step_end:6"],
+            [2, 6],
+            id="in training",
+        ),
+        pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
+        pytest.param(
+            ["checkpoints.checkpoint_files:complete:1", "checkpoints.checkpoint_files:remove_older:2"],
+            [None, 4],
+            id="in finishing one",
+        ),
+        pytest.param(["training_run:save_tokenizer:1"], [14], id="in saving the model"),
+    ],
+)
+def test_killed_for_good(job: Any, whole: Any, cuts: list[str], resumed_from: list[int | None]) -> None:
+    with_checkpoints(job)
+    for cut in cuts:
+        killed = job.run(dying(cut), **TRAINING)
+        assert killed.code == -signal.SIGKILL, killed.output[-2000:]
+    ended = job.run(**TRAINING)
+    assert ended.code == 0, ended.output[-3000:]
+    assert [start["resumed_from_step"] for start in ended.events("start")] == [None, *resumed_from]
+    assert curve(ended) == curve(whole)
+    assert weights(ended) == weights(whole)
+    assert ended.result["steps"] == 14
+    assert ended.result["metrics"]["eval_loss"] == whole.result["metrics"]["eval_loss"]
+    assert checkpoints_of(job) == ["checkpoint-14"]
+
+
+@pytest.mark.slow
+def test_killed_while_it_writes_a_checkpoint(job: Any, whole: Any) -> None:
+    """At no chosen call, but whenever the folder of what is being written shows up; three times over."""
+    with_checkpoints(job)
+    kills = 0
+    for _ in range(3):
+        with job.start(**TRAINING, precision="fp32", logging_steps=1) as process:
+            kills += killed_at(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
+    assert kills, "no start was ever seen to write a checkpoint"
+    ended = job.run(**TRAINING)
+    assert curve(ended) == curve(whole)
+    assert weights(ended) == weights(whole)
+
+
+def killed_at(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
+    """Kill `process` when a file of `folder` matches; False where it ended first, as it may with its last one saved."""
+    deadline = time.monotonic() + 120
+    try:
+        while not seen(folder, pattern):
+            assert time.monotonic() < deadline
+            if process.poll() is not None:
+                assert process.returncode == 0, process.communicate()
+                return False
+    finally:
+        process.kill()
+        process.communicate()
+    return True
+
+
+def seen(folder: Path, pattern: str) -> bool:
+    """The folder may be renamed while it is read."""
+    try:
+        return any(folder.glob(pattern))
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
+    """SIGTERM in an evaluation: the step before it is saved, and the next start makes the evaluation up."""
+    with_checkpoints(job)
+    stop_at = "loop.trainer_callback:Reporter.on_prediction_step:2"
+    stopped = job.run(dying(stop_at, "SIGTERM"), **TRAINING)
+    assert stopped.code == 143, stopped.output[-2000:]
+    assert checkpoints_of(job) == ["checkpoint-3"]
+    assert json.loads((job.folder / "checkpoints/checkpoint-3/progress.json").read_text())["owes_evaluation"]
+    ended = job.run(**TRAINING)
+    assert curve(ended) == curve(whole)
+    assert weights(ended) == weights(whole)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"per_device_batch_size": 2}, "per_device_batch_size was 4 and is 2"),
+        ({"seed": 7}, "seed was 42 and is 7"),
+        ({"epochs": 3}, "epochs was 2.0 and is 3.0"),
+    ],
+)
+def test_a_checkpoint_of_another_training_is_refused(job: Any, whole: Any, changed: dict[str, Any], words: str) -> None:
+    job.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
+    ended = job.run(**(TRAINING | changed))
+    assert ended.code == 1
+    (failure,) = ended.events("failure")
+    assert "checkpoint-14 is of another training: " in failure["message"]
+    assert words in failure["message"]
+    assert (whole.folder / "checkpoints/checkpoint-14").exists()
+
+
+def test_other_data_and_another_model_are_another_training(
+    job: Any, whole: Any, channel_writer: Any, tmp_path: Path
+) -> None:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    job.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
+    config = BertConfig.from_pretrained(job.environment["SM_CHANNEL_MODEL"])
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "other")
+    job.environment["SM_CHANNEL_MODEL"] = str(tmp_path / "other")
+    channel_writer(job.folder / "train", [[10, 20, 30]] * 50, [0, 1] * 25)
+    (failure,) = job.run(**TRAINING).events("failure")
+    assert "data was" in failure["message"]
+    assert "weights was" in failure["message"]
+    assert "batch" not in failure["message"]
+
+
+@pytest.mark.slow
+def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
+    with_checkpoints(job)
+    killed = job.run(dying("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
+    assert killed.code == -signal.SIGKILL
+    changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "per_device_eval_batch_size": 32}
+    ended = job.run(**(TRAINING | changed))
+    assert ended.result["steps"] == 14
+    # Evaluations leave no trace in the training: other ones, and the weights are the same.
+    assert weights(ended) == weights(whole)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -> None:
+    """No file may grow beyond 30 KiB: the weights find room, the optimizer's state does not."""
+    with_checkpoints(job)
+    assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
+    first = job.folder / "checkpoints/checkpoint-2"
+    before = {path.name: path.read_bytes() for path in first.iterdir()}
+    ended = job.run(["prlimit", f"--fsize={30 * 2**10}", sys.executable], **TRAINING)
+    assert ended.code == 1
+    (failure,) = ended.events("failure")
+    assert failure["message"].startswith(
+        f"the checkpoint of step 4 cannot be written in {job.folder / 'checkpoints'}: "
+    )
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == before
+    assert [path.name for path in first.parent.glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+@pytest.mark.slow
+def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
+    """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
+    with_checkpoints(job)
+    arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
+    process = job.start(dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), **arguments)
+    main, deadline = psutil.Process(process.pid), time.monotonic() + 120
+    while main.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    children = main.children(recursive=True)
+    assert len(children) >= 2
+    for each in [*children, main]:
+        each.send_signal(signal.SIGTERM)
+    main.send_signal(signal.SIGCONT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 143, output
+    ended = job.run(**arguments)
+    assert ended.events("start")[-1]["resumed_from_step"] == 5
+    assert curve(ended) == curve(whole)
+    assert weights(ended) == weights(whole)
+
+
+@pytest.mark.slow
+def test_under_a_compiler(job_in: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Compiled programs draw their dropout from the seed of the step: that too goes on where it was."""
+    arguments = {**TRAINING, "compiler": "inductor", "max_steps": 6, "save_steps": 2, "eval_strategy": "end"}
+    whole, job = (with_checkpoints(job_in(tmp_path / name)) for name in ("whole", "cut"))
+    for each in (whole, job):
+        each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
+    expected = whole.run(**arguments)
+    assert expected.code == 0, expected.output[-3000:]
+    assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
+    ended = job.run(**arguments)
+    assert ended.events("start")[-1]["resumed_from_step"] == 2
+    assert curve(ended) == curve(expected)
+    assert weights(ended) == weights(expected)

@@ -1,0 +1,72 @@
+"""A training that ends where it reaches its target."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+DYING = ROOT / "tests" / "support" / "job" / "dying.py"
+
+# 50 rows in batches of 8: 7 steps an epoch, 14 in all. Any loss of two classes is below 100.
+TRAINING = {"epochs": 2, "eval_strategy": "steps", "eval_steps": 3, "steady_after_steps": 1, "logging_steps": 2}
+REACHED = {"target_metric": "eval_loss", "target_value": 100, "target_stop": True}
+
+
+def evaluations(ended: Any) -> list[int]:
+    return [event["step"] for event in ended.events("metric") if "eval_loss" in event["values"]]
+
+
+def test_it_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> None:
+    ended = job.run(**TRAINING, **REACHED)
+    result, metrics = ended.result, ended.result["metrics"]
+    assert result["steps"] == 3
+    assert evaluations(ended) == [3]
+    assert (metrics["target/reached"], metrics["target/samples"]) == (1, 24)
+    # Steps 2 and 3; the evaluation is none of their time.
+    assert metrics["throughput/steady_samples_per_second"] == pytest.approx(16 / metrics["time/train_steady_seconds"])
+    assert metrics["eval_accuracy"] >= 0
+    assert (job.folder / "model/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_it_ends_with_the_logged_loss_that_reaches_the_target(job: Any) -> None:
+    ended = job.run(**{**TRAINING, "eval_strategy": "epoch"}, **{**REACHED, "target_metric": "loss"}, save_model=False)
+    # The first step's loss is logged; the weights it left are evaluated, once.
+    assert ended.result["steps"] == 1
+    assert evaluations(ended) == [1]
+    assert ended.result["metrics"]["target/samples"] == 8
+
+
+@pytest.mark.slow
+def test_without_reaching_the_target_it_trains_to_the_end(job: Any) -> None:
+    ended = job.run(**TRAINING, **{**REACHED, "target_value": -1})
+    assert ended.result["steps"] == 14
+    assert ended.result["metrics"]["target/reached"] == 0
+
+
+@pytest.mark.slow
+def test_started_again_at_its_target_it_takes_no_step_more(job: Any) -> None:
+    """Killed after the checkpoint of the step that reached it: what is left is the evaluation and the model."""
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    arguments = {**TRAINING, **REACHED, "save_strategy": "steps", "save_steps": 3}
+    dying = [sys.executable, str(DYING), "training_run:_save:1", "SIGKILL"]
+    assert job.run(dying, **arguments).code == -signal.SIGKILL
+    ended = job.run(**arguments)
+    assert ended.events("start")[-1]["resumed_from_step"] == 3
+    assert ended.result["steps"] == 3
+    assert ended.result["metrics"]["target/samples"] == 24
+    assert (job.folder / "model/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_processes_end_together(job: Any) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    ended = job.run(torchrun, **{**TRAINING, "per_device_batch_size": 4}, **REACHED)
+    assert ended.result["steps"] == 3
+    assert evaluations(ended) == [3]
+    assert ended.result["metrics"]["target/samples"] == 24

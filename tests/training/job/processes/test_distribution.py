@@ -1,0 +1,144 @@
+"""Two processes train together: each on other rows, each row once, and what they find is what one process finds."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+WATCHED = ROOT / "tests" / "support" / "job" / "watched.py"
+
+NewJob = Callable[[str], Any]
+
+
+def rows_taken(job: Any, process: int) -> list[list[list[int]]]:
+    """Return for each batch of a process the tokens of its rows, without padding and without copies that fill up."""
+    lines = (job.folder / f"rows_{process}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("padding", ["longest", "buckets"])
+def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, padding: str) -> None:
+    # The last token tells the rows apart.
+    ids = [[10, *[20] * (at % 9), at] for at in range(43)]
+    channel_writer(job.folder / "train", ids, [at % 2 for at in range(43)])
+    job.environment["WATCHED_FOLDER"] = str(job.folder)
+    arguments = {"per_device_batch_size": 4, "epochs": 2, "padding": padding, "eval_strategy": "end"}
+    if padding == "buckets":
+        arguments["bucket_lengths"] = "6,12"
+    ended = job.run([*TORCHRUN, str(WATCHED)], **arguments)
+    # Five groups of 2 x 4 rows, and a sixth of the 3 that are left: 2 for the one process, 1 for the other.
+    assert ended.result["steps"] == 12
+    taken = [rows_taken(job, process) for process in range(2)]
+    for epoch in range(2):
+        batches = [part[6 * epoch : 6 * epoch + 6] for part in taken]
+        assert [[len(batch) for batch in part] for part in batches] == [[4, 4, 4, 4, 4, 2], [4, 4, 4, 4, 4, 1]]
+        numbers = [row[-1] for part in batches for batch in part for row in batch]
+        assert sorted(numbers) == list(range(43))
+    assert taken[0][:6] != taken[0][6:]
+    samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
+    assert samples == [8, 16, 24, 32, 40, 43, 51, 59, 67, 75, 83, 86]
+    metrics = ended.result["metrics"]
+    seconds = metrics["time/train_steady_seconds"]
+    assert metrics["throughput/steady_samples_per_second"] * seconds == pytest.approx(86 - 24)
+    tokens = sum(len(row) for part in taken for batch in part[3:] for row in batch)
+    assert metrics["throughput/steady_tokens_per_second"] * seconds == pytest.approx(tokens)
+    assert len(ended.events("result")) == 1
+    assert ended.output.count("'train_runtime'") == 1
+
+
+@pytest.mark.parametrize("rows", [13, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (16, 101))])
+def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: Any, rows: int) -> None:
+    results = []
+    for name, command in (("one", [sys.executable]), ("two", TORCHRUN)):
+        job = new_job(name)
+        ids = [[10 + at % 20, *[15 + at % 30] * (1 + at * 7 % 11)] for at in range(rows)]
+        channel_writer(job.folder / "validation", ids, [at * at % 2 for at in range(rows)])
+        # A rate of next to nothing, that both have the same weights.
+        arguments = {"learning_rate": 1e-30, "max_steps": 1, "per_device_eval_batch_size": 8}
+        results.append(job.run(command, **arguments).result)
+    one, two = results
+    assert two["tables"] == one["tables"]
+    assert two["metrics"]["eval_loss"] == pytest.approx(one["metrics"]["eval_loss"], rel=1e-6)
+    for name in ("eval_accuracy", "eval_f1_macro"):
+        assert two["metrics"][name] == one["metrics"][name]
+
+
+SAVING = {
+    "per_device_batch_size": 2,
+    "gradient_accumulation_steps": 2,
+    "epochs": 8,
+    "padding": "buckets",
+    "bucket_lengths": "6,12",
+    "learning_rate": 0.01,
+    "eval_strategy": "epoch",
+    "save_strategy": "steps",
+    "save_steps": 1000,
+    "precision": "fp32",
+    "logging_steps": 1,
+}
+
+
+def losses(ended: Any) -> dict[int, float]:
+    return {e["step"]: e["values"]["loss"] for e in ended.events("metric") if "loss" in e["values"]}
+
+
+@pytest.mark.slow
+def test_stopped_together_and_gone_on_together(new_job: NewJob) -> None:
+    whole = new_job("whole")
+    whole.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
+    expected = whole.run(TORCHRUN, **SAVING)
+    assert expected.result["steps"] == 56
+
+    job = new_job("job")
+    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    process = job.start(TORCHRUN, **SAVING)
+    wait_for(job, '"step": 3,', process)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    (failure,) = job_events(job, "failure")
+    assert failure["failure_class"] == "Stopped", output
+    assert not (job.folder / "output/failure").exists()
+    (checkpoint,) = (job.folder / "checkpoints").iterdir()
+    names = {path.name for path in checkpoint.iterdir()}
+    assert {"rng_state_0.pth", "rng_state_1.pth", "optimizer.pt", "progress.json"} <= names
+
+    ended = job.run(TORCHRUN, **SAVING)
+    assert ended.events("start")[-1]["resumed_from_step"] == int(checkpoint.name.rpartition("-")[2])
+    assert losses(ended) == losses(expected)
+    assert (job.folder / "model/model.safetensors").read_bytes() == (
+        whole.folder / "model/model.safetensors"
+    ).read_bytes()
+
+
+def job_events(job: Any, kind: str) -> list[dict[str, Any]]:
+    lines = (job.folder / "output/data/events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def wait_for(job: Any, text: str, process: Any) -> None:
+    file = job.folder / "output/data/events.jsonl"
+    deadline = time.monotonic() + 200
+    while not (file.exists() and text in file.read_text()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the job never said it"
+        time.sleep(0.05)
+
+
+def test_what_one_process_fails_of_is_told(job: Any) -> None:
+    """The other, which waits for it in an exchange, tells the same and does not wait until it is killed."""
+    job.environment["FAILING"] = "1"
+    ended = job.run([*TORCHRUN, str(WATCHED)], epochs=100)
+    assert ended.code != 0
+    (failure,) = ended.events("failure")
+    assert (failure["failure_class"], failure["message"]) == ("OutOfMemory", "no room for process 1")
+    assert (job.folder / "output/failure").read_text() == "OutOfMemory: no room for process 1"
+    assert "-9" not in ended.output

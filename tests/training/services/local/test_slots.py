@@ -1,0 +1,110 @@
+"""Who gets which core and GPU, and in what order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.conftest import CORES as EVERY_CORE
+from tests.support.services.following import RUNS_ON, ended, running, statuses, supervisor_pid, until
+from tests.support.services.places import LocalPlace
+from training.services.launcher import submit
+
+pytestmark = pytest.mark.usefixtures("every_core")
+CORES = len(EVERY_CORE)
+
+
+class TestSlots:
+    def test_two_jobs_of_one_core_share_none(self, place: LocalPlace) -> None:
+        if CORES < 2:
+            pytest.skip("needs two cores")
+        script = """
+            import os, pathlib, sys, time
+            here, other = sys.argv[2], sys.argv[4]
+            pathlib.Path(here).touch()
+            while not pathlib.Path(other).exists(): time.sleep(0.01)
+            print(sorted(os.sched_getaffinity(0)), os.environ["OMP_NUM_THREADS"], os.environ["SM_NUM_CPUS"])
+        """
+        paths = [str(place.root / name) for name in "ab"]
+        jobs = []
+        for name, here, other in (("first", *paths), ("second", *reversed(paths))):
+            # Each waits until the other runs: they end only if they run at the same time.
+            hyperparameters = {"a-here": here, "b-other": other}
+            jobs.append(submit(place.service, place.request(script, name=name, hyperparameters=hyperparameters)))
+        (one,), (two,) = (ended(job)[1] for job in jobs)
+        assert one != two
+        assert [line.split("] ")[1] for line in (one, two)] == ["1 1", "1 1"]
+
+    def test_two_jobs_of_one_gpu_share_none(self, place: LocalPlace) -> None:
+        script = """
+            import os, pathlib, sys, time
+            pathlib.Path(sys.argv[2]).touch()
+            while not pathlib.Path(sys.argv[4]).exists(): time.sleep(0.01)
+            print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"])
+        """
+        paths = [str(place.root / name) for name in "ab"]
+        # Naming the GPUs is all it takes to share them out; what they are is CUDA's business.
+        environment = {"CUDA_VISIBLE_DEVICES": "0, GPU-1/x"}
+        jobs = []
+        for name, here, other in (("first", *paths), ("second", *reversed(paths))):
+            fields = {"name": name, "hyperparameters": {"a-here": here, "b-other": other}, "environment": environment}
+            request = place.request(script, **fields)
+            del request["Environment"]["TRAINFARE_CORES"]
+            jobs.append(submit(place.service, request))
+        assert sorted(ended(job)[1][0] for job in jobs) == ["0 1", "GPU-1/x 1"]
+
+    def test_more_devices_than_there_are(self, place: LocalPlace) -> None:
+        request = place.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
+        description, _ = ended(submit(place.service, request))
+        assert description["FailureReason"] == "ClientError: The job wants 3 devices; this machine has 2."
+
+    def test_jobs_wait_in_order_and_are_not_billed_for_it(self, place: LocalPlace) -> None:
+        everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
+        first = submit(place.service, place.request(RUNS_ON, name="first", **everything))
+        running(first)
+        later = []
+        for name, cores in (("second", CORES), ("third", 1), ("fourth", CORES)):
+            environment = {"TRAINFARE_CORES": str(cores)}
+            later.append(submit(place.service, place.request("pass", name=name, environment=environment)))
+            until(lambda: later[-1].describe()["SecondaryStatus"] == "Pending")
+            assert "TrainingStartTime" not in later[-1].describe()
+        time.sleep(0.5)
+        first.stop()
+        descriptions = [ended(job)[0] for job in later]
+        assert [each["TrainingJobStatus"] for each in descriptions] == ["Completed"] * 3
+        starts = [each["TrainingStartTime"] for each in descriptions]
+        assert starts == sorted(starts)
+        for each in descriptions:
+            waited = (each["TrainingStartTime"] - each["CreationTime"]).total_seconds()
+            held = (each["TrainingEndTime"] - each["TrainingStartTime"]).total_seconds()
+            assert waited >= 0.5
+            assert each["BillableSecondsExact"] == pytest.approx(held, abs=1e-3)
+
+    def test_a_job_that_waits_can_be_stopped_and_leaves_the_queue(self, place: LocalPlace) -> None:
+        everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
+        first = submit(place.service, place.request(RUNS_ON, name="first", **everything))
+        running(first)
+        second = submit(place.service, place.request("pass", name="second", **everything))
+        until(lambda: second.describe()["SecondaryStatus"] == "Pending")
+        second.stop()
+        description, _ = ended(second)
+        assert description["TrainingJobStatus"] == "Stopped"
+        assert statuses(description) == ["Starting", "Stopped"]
+        assert "BillableTimeInSeconds" not in description
+        assert list((place.root / "slots" / "queue").iterdir()) == []
+
+    def test_a_waiting_job_that_is_killed_does_not_hold_up_the_queue(self, place: LocalPlace) -> None:
+        everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
+        first = submit(place.service, place.request(RUNS_ON, name="first", **everything))
+        running(first)
+        second = submit(place.service, place.request("pass", name="second", **everything))
+        until(lambda: second.describe()["SecondaryStatus"] == "Pending")
+        third = submit(place.service, place.request("pass", name="third", **everything))
+        until(lambda: third.describe()["SecondaryStatus"] == "Pending")
+        os.kill(supervisor_pid(place, "second"), signal.SIGKILL)
+        first.stop()
+        assert ended(third)[0]["TrainingJobStatus"] == "Completed"
+        assert ended(second)[0]["TrainingJobStatus"] == "Failed"

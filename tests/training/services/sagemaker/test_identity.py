@@ -1,0 +1,107 @@
+"""Who asks, which role the jobs assume, and every way in which neither is known."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.support.aws.account import ACCOUNT, ROLE, Account
+from training.contract.errors import (
+    AccessError,
+    InputError,
+    JobExists,
+    JobNotFound,
+    QuotaError,
+    ServiceError,
+    Unreachable,
+)
+from training.services.sagemaker.aws_errors import refusal
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.identity import account_of, role_of
+
+
+def test_the_account(account: Account) -> None:
+    assert account_of(Clients()) == ACCOUNT
+
+
+def test_a_role_by_name_and_by_arn(account: Account) -> None:
+    account.make_role()
+    assert role_of(Clients(), "trainer") == role_of(Clients(), ROLE) == ROLE
+
+
+def test_a_role_that_does_not_exist(account: Account) -> None:
+    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: give a role's name or ARN"):
+        role_of(Clients(), "nobody")
+
+
+def test_no_role_outside_sagemaker(account: Account) -> None:
+    with pytest.raises(InputError, match=r"aws\.role is not given, and this does not run inside SageMaker"):
+        role_of(Clients(), None)
+
+
+def test_no_credentials(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with pytest.raises(AccessError, match=r"AWS: AWS credentials are missing .* Nothing was started"):
+        account_of(Clients())
+
+
+def test_a_profile_that_does_not_exist(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(AccessError, match="nobody"):
+        Clients()
+
+
+def test_no_region(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    with pytest.raises(InputError, match=r"No AWS region is set"):
+        Clients()
+
+
+def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_TRIES", 1)
+    with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
+        account_of(Clients())
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind", "said"),
+    [
+        ("ExpiredTokenException", "expired", AccessError, "credentials have expired: renew them"),
+        ("UnrecognizedClientException", "bad token", AccessError, "AWS does not know the credentials (bad token)"),
+        ("AccessDeniedException", "no iam:PassRole", AccessError, "access is denied: no iam:PassRole. docs/aws.md"),
+        ("ResourceInUse", "", JobExists, "Job a exists already at SageMaker"),
+        ("ValidationException", "Requested resource not found.", JobNotFound, "Job a does not exist at SageMaker"),
+        ("ValidationException", "Bad enum.", InputError, "SageMaker refuses the request: Bad enum."),
+        ("ThrottlingException", "Rate exceeded", Unreachable, "AWS answers too many calls (Rate exceeded)"),
+        ("InternalFailure", "", ServiceError, "Job a: InternalFailure: InternalFailure."),
+    ],
+)
+def test_refusals(code: str, message: str, kind: type, said: str) -> None:
+    error = refusal("Job a", {"Error": {"Code": code, "Message": message}})
+    assert type(error) is kind
+    assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "hint"),
+    [
+        (0, 1, "is 0: ask for more under Service Quotas, SageMaker, or take another machine type"),
+        (2, 4, "is 2, and 4 are asked for: ask for more under Service Quotas"),
+        (2, 2, "is 2: all of it is in use: it is free again as others end."),
+    ],
+)
+def test_quotas(limit: int, wanted: int, hint: str) -> None:
+    message = (
+        f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
+        f"utilization of {limit} Instances and a request delta of {wanted} Instances."
+    )
+    error = refusal("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
+    assert isinstance(error, QuotaError)
+    assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < wanted)
+    assert hint in str(error)

@@ -1,0 +1,41 @@
+"""An event longer than a log takes on a line: it arrives whole, here and by way of CloudWatch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.aws.account import Account
+from tests.training.services.sagemaker.conftest import Terminal
+
+CLASSES = 90
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("service", ["local", "sagemaker"])
+def test_an_event_of_half_a_megabyte_arrives_whole(
+    terminal: Terminal, account: Account, tmp_path: Path, service: str
+) -> None:
+    rows = [json.dumps({"text": f"of kind {n}", "label": f"kind {n} of " + 800 * "é"}) for n in range(CLASSES)]
+    (tmp_path / "classes.jsonl").write_text("\n".join(rows) + "\n")
+    fields = dict.fromkeys(("data.train", "data.validation"), tmp_path / "classes.jsonl")
+    if service == "local":
+        left_out = {"service", "aws.role", "aws.prices", "machine.instance_type"}
+        given = {name: value for name, value in terminal.fields.items() if name not in left_out}
+        terminal = Terminal(terminal.client, given, terminal.capsys)
+    said = terminal("train", {**fields, "batch_size": 30})
+    assert said.code == 0, said
+    [run] = terminal.runs()
+
+    def artifact(path: str) -> str:
+        return Path(terminal.client.download_artifacts(run.info.run_id, path)).read_text()
+
+    *_, last = artifact("events.jsonl").splitlines()
+    assert len(last.encode()) > 262_144
+    assert json.loads(last)["event"] == "result"
+    table = json.loads(artifact("tables/confusion_matrix.json"))
+    counts = table["columns"].index("count")
+    assert sum(row[counts] for row in table["data"]) == CLASSES
+    assert max(len(line.encode()) for line in artifact("log.txt").splitlines()) < 2**14

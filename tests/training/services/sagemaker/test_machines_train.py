@@ -1,0 +1,206 @@
+"""The job on two machines: the training that two devices of one machine do, interrupted or not."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.planning.plan import SOURCE
+from tests.support.aws.account import ROLE, Account, open_account
+from tests.support.job import watched
+from tests.training.job.conftest import example_rows, write_channel, write_tiny_model
+from tests.training.services.sagemaker.test_machines import streams
+from tracking.recording.metric_points import cost_metrics
+from training.contract.events import EVENT_PREFIX, Event, parse_line
+from training.contract.job_spec import JobSpec
+from training.contract.request import build
+from training.contract.service import Description
+from training.services.launcher import Job, submit
+from training.services.local.service import LocalService
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
+from training.services.sagemaker.storage import Storage, session_bucket
+
+pytestmark = pytest.mark.slow
+
+WATCHED = """
+import os, sys, watched
+print("process", os.environ["RANK"], flush=True)
+sys.argv.insert(1, "train.py")
+watched.main("train.py")
+"""
+CHANNELS = ("train", "validation", "model")
+ARGUMENTS = {
+    "per_device_batch_size": 2,
+    "precision": "fp32",
+    "logging_steps": 1,
+    "learning_rate": 0.01,
+    "max_length": 12,
+    "padding": "longest",
+    "max_steps": 30,
+    "eval_strategy": "steps",
+    "eval_steps": 10,
+    "save_strategy": "steps",
+    "save_steps": 10,
+    "best_metric": "eval_loss",
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A job that has ended."""
+
+    description: Description
+    lines: Sequence[str]
+
+    def events(self, kind: str) -> list[Event]:
+        return [event for event in map(parse_line, self.lines) if event and event.kind == kind]
+
+    @classmethod
+    def of(cls, job: Job) -> Trained:
+        """Follow the job to its end."""
+        lines: list[str] = []
+        deadline = time.monotonic() + 480
+        for update in job.follow():
+            lines = [*([] if update.is_whole else lines), *update.lines]
+            assert time.monotonic() < deadline, lines
+        description = job.describe()
+        assert description["TrainingJobStatus"] == "Completed", lines
+        return cls(description, lines)
+
+    @property
+    def losses(self) -> list[tuple[int, float]]:
+        """Step and loss, as they were told."""
+        told = [(event.fields["step"], event.fields["values"]) for event in self.events("metric")]
+        return [(step, values["loss"]) for step, values in told if "loss" in values]
+
+
+class Place:
+    """A tiny model and its data, here and in an account."""
+
+    def __init__(self, folder: Path, account: Account) -> None:
+        self.folder, self.account = folder, account
+        account.make_role()
+        clients = Clients()
+        self.storage = Storage(clients, session_bucket(clients, "123456789012"))
+        self.service = SageMakerService(clients)
+        self.service.pauses_seconds, self.service.log_delay_seconds = (0.05, 0.5), 0.5
+        shutil.copytree(SOURCE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(str(watched.__file__), folder / "source")
+        (folder / "source" / "main.py").write_text(WATCHED)
+        write_tiny_model(folder / "model")
+        write_channel(folder / "train", *example_rows(50))
+        # The wrong way round: the better it learns, the worse it is there, so the best evaluation is not the last.
+        ids, labels = example_rows(13)
+        write_channel(folder / "validation", ids, [1 - label for label in labels])
+
+    def start(self, name: str, **fields: Any) -> Job:
+        """Start the job on two machines."""
+        folders = {each: self.folder / each for each in CHANNELS}
+        where = {
+            "channels": {each: self.storage.put_folder(folder, "data") for each, folder in folders.items()},
+            "source_uri": self.storage.put_source(self.folder / "source"),
+            "output_uri": self.storage.uri("output"),
+            "checkpoint_uri": self.storage.uri("checkpoints", name),
+        }
+        aws = {"role_arn": ROLE, "region": "us-east-1", "instance_type": "ml.g5.xlarge", "instance_count": 2}
+        return submit(self.service, build(self._spec(name, **where, **aws, **fields)))
+
+    def start_here(self, name: str) -> Job:
+        """Start the same job on two devices of this machine."""
+        where = {
+            "channels": {each: (self.folder / each).as_uri() for each in CHANNELS},
+            "source_uri": (self.folder / "source").as_uri(),
+            "output_uri": (self.folder / "outputs").as_uri(),
+            "checkpoint_uri": (self.folder / "checkpoints").as_uri(),
+        }
+        return submit(LocalService(self.folder / "state"), build(self._spec(name, devices=2, **where)))
+
+    def model_of(self, trained: Trained) -> bytes:
+        """Return the weights that a job kept."""
+        bucket, _, key = trained.description["ModelArtifacts"]["S3ModelArtifacts"][5:].partition("/")
+        archive = self.account.clients["s3"].get_object(Bucket=bucket, Key=key)["Body"].read()
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            return tar.extractfile("model.safetensors").read()  # type: ignore[union-attr]
+
+    def _spec(self, name: str, **fields: Any) -> JobSpec:
+        rows = self.folder / f"rows-{name}"
+        rows.mkdir()
+        environment = {"CUDA_VISIBLE_DEVICES": "", "WATCHED_FOLDER": str(rows)}
+        return JobSpec(name=name, hyperparameters=ARGUMENTS, program="main.py", environment=environment, **fields)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("machines")
+    with open_account(folder / "account") as account, pytest.MonkeyPatch.context() as patch:
+        for name, value in account.variables.items():
+            patch.setenv(name, value)
+        yield Place(folder, account)
+
+
+@pytest.fixture(scope="module")
+def trained(place: Place) -> tuple[Trained, Trained]:
+    """The job on two machines, and the same on two devices of this machine."""
+    whole, here = place.start("whole"), place.start_here("here")
+    return Trained.of(whole), Trained.of(here)
+
+
+@pytest.fixture(scope="module")
+def whole(trained: tuple[Trained, Trained]) -> Trained:
+    return trained[0]
+
+
+def test_two_machines_train_as_two_devices_do(trained: tuple[Trained, Trained]) -> None:
+    whole, here = trained
+    assert whole.losses == here.losses
+    assert [step for step, _ in whole.losses] == list(range(1, 31))
+    [result], [expected] = whole.events("result"), here.events("result")
+    assert result.fields["tables"] == expected.fields["tables"]
+    told, same = result.fields["metrics"], expected.fields["metrics"]
+    assert told.keys() == same.keys()
+    names = [name for name in told if name.startswith(("eval_", "best/", "optim/", "padding/")) or name == "loss"]
+    names = [name for name in names if not name.endswith(("_runtime", "_per_second"))]
+    assert {name: told[name] for name in names} == {name: same[name] for name in names}
+    # Its weights are on the first machine alone, and both machines take them.
+    assert told["best/step"] < 30
+
+
+def test_each_process_sees_other_rows(place: Place, whole: Trained) -> None:
+    batches = [
+        [json.loads(line) for line in (place.folder / f"rows-whole/rows_{rank}.jsonl").read_text().splitlines()]
+        for rank in range(2)
+    ]
+    epoch = [tuple(row) for part in batches for batch in part[:13] for row in batch]
+    assert len(epoch) == 50
+    assert sorted(epoch) == sorted(map(tuple, example_rows(50)[0]))
+
+
+def test_one_process_tells_what_happens(place: Place, whole: Trained) -> None:
+    said = streams(place.account, "whole")
+    assert sorted(said) == ["algo-1", "algo-2"]
+    assert [line for line in said["algo-2"] if line.startswith(EVENT_PREFIX)] == []
+    assert len([line for line in said["algo-1"] if line.startswith(EVENT_PREFIX)]) > 30
+
+
+def test_both_machines_are_paid(whole: Trained) -> None:
+    cost = cost_metrics(whole.description)
+    assert cost["cost/billable_instance_seconds"] == 2 * cost["cost/billable_seconds"] > 0
+
+
+def test_machines_that_are_taken_back_go_on_as_if_they_had_not_been(place: Place, whole: Trained) -> None:
+    # What arrives of the newest checkpoint lacks half of what the second machine's process needs.
+    place.account.jobs.troubles.taken_back_at.append("checkpoint-20/rng_state_1.pth")
+    cut = Trained.of(place.start("cut", spot=True, max_wait_seconds=172_800))
+    assert [start.fields["resumed_from_step"] for start in cut.events("start")] == [None, 10]
+    assert set(cut.losses) == set(whole.losses)
+    assert place.model_of(cut) == place.model_of(whole)

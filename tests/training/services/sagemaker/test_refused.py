@@ -1,0 +1,49 @@
+"""Jobs that SageMaker does not start, among others that it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.aws.account import Account
+from tests.support.services.places import SageMakerPlace
+from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import child_runs, open_group
+from tracking.server.store import open_store
+
+
+@pytest.mark.slow
+def test_the_others_run_on(
+    account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place, store = SageMakerPlace(tmp_path, account), open_store(tracking_uri)
+    account.jobs.quotas = {"ml.p3.2xlarge": 0, "ml.p3.8xlarge": 1}
+    group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+    wanted = {
+        "without-quota": {"instance_type": "ml.p3.2xlarge"},
+        "too-many": {"instance_type": "ml.p3.8xlarge", "instance_count": 2},
+        "no-such-type": {"instance_type": "ml.none.xlarge"},
+        "granted": {"instance_type": "ml.g5.xlarge"},
+    }
+    steps = {"hyperparameters": {"steps": 2}}
+    jobs = [planned_as(place.spec(TRAIN_PY, name=name, **steps, **kind), name) for name, kind in wanted.items()]
+    said: list[str] = []
+    outcomes = run_jobs(store, place.service, group, jobs, say=said.append)
+    assert account.jobs.names() == ["granted"]
+    assert [outcome.failure[0] if outcome.failure else None for outcome in outcomes] == ["Refused"] * 3 + [None]
+    reasons = [str(outcome.refusal) for outcome in outcomes[:3]]
+    assert "is 0: ask for more" in reasons[0]
+    assert "is 1, and 2 are asked for: ask for more" in reasons[1]
+    assert "SageMaker refuses the request" in reasons[2]
+    runs = child_runs(store, group)
+    assert {name: run.info.status for name, run in runs.items()} == {
+        **dict.fromkeys(wanted, "FAILED"),
+        "granted": "FINISHED",
+    }
+    assert all(
+        reason in runs[name].data.tags["mlflow.note.content"] for name, reason in zip(wanted, reasons, strict=False)
+    )
+    assert any(reasons[0] in line for line in said)

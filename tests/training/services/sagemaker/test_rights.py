@@ -1,0 +1,90 @@
+"""The policies of docs/aws.md against what is really called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.aws.account import Account
+from tests.support.services.following import RUNS_ON, ended, running
+from tests.support.services.places import SageMakerPlace
+from training.contract.errors import JobExists
+from training.services.launcher import submit
+from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.service import SageMakerService
+
+ACTIONS = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:HeadObject": "s3:GetObject",
+    "s3:CreateMultipartUpload": "s3:PutObject",
+    "s3:UploadPart": "s3:PutObject",
+    "s3:CompleteMultipartUpload": "s3:PutObject",
+}
+"""Calls whose right has another name."""
+UNSEEN = {
+    "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
+    "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob where the request has tags",
+    "s3:AbortMultipartUpload": "called where an upload in parts fails",
+    "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
+}
+"""Rights that no call of a recorded run shows, and why they are needed."""
+
+
+def policy(name: str) -> dict[str, Any]:
+    text = (ROOT / "docs" / "aws.md").read_text()
+    found = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
+    assert found
+    return dict(json.loads(found[1]))
+
+
+def actions(name: str) -> Iterator[str]:
+    for statement in policy(name)["Statement"]:
+        yield from statement["Action"]
+
+
+def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_path: Path) -> None:
+    place = SageMakerPlace(tmp_path, account)
+    account.clients["s3"].delete_bucket(Bucket=account.clients["s3"].list_buckets()["Buckets"][0]["Name"])
+    called: set[str] = set()
+
+    class Recorded(Clients):
+        def __init__(self, region: str | None = None) -> None:
+            super().__init__(region)
+            self.session.events.register("before-call", self._note)
+
+        def _note(self, model: Any, **_: Any) -> None:
+            service = model.service_model.signing_name
+            action = f"{service}:{model.name}"
+            called.add(ACTIONS.get(action, action))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("training.services.sagemaker.aws_context.Clients", Recorded)
+        site = open_site({"role": "trainer"})
+    large = tmp_path / "large"
+    large.mkdir()
+    (large / "file").write_bytes(b"0" * (65 * 2**20))
+    site.storage.put_folder(large, "data")
+    service = SageMakerService(site.clients)
+    service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.0
+    request = place.request(RUNS_ON)
+    job = submit(service, request)
+    running(job)
+    with pytest.raises(JobExists):
+        service.create(request)
+    service.jobs()
+    job.stop()
+    ended(job)
+    service.fetch_output("job", "events.jsonl")
+    assert called == set(actions("launcher")) - set(UNSEEN)
+
+
+def test_nothing_is_allowed_wholesale() -> None:
+    for name in ("launcher", "job"):
+        assert not [action for action in actions(name) if "*" in action]

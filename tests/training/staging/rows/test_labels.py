@@ -1,0 +1,142 @@
+"""Labels of the data that become other classes, and labels whose rows are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.support.staging.tables import MODEL, write
+from training.contract.errors import InputError
+from training.staging.rows.examples import Examples
+from training.staging.rows.labels import classes_of, encode
+from training.staging.rows.prepare import Prepared, prepare
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.sources import find_source
+from training.staging.stage import stage
+from training.staging.tasks.classification import wanted_columns
+
+STARS = {"negative": (1, 2), "neutral": (3,), "positive": (4, 5)}
+
+
+def reviews(path: Path, stars: list[Any]) -> Data:
+    """A table as amazon_reviews_multi lays it out, mapped to three classes; it validates on itself."""
+    rows = [{"stars": each, "review_body": f"review {at}", "language": "de"} for at, each in enumerate(stars)]
+    columns = Columns(text="review_body", label="stars")
+    written = str(write(path, rows))
+    return Data(train=written, validation=written, columns=columns, label_map=STARS)
+
+
+def prepared(data: Data) -> Prepared:
+    request = StagingRequest(data=data, model=MODEL, max_length=16)
+    return prepare(find_source(data, wanted_columns(data.columns), Path("unused")).open(), request)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv.gz", "parquet"])
+def test_stars_become_three_classes(tmp_path: Path, suffix: str) -> None:
+    found = prepared(reviews(tmp_path / f"a.{suffix}", [5, 1, 2, 3, 4, 1]))
+    assert found.label_names == ("negative", "neutral", "positive")
+    assert found.train_classes == [2, 0, 0, 1, 2, 0]
+
+
+def test_whole_numbers_kept_as_floats_are_whole_numbers(tmp_path: Path) -> None:
+    """pandas turns a column of whole numbers into floats as soon as one is missing."""
+    assert prepared(reviews(tmp_path / "a.parquet", [5.0, 1.0, 3.0])).train_classes == [2, 0, 1]
+    with pytest.raises(InputError, match=r"a.parquet row 2: label 2.5 must be a word or a whole number"):
+        prepared(reviews(tmp_path / "a.parquet", [5.0, 2.5, 3.0]))
+
+
+def test_the_order_of_the_map_numbers_the_classes(tmp_path: Path) -> None:
+    data = reviews(tmp_path / "a.csv", [5, 1, 3])
+    turned = data.model_copy(update={"label_map": dict(reversed(STARS.items()))})
+    assert prepared(turned).train_classes == [0, 2, 1]
+    first, second = (
+        stage(StagingRequest(data=each, model=MODEL, max_length=16), tmp_path / "home") for each in (data, turned)
+    )
+    assert first.key != second.key
+    assert (first.label_names, second.label_names[0]) == (("negative", "neutral", "positive"), "positive")
+
+
+def test_a_label_that_the_map_does_not_know(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        prepared(reviews(tmp_path / "a.csv", [5, 1, 0, 3]))
+    assert str(caught.value) == (
+        f"{tmp_path / 'a.csv'} line 4: label '0' is not in data.label_map ('1', '2', '3', '4', '5')."
+    )
+
+
+def test_a_map_takes_negative_numbers_and_words_at_once(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.csv", [{"text": "t", "label": label} for label in (-1, "good", 1, -1)]))
+    data = Data(train=path, validation=path, label_map={"bad": (-1,), "fine": (1, "good")})
+    assert prepared(data).train_classes == [0, 1, 1, 0]
+
+
+def test_rows_of_skipped_labels_do_not_count(tmp_path: Path) -> None:
+    """MNLI and SNLI write `-` where annotators did not agree, their Hub versions -1."""
+    labels = ["-", "entailment", "neutral", "-", "neutral", "entailment"]
+    path = str(write(tmp_path / "a.tsv", [{"text": "t", "label": label} for label in labels]))
+    with pytest.raises(InputError, match=r"line 2: label '-' is not in data.labels"):
+        prepared(Data(train=path, validation=path, labels=("entailment", "neutral")))
+    found = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
+    assert found.label_names == ("entailment", "neutral")
+    assert found.train.numbers == [3, 4, 6]
+    with pytest.raises(InputError, match=r"has no rows beside those of data.skip_labels"):
+        prepared(Data(train=path, validation=path, skip_labels=tuple(set(labels))))
+
+
+def test_skipped_numbers_are_skipped_however_they_are_kept(tmp_path: Path) -> None:
+    for suffix, one in (("csv", 1), ("jsonl", 1), ("parquet", 1.0)):
+        rows = [{"text": "t", "label": label} for label in (one, -one, 0 * one, one)]
+        path = str(write(tmp_path / f"a.{suffix}", rows))
+        assert prepared(Data(train=path, validation=path, skip_labels=(-1,))).train_classes == [1, 0, 1]
+
+
+def test_classes_without_rows_are_told(tmp_path: Path) -> None:
+    train = str(write(tmp_path / "a.csv", [{"text": "t", "label": label} for label in "abab"]))
+    validation = str(write(tmp_path / "b.csv", [{"text": "t", "label": label} for label in "aca"]))
+    data = Data(train=train, validation=validation, labels=("a", "b", "c"))
+    staged = stage(StagingRequest(data=data, model=MODEL, max_length=16), tmp_path / "home")
+    assert staged.notes() == [
+        "no training row has the label 'c': it cannot be learnt",
+        "no validation row has the label 'b': it is not evaluated",
+    ]
+    # Of ten declared labels eight have no row on either side: six notes are told, ten are counted.
+    few = Data(train=train, validation=train, labels=tuple("abcdefghij"))
+    notes = stage(StagingRequest(data=few, model=MODEL, max_length=16), tmp_path / "home").notes()
+    assert (len(notes), notes[-1]) == (7, "and 10 more such labels")
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"label_map": {"a": (1, 2), "b": (2,)}}, "gives the label '2' to both 'a' and 'b'"),
+        ({"label_map": {"a": (1, "1"), "b": (2,)}}, "gives the label '1' to 'a' twice"),
+        ({"label_map": {"a": (1,), "b": (2,)}, "labels": ("a", "b")}, "goes without data.labels"),
+        ({"label_map": {"a": (1,), "b": (2,)}, "skip_labels": (2,)}, "data.skip_labels leaves out the label '2'"),
+        ({"label_map": {"a": (1,)}}, "label_map"),
+        ({"label_map": {"a": (1,), "b": ()}}, "label_map.b"),
+        ({"label_map": {"a": (1,), "b": (2.5,)}}, "label_map.b"),
+    ],
+)
+def test_maps_that_cannot_be(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Data(train="a.csv", **fields)
+    assert sentence in str(caught.value)
+
+
+@given(st.data())
+def test_every_spelling_of_a_mapped_label_is_its_class(data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.integers(-5, 30) | st.text("abc", min_size=1), min_size=2, unique_by=str))
+    owners = data.draw(st.lists(st.sampled_from("xyz"), min_size=len(values), max_size=len(values)))
+    label_map = {name: tuple(v for v, o in zip(values, owners, strict=True) if o == name) for name in "xyz"}
+    label_map = {name: found for name, found in label_map.items() if found}
+    if len(label_map) < 2:
+        return
+    rows = [*values, *map(str, values)]
+    examples = Examples(source="s", unit="line", numbers=list(range(len(rows))), texts=["t"] * len(rows), labels=rows)
+    classes = classes_of(Data(train="a.csv", label_map=label_map), None, examples)
+    assert [classes.names[number] for number in encode(examples, classes)] == owners * 2

@@ -1,0 +1,181 @@
+"""From rows to numbered, split examples: which labels there are, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.staging.tables import ANIMALS, MODEL, write
+from training.contract.errors import InputError
+from training.staging.rows.examples import Examples
+from training.staging.rows.prepare import Prepared, prepare
+from training.staging.rows.split import stratified
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.sources import find_source
+from training.staging.tasks.classification import wanted_columns
+
+
+def prepared(data: Data, **more: Any) -> Prepared:
+    request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
+    return prepare(find_source(data, wanted_columns(data.columns), Path("unused")).open(), request)
+
+
+def refused(folder: Path, found: list[Any], **data: Any) -> str:
+    path = write(folder / "a.jsonl", [{"text": f"t{at}", "label": label} for at, label in enumerate(found)])
+    with pytest.raises(InputError) as caught:
+        prepared(Data(train=str(path), **data))
+    return str(caught.value).replace(str(path), "FILE")
+
+
+def test_words_are_numbered_by_alphabet(tmp_path: Path) -> None:
+    found = prepared(Data(train=str(write(tmp_path / "a.csv", ANIMALS))))
+    assert found.label_names == ("cat", "dog")
+    assert (len(found.train), len(found.validation)) == (8, 2)
+    assert found.validation_classes == [0, 1]
+    assert [("cat", "dog")[number] for number in found.train_classes] == found.train.labels
+
+
+def test_numbers_are_numbered_by_size_as_text_and_as_numbers(tmp_path: Path) -> None:
+    rows = [{"text": "t", "label": label} for label in (10, 2, 10, 2, 5, 5)]
+    for suffix in ("jsonl", "csv"):
+        path = str(write(tmp_path / f"a.{suffix}", rows))
+        found = prepared(Data(train=path, validation=path))
+        assert found.label_names == ("2", "5", "10")
+        assert found.train_classes == [2, 0, 2, 0, 1, 1]
+
+
+def test_declared_names_take_numbers_as_places(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in (2, 0, 2, 0)]))
+    found = prepared(Data(train=path, validation=path, labels=("bad", "fair", "good")))
+    assert found.label_names == ("bad", "fair", "good")
+    assert found.train_classes == [2, 0, 2, 0]
+
+
+def test_declared_numbers_are_names_and_no_places(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in (1, 3, 1, 3)]))
+    found = prepared(Data(train=path, validation=path, labels=("1", "2", "3")))
+    assert found.train_classes == [0, 2, 0, 2]
+    assert "label 0 is not in data.labels" in refused(tmp_path, [1, 0, 1, 0], labels=("1", "2"))
+
+
+def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in ("a ", "a", " b", "b")]))
+    assert prepared(Data(train=path, validation=path)).label_names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (["a", 1], "FILE line 2: label 1 is of another kind than 'a' (FILE line 1)"),
+        ([1, 0.5], "FILE line 2: label 0.5 must be a word or a whole number from 0 up"),
+        ([True, False], "FILE line 1: label True must be a word"),
+        ([0, -1], "FILE line 2: label -1 must be"),
+        ([0, None], "FILE line 2: label nothing (null) must be"),
+        ([0, [1]], "FILE line 2: label a list must be"),
+        ([0, float("nan")], "FILE line 2: label nan must be"),
+        (["a", " "], "FILE line 2: column 'label' is empty"),
+        (["1", "2.5"], "FILE line 2: label '2.5' must be a word or a whole number from 0 up"),
+        (["-1", "1"], "FILE line 1: label '-1' must be"),
+        (["a", "a", "a"], "FILE has only one class, 'a'; a classification needs two"),
+        (["a", "b"], "FILE has one row a class: too few to set validation rows aside"),
+        (["a", "\ud800"], "FILE line 2: column 'label' holds a NUL or half a surrogate pair, which is no text"),
+    ],
+)
+def test_labels_of_the_wrong_kind(tmp_path: Path, labels: list[Any], sentence: str) -> None:
+    assert refused(tmp_path, labels).startswith(sentence)
+
+
+def test_a_label_that_was_not_declared(tmp_path: Path) -> None:
+    sentence = refused(tmp_path, ["cat", "dgo", "dog", "cat"], labels=("cat", "dog"))
+    assert sentence == "FILE line 2: label 'dgo' is not in data.labels ('cat', 'dog'). Did you mean 'dog'?"
+
+
+def test_one_class_of_several_declared(tmp_path: Path) -> None:
+    assert refused(tmp_path, ["cat"] * 4, labels=("cat", "dog")).startswith("FILE has only one class, 'cat'")
+
+
+def test_a_validation_label_that_training_never_saw(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.csv", ANIMALS)
+    validation = write(tmp_path / "validation.csv", [*ANIMALS, {"text": "moo", "label": "cow"}])
+    with pytest.raises(InputError) as caught:
+        prepared(Data(train=str(train), validation=str(validation)))
+    assert str(caught.value) == (f"{validation} line 12: label 'cow' is not in the training rows ('cat', 'dog').")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "line 1: column 'text' must be text, not nothing (null)"),
+        (7, "line 1: column 'text' must be text, not 7"),
+        (["a"], "line 1: column 'text' must be text, not a list"),
+        ("", "line 1: column 'text' is empty"),
+        (" \n", "line 1: column 'text' is empty"),
+        ("a\0b", "line 1: column 'text' holds a NUL"),
+        ("\ud83d", "line 1: column 'text' holds a NUL or half a surrogate pair"),
+    ],
+)
+def test_texts_that_say_nothing(tmp_path: Path, text: Any, sentence: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for label in "abab"), "ascii")
+    with pytest.raises(InputError) as caught:
+        prepared(Data(train=str(path)))
+    assert str(caught.value).startswith(f"{path} {sentence}")
+
+
+def test_pairs_need_both_texts(tmp_path: Path) -> None:
+    rows = [{"premise": "p", "hypothesis": "h" if at else "", "label": "ab"[at % 2]} for at in range(6)]
+    path = write(tmp_path / "a.jsonl", rows)
+    data = Data(train=str(path), columns=Columns(text="premise", text_pair="hypothesis"))
+    with pytest.raises(InputError, match="line 1: column 'hypothesis' is empty"):
+        prepared(data)
+    path = write(path, rows[1:])
+    assert prepared(data).train.pairs == ["h"] * 3
+
+
+def test_limits_take_the_first_rows(tmp_path: Path) -> None:
+    train = str(write(tmp_path / "train.csv", ANIMALS))
+    found = prepared(Data(train=train, validation=train, train_rows=3, validation_rows=2))
+    assert found.train.numbers == [2, 3, 4]
+    assert found.validation.numbers == [2, 3]
+    cut = prepared(Data(train=train, train_rows=3, validation_rows=1))
+    assert (len(cut.train), len(cut.validation)) == (3, 1)
+
+
+def test_fewer_rows_than_a_global_batch(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ANIMALS)
+    with pytest.raises(InputError) as caught:
+        prepared(Data(train=str(path)), fewest_train_rows=9)
+    assert str(caught.value) == (
+        f"the global batch size is 9, but {path} leaves only 8 training rows; make batch_size smaller or train_rows "
+        f"larger"
+    )
+
+
+def labelled(labels: list[str]) -> Examples:
+    numbers = list(range(len(labels)))
+    return Examples(source="s", unit="line", numbers=numbers, texts=["t"] * len(labels), labels=list(labels))
+
+
+def test_the_split_by_hand() -> None:
+    # 20 % of 10 and of 5 rows: 2 and 1.
+    train, validation = stratified(labelled(["a"] * 10 + ["b"] * 5), share=0.2, seed=3)
+    assert Counter(validation.labels) == {"a": 2, "b": 1}
+    assert Counter(train.labels) == {"a": 8, "b": 4}
+
+
+@given(
+    st.lists(st.sampled_from("abc"), min_size=3).filter(lambda found: len(set(found)) < len(found)), st.integers(0, 9)
+)
+def test_the_split_loses_nothing_and_repeats_itself(labels: list[str], seed: int) -> None:
+    examples = labelled(labels)
+    train, validation = stratified(examples, share=0.3, seed=seed)
+    assert sorted(train.numbers + validation.numbers) == examples.numbers
+    assert train.numbers == sorted(train.numbers)
+    assert set(train.labels) == set(labels)
+    assert (train, validation) == stratified(examples, share=0.3, seed=seed)

@@ -1,0 +1,228 @@
+"""SQuAD's JSON and its flat form give the same questions, and each way to be wrong is told with its place."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.support.fuzz_inputs import mutate, outcome_of
+from tests.support.staging.tables import write
+from training.contract.errors import InputError
+from training.staging.rows.questions import COLUMNS, Answer, Question, collect, split_by_context
+from training.staging.rows.squad_json import squad_rows
+from training.staging.sources.readers import read_rows
+
+CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
+SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "Super Bowl",
+            "paragraphs": [
+                {
+                    "context": CONTEXT,
+                    "qas": [
+                        {"id": "a", "question": "  Who won?", "answers": [{"text": "Denver", "answer_start": 2}]},
+                        # The character before 24 is one code point, though two UTF-16 units.
+                        {"id": "b", "question": "Score?", "answers": [{"text": "24–10", "answer_start": 25}]},
+                    ],
+                }
+            ],
+        },
+        {
+            "title": "Nothing",
+            "paragraphs": [{"context": "Empty.", "qas": [{"id": "c", "question": "?", "answers": []}]}],
+        },
+    ],
+}
+QUESTIONS = [
+    Question(id="a", context=CONTEXT, question="Who won?", answers=(Answer(text="Denver", start=2),)),
+    Question(id="b", context=CONTEXT, question="Score?", answers=(Answer(text="24–10", start=25),)),
+    Question(id="c", context="Empty.", question="?", answers=()),
+]
+
+
+def squad_file(folder: Path, document: Any, name: str = "squad.json") -> Path:
+    path = folder / name
+    content = document if isinstance(document, bytes) else json.dumps(document).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return path
+
+
+def read(path: Path, limit: int | None = None) -> list[Question]:
+    return collect(squad_rows(path), source=str(path), unit="question", limit=limit)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read(path)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    return sentence.replace(str(path), "FILE")
+
+
+def changed(place: list[Any], value: Any) -> Any:
+    """Return SQUAD with another value at a place; `...` takes the key away."""
+    document = copy.deepcopy(SQUAD)
+    node: Any = document
+    for step in place[:-1]:
+        node = node[step]
+    if value is ...:
+        del node[place[-1]]
+    else:
+        node[place[-1]] = value
+    return document
+
+
+@pytest.mark.parametrize("name", ["squad.json", "squad.json.gz", "SQUAD.JSON"])
+def test_nested_questions(tmp_path: Path, name: str) -> None:
+    assert read(squad_file(tmp_path, SQUAD, name)) == QUESTIONS
+    assert read(squad_file(tmp_path, b"\xef\xbb\xbf" + json.dumps(SQUAD).encode(), name)) == QUESTIONS
+    assert read(squad_file(tmp_path, SQUAD, name), limit=1) == QUESTIONS[:1]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "jsonl.gz"])
+@pytest.mark.parametrize("form", ["object of lists", "list of objects"])
+def test_flat_questions(tmp_path: Path, suffix: str, form: str) -> None:
+    rows = []
+    for each in QUESTIONS[:2]:
+        answers: Any = [{"text": answer.text, "answer_start": answer.start} for answer in each.answers]
+        if form == "object of lists":
+            answers = {key: [answer[key] for answer in answers] for key in ("text", "answer_start")}
+        rows.append({"id": each.id, "context": each.context, "question": each.question, "answers": answers})
+    path = write(tmp_path / f"flat.{suffix}", rows)
+    assert collect(read_rows(path, COLUMNS), source="flat", unit="line", limit=None) == QUESTIONS[:2]
+
+
+PARAGRAPH = ["data", 0, "paragraphs", 0]
+ASKED = [*PARAGRAPH, "qas", 1]
+ANSWER = [*ASKED, "answers", 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        (["data"], ..., "FILE has no 'data'; it has 'version'"),
+        (["data"], {}, "FILE: data must be a list, not a dict"),
+        (["data", 1], "x", "FILE: data[1] must be an object, not 'x'"),
+        (["data", 0, "paragraphs"], ..., "FILE: data[0] has no 'paragraphs'; it has 'title'"),
+        (["data", 0, "paragraphs"], None, "FILE: data[0].paragraphs must be a list, not nothing (null)"),
+        (PARAGRAPH, 3, "FILE: data[0].paragraphs[0] must be an object, not 3"),
+        ([*PARAGRAPH, "context"], ..., "FILE: data[0].paragraphs[0] has no 'context'; it has 'qas'"),
+        ([*PARAGRAPH, "context"], 5, "FILE: data[0].paragraphs[0].context must be text, not 5"),
+        ([*PARAGRAPH, "qas"], ..., "FILE: data[0].paragraphs[0] has no 'qas'; it has 'context'"),
+        (ASKED, [], "FILE: data[0].paragraphs[0].qas[1] must be an object, not a list"),
+        ([*ASKED, "id"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'id'; it has 'question', 'answers'"),
+        ([*ASKED, "id"], 7, "FILE: data[0].paragraphs[0].qas[1].id must be text, not 7"),
+        ([*ASKED, "question"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'question'"),
+        ([*ASKED, "answers"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'answers'"),
+        ([*ASKED, "answers"], {"text": []}, "FILE: data[0].paragraphs[0].qas[1].answers must be a list, not a dict"),
+        (ANSWER, None, "FILE: data[0].paragraphs[0].qas[1].answers[0] must be an object, not nothing (null)"),
+        ([*ANSWER, "text"], ..., "FILE: data[0].paragraphs[0].qas[1].answers[0] has no 'text'"),
+        ([*ANSWER, "text"], ["x"], "FILE: data[0].paragraphs[0].qas[1].answers[0].text must be text, not a list"),
+        ([*ANSWER, "answer_start"], ..., "FILE: data[0].paragraphs[0].qas[1].answers[0] has no 'answer_start'"),
+        ([*ANSWER, "answer_start"], "25", "FILE: data[0].paragraphs[0].qas[1].answers[0].answer_start must be a whole"),
+        ([*ANSWER, "answer_start"], True, "FILE: data[0].paragraphs[0].qas[1].answers[0].answer_start must be a whole"),
+        ([*ANSWER, "answer_start"], -1, "FILE question 2 ('b'): answer_start must be a whole number from 0 up, not -1"),
+        ([*ANSWER, "text"], " ", "FILE question 2 ('b'): column 'answers.text' is empty"),
+        ([*PARAGRAPH, "context"], "\t ", "FILE question 1: column 'context' is empty"),
+        ([*ASKED, "id"], " ", "FILE question 2: column 'id' is empty"),
+        ([*ASKED, "id"], "a", "FILE question 2: the question id 'a' occurs a second time"),
+        ([*ASKED, "question"], "\ud800", "FILE question 2: column 'question' holds a NUL or half a surrogate"),
+        (["data"], [], "FILE has no questions"),
+    ],
+)
+def test_a_malformed_file(tmp_path: Path, place: list[Any], value: Any, sentence: str) -> None:
+    assert refused(squad_file(tmp_path, changed(place, value))).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("start", "sentence"),
+    [
+        (26, "answer_start 26, where '4–10.' stands; it stands at 25"),
+        (0, "answer_start 0, where '  Den' stands; it stands at 25"),
+        (31, "answer_start 31, past its end (31 characters); it stands at 25"),
+        (10**40, "answer_start a number of more than 30 digits, past its end (31 characters); it stands at 25"),
+    ],
+)
+def test_an_answer_that_is_not_in_its_context(tmp_path: Path, start: int, sentence: str) -> None:
+    path = squad_file(tmp_path, changed([*ANSWER, "answer_start"], start))
+    assert refused(path) == f"FILE question 2 ('b'): the answer '24–10' is not in its context at {sentence}"
+
+
+def test_an_answer_that_is_nowhere(tmp_path: Path) -> None:
+    path = squad_file(tmp_path, changed([*ANSWER, "text"], "Seattle"))
+    assert refused(path).endswith(
+        "the answer 'Seattle' is not in its context at answer_start 25, where '24–10.' stands"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "FILE is empty"),
+        (b"[]", "FILE: the document must be an object, not a list"),
+        (b'{"data": [}', "FILE is not JSON: Expecting value at line 1 column 11"),
+        (
+            b'{"id": "a"}\n{"id": "b"}\n',
+            "FILE is not JSON: Extra data at line 2 column 1; JSON lines are read from .jsonl",
+        ),
+        (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 fits no character"),
+        (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+    ],
+)
+def test_what_is_no_squad_file(tmp_path: Path, content: bytes, sentence: str) -> None:
+    assert refused(squad_file(tmp_path, content)).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        ("Denver", "answers must be an object with lists text and answer_start, not 'Denver'"),
+        (None, "answers must be an object with lists text and answer_start, not nothing (null)"),
+        ({"text": ["Denver"]}, "answers must be an object with lists text and answer_start, not a dict"),
+        ({"text": ["Denver"], "answer_start": []}, "answers has 1 texts, but 0 answer_starts"),
+        ({"text": ["Denver"], "answer_start": [2.0]}, "answer_start must be a whole number from 0 up, not 2.0"),
+    ],
+)
+def test_a_malformed_row(answers: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        collect([(4, ["a", CONTEXT, "Who?", answers])], source="FILE", unit="line", limit=None)
+    assert str(caught.value) == f"FILE line 4 ('a'): {sentence}"
+
+
+def test_the_split_keeps_the_questions_of_a_context_together() -> None:
+    questions = [
+        Question(id=f"{context}-{at}", context=f"context {context}", question="?", answers=())
+        for context in range(10)
+        for at in range(3)
+    ]
+    training, validation = split_by_context(questions, share=0.2, seed=0, source="x")
+    assert (len(training), len(validation)) == (24, 6)
+    assert {each.context for each in training}.isdisjoint({each.context for each in validation})
+    assert sorted(each.id for each in training + validation) == sorted(each.id for each in questions)
+    assert split_by_context(questions, share=0.2, seed=0, source="x") == (training, validation)
+    with pytest.raises(InputError, match="x has one context: too few to set validation questions aside"):
+        split_by_context(questions[:3], share=0.2, seed=0, source="x")
+
+
+def test_real_data(shared: Path) -> None:
+    questions = read(shared / "data" / "squad-v1.1-dev-first1500.json.gz")
+    assert len(questions) == 1_500
+    assert sum(len(question.answers) for question in questions) == 4_500
+    assert questions[0].id == "56be4db0acb8001400a502ec"
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_files(tmp_path: Path, seed: int) -> None:
+    content = mutate(json.dumps(SQUAD).encode(), [json.dumps(SQUAD).encode()], random.Random(seed))
+    outcome_of(lambda: read(squad_file(tmp_path, content)))

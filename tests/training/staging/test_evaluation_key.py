@@ -1,0 +1,64 @@
+"""What tells the rows of an evaluation from others: models compare on the same ones, whatever they were trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.staging.tables import ANIMALS, MODEL, write
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.stage import stage
+
+
+def key(folder: Path, *, train: str, validation: str | None = None, **fields: Any) -> str:
+    """Return the key of files in `folder`."""
+    data = {"train": str(folder / train), "validation": str(folder / validation) if validation else None}
+    request = {"model": MODEL, "max_length": 16, **fields}
+    return stage(
+        StagingRequest(data=Data(**{**data, **request.pop("data", {})}), **request), folder / "home"
+    ).evaluation_key
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "old.jsonl", ANIMALS)
+    write(tmp_path / "new.jsonl", [*ANIMALS, *ANIMALS[:2]])
+    write(tmp_path / "dev.jsonl", ANIMALS[:4])
+    return tmp_path
+
+
+def test_more_rows_to_train_on_leave_the_evaluation_as_it_is(folder: Path) -> None:
+    old = key(folder, train="old.jsonl", validation="dev.jsonl")
+    assert key(folder, train="new.jsonl", validation="dev.jsonl") == old
+    (folder / "dev.jsonl").rename(folder / "other.jsonl")
+    assert key(folder, train="old.jsonl", validation="other.jsonl", data={"train_rows": 3}, max_length=24) == old
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"validation": "old.jsonl"},
+        {"data": {"validation_rows": 2}},
+        {"data": {"labels": ("cat", "dog")}},
+        {"data": {"label_map": {"pet": ("cat",), "friend": ("dog",)}}},
+    ],
+)
+def test_other_rows_or_other_answers_are_another_evaluation(folder: Path, change: dict[str, Any]) -> None:
+    told = {"train": "old.jsonl", "validation": "dev.jsonl"}
+    assert key(folder, **told) != key(folder, **{**told, **change})
+
+
+def test_rows_that_are_cut_from_the_training_rows_are_theirs(folder: Path) -> None:
+    old = key(folder, train="old.jsonl")
+    assert key(folder, train="new.jsonl") != old
+    assert key(folder, train="old.jsonl", data={"split_seed": 1}) != old
+    assert key(folder, train="old.jsonl", data={"validation_share": 0.4}) != old
+
+
+def test_where_each_token_is_an_answer_their_number_counts(folder: Path) -> None:
+    told = {"train": "old.jsonl", "validation": "dev.jsonl", "task": "causal-lm", "model": None}
+    told |= {"weights": "random", "model_type": "gpt2", "tokenizer": MODEL}
+    assert key(folder, **told, max_length=8) != key(folder, **told, max_length=16)
+    assert key(folder, **told, max_length=8) == key(folder, **{**told, "train": "new.jsonl"}, max_length=8)

@@ -1,0 +1,213 @@
+"""Windows of questions: the tokenizer's own cut, and labels that decode to the answer or stand on the CLS token."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.support.staging.fast_tokenizers import KINDS
+from tests.support.staging.tables import MODEL
+from training.contract.errors import InputError
+from training.staging.models.model_files import locate
+from training.staging.rows.questions import Answer, Question, collect
+from training.staging.rows.squad_json import squad_rows
+from training.staging.tokens.tokenizing import load_tokenizer
+from training.staging.tokens.windows import Windows, answer_tokens, cut
+
+kind_of = cache(lambda name: KINDS[name]())
+each_kind = pytest.mark.parametrize("kind", KINDS)
+# Letters, blanks of all sorts, what BERT's normaliser takes away, a character of several bytes, one of two code points.
+TEXTS = st.text(st.sampled_from("DenvrBocsé.' \n\t\u00a0\u200b\u0301😀日ﬁ½"), min_size=1, max_size=80)
+NOTHING = frozenset("\n\t\u00a0\u200b\u0301 ")
+"""Of these alone no tokenizer needs to make a token."""
+NO_CLS = "without_special_tokens"
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> Question:
+    context, question = draw(TEXTS.filter(lambda text: not NOTHING.issuperset(text))), draw(TEXTS)
+    start = draw(st.integers(0, len(context) - 1))
+    end = draw(st.integers(start + 1, len(context)))
+    answers = (Answer(text=context[start:end], start=start),) if context[start:end].strip() else ()
+    return Question(id="q", context=context, question=question.lstrip(), answers=answers)
+
+
+def question_of(context: str, answer: str, question: str = "Who won?") -> Question:
+    return Question(
+        id="q", context=context, question=question, answers=(Answer(text=answer, start=context.index(answer)),)
+    )
+
+
+def length_for(tokenizer: Any, question: Question, room: int) -> int:
+    """Return the length of a window that has room for so many tokens of the context."""
+    around = cut(tokenizer, [question], max_length=10_000, doc_stride=0)
+    return len(around.input_ids[0]) - around.tokens[0] + room
+
+
+def windows_of(tokenizer: Any, question: Question, room: int, doc_stride: int) -> Windows:
+    """Cut so that `room` tokens of the context fit a window."""
+    return cut(tokenizer, [question], max_length=length_for(tokenizer, question, room), doc_stride=doc_stride)
+
+
+def decoded(question: Question, windows: Windows, at: int) -> str | None:
+    """Return the text between a window's labels; None where they stand outside the context."""
+    offset = windows.first_token[at] - windows.context_at[at]
+    first, last = windows.start_position[at] + offset, windows.end_position[at] + offset
+    held = range(windows.first_token[at], windows.first_token[at] + windows.tokens[at])
+    if first not in held:
+        assert first == last
+        return None
+    assert last in held
+    spans = windows.spans[windows.question[at]]
+    return question.context[spans[first][0] : spans[last][1]]
+
+
+@each_kind
+@given(question=asked(), room=st.integers(3, 20), data=st.data())
+@settings(deadline=None)
+def test_the_labelled_span_is_the_answer_or_the_window_does_not_hold_it(
+    kind: str, question: Question, room: int, data: st.DataObject
+) -> None:
+    assume(kind != NO_CLS or not NOTHING.issuperset(question.question))
+    doc_stride = data.draw(st.integers(0, room - 1))
+    windows = windows_of(kind_of(kind), question, room, doc_stride)
+    answer = answer_tokens(question, windows.spans[0])
+    texts = [decoded(question, windows, at) for at in range(len(windows.input_ids))]
+    for at, text in enumerate(texts):
+        first, last = windows.first_token[at], windows.first_token[at] + windows.tokens[at]
+        assert (text is not None) == (answer is not None and first <= answer[0] and answer[1] < last)
+    if answer is None:
+        return
+    _check_tokens_of_answer(question, windows, answer)
+    spans, wanted = windows.spans[0], question.answers[0].text.strip()
+    begin = question.context.index(wanted, question.answers[0].start)
+    if spans[answer[0]][0] == begin and spans[answer[1]][1] == begin + len(wanted):
+        assert {text for text in texts if text is not None} <= {wanted}
+    if answer[1] - answer[0] <= doc_stride:
+        assert any(text is not None for text in texts), "an answer no longer than the overlap is whole in some window"
+
+
+def _check_tokens_of_answer(question: Question, windows: Windows, answer: tuple[int, int]) -> None:
+    """The labelled tokens are those that cover a character of the answer, and no others."""
+    start = question.answers[0].start
+    characters = {at for at in range(start, start + len(question.answers[0].text)) if question.context[at].strip()}
+    covering = [at for at, span in enumerate(windows.spans[0]) if characters & set(range(*span))]
+    if covering:
+        assert (answer[0], answer[1]) == (covering[0], covering[-1])
+
+
+@each_kind
+@given(question=asked(), room=st.integers(3, 20), data=st.data())
+@settings(deadline=None)
+def test_windows_are_those_of_the_tokenizer(kind: str, question: Question, room: int, data: st.DataObject) -> None:
+    assume(kind != NO_CLS or not NOTHING.issuperset(question.question))
+    tokenizer, doc_stride = kind_of(kind), data.draw(st.integers(0, room - 1))
+    windows = windows_of(tokenizer, question, room, doc_stride)
+    second = tokenizer.padding_side == "right"
+    own = tokenizer(
+        *(([question.question], [question.context]) if second else ([question.context], [question.question])),
+        truncation="only_second" if second else "only_first",
+        max_length=length_for(tokenizer, question, room),
+        stride=doc_stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    assert windows.input_ids == own["input_ids"]
+    if windows.token_type_ids is not None:
+        assert windows.token_type_ids == own["token_type_ids"]
+    for at, offsets in enumerate(own["offset_mapping"]):
+        context = range(windows.context_at[at], windows.context_at[at] + windows.tokens[at])
+        assert [place for place, each in enumerate(own.sequence_ids(at)) if each == int(second)] == list(context)
+        first = windows.first_token[at]
+        assert windows.spans[0][first : first + windows.tokens[at]] == [tuple(offsets[place]) for place in context]
+
+
+@each_kind
+def test_the_last_word_of_a_context_is_labelled(kind: str) -> None:
+    question = question_of("The title went to Denver", "Denver")
+    windows = cut(kind_of(kind), [question], max_length=64, doc_stride=8)
+    assert (decoded(question, windows, 0) or "").strip() == "Denver"
+
+
+@each_kind
+def test_outside_its_window_an_answer_is_the_cls_token(kind: str) -> None:
+    tokenizer = kind_of(kind)
+    windows = windows_of(tokenizer, question_of("Denver " + "won and won and " * 9, "Denver"), 12, 0)
+    ids = windows.input_ids[-1]
+    cls = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id is not None else 0
+    assert windows.start_position[-1] == windows.end_position[-1] == cls
+    assert windows.start_position[0] != cls
+
+
+def test_a_question_that_spells_the_cls_token() -> None:
+    question = question_of("The Broncos", "Broncos", question="Is <cls> a word? <cls>")
+    absent = Question(id="q", context="The Broncos", question=question.question, answers=())
+    windows = cut(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
+    assert windows.start_position == [len(windows.input_ids[0]) - 1]
+
+
+def minilm() -> Any:
+    return load_tokenizer(locate(MODEL), 384)
+
+
+def test_windows_by_hand() -> None:
+    # [CLS] who won ? [SEP] the denver broncos won [SEP]: six tokens around the context, four within it.
+    question = question_of("The Denver Broncos won", "Denver Broncos")
+    windows = cut(minilm(), [question], max_length=9, doc_stride=2)
+    assert [len(ids) for ids in windows.input_ids] == [9, 9]
+    assert [windows.first_token, windows.tokens, windows.context_at] == [[0, 1], [3, 3], [5, 5]]
+    assert [windows.start_position, windows.end_position] == [[6, 5], [7, 6]]
+    assert windows.token_type_ids == [[0, 0, 0, 0, 0, 1, 1, 1, 1]] * 2
+    assert windows.spans == [[(0, 3), (4, 10), (11, 18), (19, 22)]]
+
+
+def test_a_stride_that_leaves_no_way_forward() -> None:
+    question = question_of("The Denver Broncos won and won", "Broncos")
+    with pytest.raises(InputError) as caught:
+        cut(minilm(), [question], max_length=8, doc_stride=3)
+    assert str(caught.value) == (
+        "question 'q' takes 6 of the 8 tokens of max_length, which leaves 2 for its context of 6; "
+        "doc_stride is 3 and must be smaller than that"
+    )
+    assert len(cut(minilm(), [question], max_length=12, doc_stride=100).input_ids) == 1
+
+
+def test_every_window_of_real_data(shared: Path) -> None:
+    path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
+    questions = collect(squad_rows(path), source="squad", unit="question", limit=None)[::40]
+    windows = cut(minilm(), questions, max_length=192, doc_stride=64)
+    held, exact = set(), 0
+    for at, number in enumerate(windows.question):
+        text = decoded(questions[number], windows, at)
+        if text is not None:
+            answer = questions[number].answers[0].text
+            held.add(number)
+            exact += text == answer
+            # Some answers are a part of a word or number: 7 of 1817. Its whole token is then the best there is.
+            assert answer in text
+            assert len(text.split()) == len(answer.split())
+    assert exact > 0.98 * len(held)
+    assert len(windows.input_ids) > len(questions)
+    assert held == set(range(len(questions)))
+
+
+def test_a_context_without_a_token() -> None:
+    with pytest.raises(InputError, match="question 'q': the tokenizer finds no token in its context"):
+        cut(
+            kind_of("wordpiece"),
+            [Question(id="q", context="\u200b", question="?", answers=())],
+            max_length=9,
+            doc_stride=2,
+        )
+
+
+def test_a_question_without_a_token_needs_a_cls_token() -> None:
+    blank = Question(id="q", context="The Broncos", question="", answers=())
+    with pytest.raises(InputError, match="question 'q': the tokenizer finds no token in its text and adds no CLS"):
+        cut(kind_of(NO_CLS), [blank], max_length=9, doc_stride=2)
+    assert cut(kind_of("byte_level"), [blank], max_length=64, doc_stride=2).start_position == [0]
