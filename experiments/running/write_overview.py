@@ -22,7 +22,7 @@ def overview(name: str) -> None:
 
     Where `mlflow run` opened a run for it, that run holds it too.
     """
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
     with Reading("runs", sys.stderr) as reading:
         made = render_overview(store.client, name, Path(name).stem, saw=reading.saw)
     folder = home() / "reports" / f"overview-{made.overview.experiment_id}"

@@ -115,7 +115,7 @@ class _Worker:
     def _ask(self) -> bool:
         if len(self.active) + len(self.waiting) >= self.limits.parallel or time.monotonic() < self.ask_at:
             return False
-        call = self.storage.patience.call
+        call = self.storage.retries.call
         answer = call(ask, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.say)
         if isinstance(answer, NoTrial):
             self.none = None if answer.is_busy else answer

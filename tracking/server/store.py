@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from training.contract.errors import TrackingError
+from training.contract.retry import RetryPolicy
 
 # mlflow's own retries are silent and last minutes; ours are said. Read by mlflow at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -38,14 +39,14 @@ class Store:
         self,
         client: MlflowClient,
         *,
-        patience_seconds: float = 3600.0,
+        retry_seconds: float = 3600.0,
         say: Callable[[str], None] = print,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = client
-        self._patience_seconds = patience_seconds
-        self._say, self._sleep, self._clock = say, sleep, clock
+        self._retry_policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
+        self._say = say
         self.subject = "the experiment"
         """What is worked on, as refusals name it."""
 
@@ -65,30 +66,29 @@ class Store:
         Every call made through here can be repeated without harm: MLflow keys a metric point by name, step, time and
         value, so a point that arrived before the answer was lost is not stored twice.
 
-        Raises `TrackingError` when the server has not answered for `patience_seconds`, and at once when it refuses:
+        Raises `TrackingError` when the server has not answered for `retry_seconds`, and at once when it refuses:
         `NotAllowed` where it does not know who asks, or a permission is missing.
         """
-        started = self._clock()
-        pause_seconds = 0.25
-        while True:
-            try:
-                answer = method(*args, **kwargs)
-            except Exception as error:
-                if not is_foreign(error):
-                    raise
-                waited_seconds = self._clock() - started
-                if is_final(error):
-                    raise translated(error, str(self.client.tracking_uri), self.subject) from error
-                if waited_seconds >= self._patience_seconds:
-                    raise TrackingError(
-                        f"The tracking server {self.uri} has not answered for {waited_seconds:.0f} s: {reason(error)}"
-                    ) from error
-                if waited_seconds >= _SILENT_SECONDS:
-                    self._say(f"The tracking server has not answered for {waited_seconds:.0f} s; nothing is lost.")
-                self._sleep(min(pause_seconds, max(0.0, self._patience_seconds - waited_seconds)))
-                pause_seconds = min(2 * pause_seconds, 15.0)
-            else:
-                return answer
+        policy, started = self._retry_policy, self._retry_policy.clock()
+        try:
+            return policy.call(
+                lambda: method(*args, **kwargs),
+                is_transient=lambda error: is_foreign(error) and not is_final(error),
+                on_failure=self._report_silence,
+            )
+        except Exception as error:
+            if not is_foreign(error):
+                raise
+            if is_final(error):
+                raise translated(error, str(self.client.tracking_uri), self.subject) from error
+            seconds = policy.clock() - started
+            raise TrackingError(
+                f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error)}"
+            ) from error
+
+    def _report_silence(self, seconds: float) -> None:
+        if seconds >= _SILENT_SECONDS:
+            self._say(f"The tracking server has not answered for {seconds:.0f} s; nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
@@ -124,7 +124,7 @@ def open_store(
     uri: str | None = None,
     *,
     say: Callable[[str], None] = print,
-    patience_seconds: float = 3600.0,
+    retry_seconds: float = 3600.0,
     otherwise: str = "Nothing was started.",
 ) -> Store:
     """Return a store for `uri`, or for the environment's tracking server, after one answered call.
@@ -135,13 +135,13 @@ def open_store(
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_not_the_arn_complaint)
     try:
         client = MlflowClient(tracking_uri=uri)
-        Store(client, patience_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
+        Store(client, retry_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
     except TrackingError as error:
         raise type(error)(f"{str(error).rstrip('.')}. {otherwise}") from error
     except (MlflowException, OSError, ImportError) as error:
         where = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used"
         raise TrackingError(f"{where}: {reason(error).rstrip('.')}. {otherwise}") from error
-    return Store(client, patience_seconds=patience_seconds, say=say)
+    return Store(client, retry_seconds=retry_seconds, say=say)
 
 
 def _not_the_arn_complaint(record: logging.LogRecord) -> bool:

@@ -105,7 +105,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     with answering(status, "later") as uri:
         store = Store(
             MlflowClient(uri),
-            patience_seconds=2,
+            retry_seconds=2,
             say=lambda _: None,
             sleep=slept.append,
             clock=lambda: sum(slept),

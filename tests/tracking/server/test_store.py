@@ -120,12 +120,12 @@ def test_a_server_that_is_not_there_is_said_before_anything_starts(monkeypatch: 
         open_store("http://127.0.0.1:9")
 
 
-def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_silent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     slept: list[float] = []
     store = Store(
         MlflowClient("http://127.0.0.1:9"),
-        patience_seconds=40,
+        retry_seconds=40,
         say=lambda _: None,
         sleep=slept.append,
         clock=lambda: sum(slept),
