@@ -10,7 +10,7 @@ from tracking.following.group_session import run_jobs
 from tracking.following.interruption import Left
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.warm_pools import settle
+from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.service import Service
 from training.state.home import home
@@ -30,7 +30,7 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
         close_group(store, group, "FAILED", note=str(refusals[0]))
         raise refusals[0]
     if service.name == "sagemaker":
-        settle(store, service)  # a job's machines may have gone to a later one
+        record_warm_pool_costs(store, service)  # a job's machines may have gone to a later one
     # Only now: what draws the report takes as long to load as all the rest.
     from experiments.running.write_report import report_group
 

@@ -17,7 +17,7 @@ from sweeps.workers.trial_jobs import Jobs
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tracking.groups.sweep_file import keep_sweep
-from tracking.recording.job_run import paid_so_far
+from tracking.recording.job_run import cost_so_far
 
 
 def run(opened: Opened) -> int:
@@ -69,6 +69,6 @@ def _limits(opened: Opened) -> Limits:
 
 def _count_other_jobs(opened: Opened, parts: Sequence[Part]) -> None:
     """Count what was paid beside the trials, failed calibrations and earlier repeats too, against the budgets."""
-    seconds, usd = paid_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
+    seconds, usd = cost_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
     parts[0].study.set_user_attr("other_billable_seconds", seconds)
     parts[0].study.set_user_attr("other_usd", usd)

@@ -11,7 +11,7 @@ from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
 from tracking.recording.run_tables import ClassCharts
-from tracking.recording.script_log import Listener
+from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import SystemSampler
 from tracking.server.store import Store
 from training.contract import request
@@ -56,12 +56,12 @@ class Followed:
             body = request.build(planned.spec)
             self._recorder.open(body)
             launcher.submit(service, body)
-            self._recorder.show_data()  # drawn while the job starts
+            self._recorder.log_data()  # drawn while the job starts
         self._follower = Follower(self.job, exists=True)
         # Due at once, in an order that is drawn: a launcher that never lives long sees others than the one before.
         self.due = random.random()
         """When to look again, monotonic clock, seconds."""
-        self._listener = Listener(planned.script.regexes) if planned.script else None
+        self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 
     @property
@@ -91,12 +91,12 @@ class Followed:
 
     def _begin_again(self) -> None:
         """The whole log follows."""
-        self._recorder.begin_again()
+        self._recorder.restart()
         if self.planned.script:
-            self._listener = Listener(self.planned.script.regexes)
+            self._script_log = ScriptLogReader(self.planned.script.regexes)
 
     def _events(self, update: Update) -> Sequence[Event]:
-        return self._listener.listen(update.lines, update.times) if self._listener else update.events
+        return self._script_log.read(update.lines, update.times) if self._script_log else update.events
 
     def _end(self) -> Outcome:
         self.close()
@@ -104,13 +104,13 @@ class Followed:
         assert description is not None
         failure = None
         if description["TrainingJobStatus"] == "Completed":
-            if self._listener:
-                recorder.record((), self._listener.result(description["TrainingEndTime"].timestamp()))
+            if self._script_log:
+                recorder.record((), self._script_log.result(description["TrainingEndTime"].timestamp()))
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
-        self._progress.ended(finals, failure, recorder.compiler_doubt)
+        self._progress.ended(finals, failure, recorder.compiler_warning)
         if failure:
             self._progress.tell_log(recorder.lines, self.job.name, log_location)
         return Outcome(

@@ -17,7 +17,7 @@ from tracking.following.followed_job import Followed, Outcome, refused
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun, found_run, open_run
+from tracking.recording.recorder import OpenRun, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrainfareError
@@ -108,7 +108,7 @@ def _taken_up(
     """Return the group's jobs, those that run attached to; the ones that are left to start; the outcomes so far."""
     runs = child_runs(store, group)
     outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
-    opened = {name: found_run(run) for name, run in runs.items()}
+    opened = {name: existing_run(run) for name, run in runs.items()}
     jobs = _Jobs(store, service, group, opened, outcomes, say, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes

@@ -80,7 +80,7 @@ class Progress:
                 self._line(f"step {event.fields.get('step')}, {seen}{told}")
 
     def ended(
-        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_doubt: str | None = None
+        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_warning: str | None = None
     ) -> None:
         """Say how it ended."""
         if failure:
@@ -98,8 +98,8 @@ class Progress:
             ("eval_exact_match", "exact match {:.2f} %"),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
-        if compiler_doubt:
-            self._line(compiler_doubt)
+        if compiler_warning:
+            self._line(compiler_warning)
 
     def tell_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
         """Say where the log of a job that failed is, after the last traceback in it."""
