@@ -67,7 +67,9 @@ def run_worker(
             return done
         except TrainfareError as error:
             if names := worker.job_names:
-                error.add_note(f"Jobs that may run on: {', '.join(names)}. The same command goes on with them.")
+                error.add_note(
+                    f"Jobs that may still be running: {', '.join(names)}. The same command attaches to them."
+                )
             raise
         finally:
             worker.close()

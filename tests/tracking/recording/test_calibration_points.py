@@ -42,7 +42,7 @@ def test_each_batch_size_has_a_line_in_the_terminal() -> None:
     lines: list[str] = []
     progress = Progress("job", lines.append, clock=lambda: 0.0)
     progress.show(events()[1:])
-    progress.ended({"calibration/largest_batch_size": 64.0, "cost/billable_seconds": 30.04}, None)
+    progress.show_outcome({"calibration/largest_batch_size": 64.0, "cost/billable_seconds": 30.04}, None)
     assert lines == [
         "  job: batch 64: 0.421 s a step, 152.0 samples/s, 1.90 GiB",
         "  job: batch 128: does not fit in memory",

@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from reports.charts.class_charts import PngClassCharts
 from reports.charts.classes import MOST_CLASSES, class_distribution, confusion_matrix
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import DataSource
@@ -41,7 +42,7 @@ def test_mlflow_can_load_the_tables(tracked: Tracked, tracking_uri: str, monkeyp
     store, run_id = open_store(tracking_uri), tracked.job("none")
     for _ in range(2):
         log_tables(store, run_id, {"a.json": [{"x": 1, "y": "é"}, {"x": 2, "z": None}], "empty.json": []})
-        log_class_distribution(store, run_id, DATA)
+        log_class_distribution(store, run_id, DATA, PngClassCharts())
     listed = json.loads(store.client.get_run(run_id).data.tags["mlflow.loggedArtifacts"])
     assert [entry["path"] for entry in listed] == [
         "tables/a.json",
@@ -61,12 +62,13 @@ def test_mlflow_can_load_the_tables(tracked: Tracked, tracking_uri: str, monkeyp
 def test_charts_are_logged_for_data_with_classes(tracked: Tracked, tracking_uri: str) -> None:
     store, run_id = open_store(tracking_uri), tracked.job("none")
     plain = DataSource(name="d", source="a test", digest="d", rows={})
-    log_class_distribution(store, run_id, plain)
-    log_confusion_matrix(store, run_id, {"other.json": [{"a": 1}]})
+    log_class_distribution(store, run_id, plain, PngClassCharts())
+    log_confusion_matrix(store, run_id, {"other.json": [{"a": 1}]}, PngClassCharts())
     assert store.client.list_artifacts(run_id) == []
-    log_class_distribution(store, run_id, DATA)
+    log_class_distribution(store, run_id, DATA, PngClassCharts())
     cells = [{"actual": "neutral", "predicted": "gut", "count": 3}]
-    log_confusion_matrix(store, run_id, {"per_class.json": class_rows(DATA), "confusion_matrix.json": cells})
+    tables = {"per_class.json": class_rows(DATA), "confusion_matrix.json": cells}
+    log_confusion_matrix(store, run_id, tables, PngClassCharts())
     for name in ("class_distribution", "confusion_matrix"):
         path = Path(store.client.download_artifacts(run_id, f"plots/{name}.png"))
         assert path.read_bytes()[:4] == b"\x89PNG"
