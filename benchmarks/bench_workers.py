@@ -103,7 +103,7 @@ def start_seconds(storage: Storage, part: Part) -> float:
     """Return how long the next trial took to start, and end it."""
     limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_seconds=1e9)
     began = time.perf_counter()
-    claim = storage.patience.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
+    claim = storage.retries.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
     seconds = time.perf_counter() - began
     assert isinstance(claim, Claim), claim
     for key, value in _attributes(claim.point.batch_size, claim.point.multiplier).items():

@@ -33,7 +33,7 @@ def render_overview(client: MlflowClient, *names: str, saw: Callable[[int], None
     """
     experiment = experiment_named(client, *names)
     id = str(experiment.experiment_id)
-    overview = overview_of(experiment_runs(client, id, saw=saw), experiment.name, id)
+    overview = overview_of(experiment_runs(client, id, progress=saw), experiment.name, id)
     return OverviewReport(
         overview=overview, html=overview_page(overview, client.tracking_uri), groups_csv=groups_csv(overview)
     )

@@ -124,7 +124,7 @@ def _of_run(given: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     allowed = allowed_words(given.get("allow", ""))
     alias = checked_alias(given.get("alias", CHAMPION))
     name = read.name_checked("name", given["name"]) if "name" in given else None
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=say)
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=say)
     trained = trained_model(store, given["run"])
     if trained.chosen:
         say(f"Winner of group {trained.group}: {trained.chosen}")

@@ -95,7 +95,7 @@ def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started
         ended_ns=ended_ns,
     )
     try:
-        store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="The answer stands.", say=remark)
+        store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="The answer stands.", say=remark)
         remark(f"Trace: {trace(store, asked)}")
     except TrackingError as error:
         remark(f"The answer was not traced: {error}")

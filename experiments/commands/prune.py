@@ -34,7 +34,7 @@ def prune(words: Sequence[str]) -> int:
     if not found.folders:
         print(f"There is nothing to prune in {root}.")
         return 0
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise=NOTHING_DELETED)
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise=NOTHING_DELETED)
     print(f"Looking at {root} and the runs of {store.uri}", flush=True)
     judged, _ = look(found, store, choice)
     going = [each for each in judged if each.goes]

@@ -46,7 +46,7 @@ class Asked:
 def register(given: Mapping[str, str]) -> int:
     """Register the model that is asked for, and have the alias name it; see `Asked`."""
     asked = asked_of(given)
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was registered.")
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="Nothing was registered.")
     trained = trained_model(store, _run(store, asked))
     if trained.chosen:
         print(f"Winner of group {trained.group}: {trained.chosen}")

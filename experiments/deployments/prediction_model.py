@@ -42,7 +42,7 @@ def answering_model(given: Mapping[str, str]) -> AnsweringModel:
         )
     from tracking.server.store import open_store
 
-    store = open_store(say=remark, patience_seconds=60.0, otherwise="Nothing was predicted.")
+    store = open_store(say=remark, retry_seconds=60.0, otherwise="Nothing was predicted.")
     if "model" in given:
         return AnsweringModel(
             folder=_folder(given["model"]), name=given["model"], trained=None, store=store, is_tracked=True

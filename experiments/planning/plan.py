@@ -15,7 +15,7 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
-from tracking.groups.planned_job import DataSource, Heard, ModelPlan, PlannedJob
+from tracking.groups.planned_job import DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import SECRET_VARIABLES
 from training.staging.tokens.staged import Staged
@@ -178,10 +178,10 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     }
 
 
-def _heard(experiment: Experiment) -> Heard | None:
+def _heard(experiment: Experiment) -> ScriptPlan | None:
     if experiment.script is None:
         return None
-    return Heard(regexes=experiment.script.metrics, hyperparameters=script_rules.shown(experiment))
+    return ScriptPlan(regexes=experiment.script.metrics, hyperparameters=script_rules.shown(experiment))
 
 
 def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.pruning.inventory import OF_JOBS, Folder, Inventory, inventory
 from experiments.pruning.rules import Choice, Judged, judge
-from tracking.groups.run_references import Told, ask, forget_models
+from tracking.groups.run_references import RunReferences, find_references, mark_models_deleted
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 from training.services.local.job_folder import JobFolder
@@ -19,11 +19,11 @@ from training.state import deletion, shared_folders
 NOTHING_DELETED = "Nothing was deleted."
 
 
-def look(found: Inventory, store: Store, choice: Choice) -> tuple[list[Judged], Told]:
+def look(found: Inventory, store: Store, choice: Choice) -> tuple[list[Judged], RunReferences]:
     """Return what of the found the choice is about, judged, and what the tracking server says. Raises TrackingError."""
     whole = [folder for folder in found.folders if not folder.is_left_over]
     try:
-        told = ask(
+        told = find_references(
             store,
             job_names={folder.name for folder in whole if folder.place in OF_JOBS} | set(found.jobs),
             with_log=set(found.jobs),
@@ -61,14 +61,14 @@ def _alone(folder: Folder) -> AbstractContextManager[bool]:
     return nullcontext(True) if folder.place in OF_JOBS else shared_folders.alone(folder.path)
 
 
-def _discard(each: Judged, root: Path, store: Store, told: Told, errors: list[str]) -> Path | None:
+def _discard(each: Judged, root: Path, store: Store, told: RunReferences, errors: list[str]) -> Path | None:
     """Take a folder's name away, and return where it is now; None where somebody has it."""
     folder = each.folder
     try:
         with _supervised(folder):
             # First: a run that names a model which is gone would be a lie, one that does not is only late.
             if each.kind in {"models", "copies"} and folder.place == "outputs":
-                forget_models(store, told.jobs[folder.name])
+                mark_models_deleted(store, told.jobs[folder.name])
             return deletion.discard(folder.path, root)
     except (BlockingIOError, FileNotFoundError):
         return None

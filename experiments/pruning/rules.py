@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.pruning.inventory import OF_JOBS, Folder, Inventory
-from tracking.groups.run_references import Told, ToldJob
+from tracking.groups.run_references import JobReference, RunReferences
 
 KINDS = {
     "jobs": "work folders of jobs that have ended and whose runs hold their logs",
@@ -56,14 +56,14 @@ class Judged:
     """Since anything in it changed or, for data, a job that reads it told anything."""
 
 
-def judge(found: Inventory, told: Told, choice: Choice, now: float) -> list[Judged]:
+def judge(found: Inventory, told: RunReferences, choice: Choice, now: float) -> list[Judged]:
     """Return what of all that was found the choice is about, largest first; `now` in seconds since the epoch."""
     chosen = [each for each in found.folders if choice.group is None or _is_of(each, choice.group, found)]
     judged = [_judged(folder, found, told, choice, now) for folder in chosen]
     return sorted(judged, key=lambda each: -each.folder.size_bytes)
 
 
-def _judged(folder: Folder, found: Inventory, told: Told, choice: Choice, now: float) -> Judged:
+def _judged(folder: Folder, found: Inventory, told: RunReferences, choice: Choice, now: float) -> Judged:
     kind, why = kind_of(folder, found, told)
     age_seconds = now - max(_changes(folder, found))
     kept = ""
@@ -82,7 +82,7 @@ def _judged(folder: Folder, found: Inventory, told: Told, choice: Choice, now: f
     )
 
 
-def kind_of(folder: Folder, found: Inventory, told: Told) -> tuple[str | None, str]:
+def kind_of(folder: Folder, found: Inventory, told: RunReferences) -> tuple[str | None, str]:
     """Return of which kind a folder is, and why it may go; None and why, for one that is needed."""
     if folder.is_left_over:
         return LEFT_OVERS, "a process that was killed has left it"
@@ -100,7 +100,7 @@ def kind_of(folder: Folder, found: Inventory, told: Told) -> tuple[str | None, s
     return _kind_of_jobs(folder, found, job)
 
 
-def _need(folder: Folder, found: Inventory, told: Told) -> str:
+def _need(folder: Folder, found: Inventory, told: RunReferences) -> str:
     """Return who needs a folder whatever is asked for, or nothing."""
     for running in (job for job in found.jobs.values() if not job.has_ended):
         if folder.name in running.request:  # its own name, too
@@ -127,7 +127,7 @@ def _unreadable(folder: Folder, found: Inventory) -> str:
     return f"the state of job {unread[0]}, which may read it, cannot be read" if unread else ""
 
 
-def _kind_of_jobs(folder: Folder, found: Inventory, job: ToldJob) -> tuple[str, str]:
+def _kind_of_jobs(folder: Folder, found: Inventory, job: JobReference) -> tuple[str, str]:
     """Return the kind of a folder of a job whose run is there and has ended."""
     if folder.place == "outputs":
         return ("copies", "MLflow holds its model") if job.has_model else ("models", "its run names it")
@@ -142,7 +142,7 @@ def _kind_of_jobs(folder: Folder, found: Inventory, job: ToldJob) -> tuple[str, 
     return "checkpoints", "its training has completed"
 
 
-def _kind_of_shared(folder: Folder, found: Inventory, told: Told) -> tuple[str, str]:
+def _kind_of_shared(folder: Folder, found: Inventory, told: RunReferences) -> tuple[str, str]:
     """Return the kind of staged data, or of a script's copy, that no open group and no running job reads."""
     readers = _readers(folder, found)
     for name in readers:
@@ -170,7 +170,7 @@ def _changes(folder: Folder, found: Inventory) -> Sequence[float]:
     return [folder.changed, *(each.changed for each in work)]
 
 
-def _experiments(folder: Folder, found: Inventory, told: Told) -> set[str]:
+def _experiments(folder: Folder, found: Inventory, told: RunReferences) -> set[str]:
     names = [folder.name] if folder.place in OF_JOBS else _readers(folder, found)
     return {told.jobs[name].experiment for name in names if name in told.jobs} - {""}
 

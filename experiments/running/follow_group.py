@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from reports.charts.class_charts import PngClassCharts
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
-from tracking.following.interruption import Left
+from tracking.following.interruption import Detached
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.warm_pools import settle
+from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.service import Service
 from training.state.home import home
@@ -22,7 +22,7 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
     """Run what is left of the jobs, report, and return 0, 1 when one failed, or 130 when a person stopped them."""
     try:
         outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=say, charts=PngClassCharts())
-    except Left:
+    except Detached:
         say(f"Left running; the same command attaches to it again, and so does `attach --group {group.id}` elsewhere.")
         return 130
     refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
@@ -30,7 +30,7 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
         close_group(store, group, "FAILED", note=str(refusals[0]))
         raise refusals[0]
     if service.name == "sagemaker":
-        settle(store, service)  # a job's machines may have gone to a later one
+        record_warm_pool_costs(store, service)  # a job's machines may have gone to a later one
     # Only now: what draws the report takes as long to load as all the rest.
     from experiments.running.write_report import report_group
 

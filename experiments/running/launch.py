@@ -77,20 +77,20 @@ def _run(
     from reports.charts.class_charts import PngClassCharts
     from tracking.following.group_session import start_jobs
     from tracking.groups.group import open_group
-    from tracking.groups.plan_file import keep_plan
-    from tracking.recording.warm_pools import settle
+    from tracking.groups.plan_file import write_plan
+    from tracking.recording.warm_pools import record_warm_pool_costs
 
     where = open_where(chosen[0].experiment, say)
     # Once for nothing: what cannot run there is refused before a run is opened and before anything is uploaded.
     for job in plan("check", name, chosen, 1, staged, home()):
         where.checked(job.spec)
     if where.service.name == "sagemaker":
-        settle(store, where.service)
+        record_warm_pool_costs(store, where.service)
     key = group_key(verb, name, chosen, repeats, staged)
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
     jobs = [where.made_ready(job) for job in plan(group.id, name, chosen, repeats, staged, home())]
     say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
-    keep_plan(store, group, jobs, parallel)
+    write_plan(store, group, jobs, parallel)
     if not wait:
         left = start_jobs(store, where.service, group, jobs, parallel=parallel, say=say, charts=PngClassCharts())
         say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows,")

@@ -9,7 +9,7 @@ from pathlib import Path
 from reports.formats.terminal import print_overview
 from reports.overview_report import render_overview
 from reports.publish import here_alone, run_alone
-from tracking.queries.read_progress import Reading
+from tracking.queries.read_progress import ReadProgress
 from tracking.server.store import open_store
 from training.state.home import home
 
@@ -22,9 +22,9 @@ def overview(name: str) -> None:
 
     Where `mlflow run` opened a run for it, that run holds it too.
     """
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
-    with Reading("runs", sys.stderr) as reading:
-        made = render_overview(store.client, name, Path(name).stem, saw=reading.saw)
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
+    with ReadProgress("runs", sys.stderr) as reading:
+        made = render_overview(store.client, name, Path(name).stem, saw=reading.update)
     folder = home() / "reports" / f"overview-{made.overview.experiment_id}"
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "overview.html"

@@ -53,7 +53,7 @@ def report(given: Mapping[str, str]) -> int:
     if asked.overview:
         overview(asked.experiment)
         return 0
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="No report was made.")
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No report was made.")
     if asked.runs:
         _report_chosen(store, asked)
         return 0

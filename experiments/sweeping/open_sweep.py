@@ -21,7 +21,7 @@ from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.job_run import paid_so_far
+from tracking.recording.job_run import cost_so_far
 from tracking.server.store import Store, open_store
 from training.state.home import home
 
@@ -70,7 +70,7 @@ class Opened:
         fields = self.jobs.sweep.fields
         if fields.max_billable_seconds is None and fields.max_usd is None:
             return True
-        seconds, usd = paid_so_far(self.store, self.group)
+        seconds, usd = cost_so_far(self.store, self.group)
         return seconds < (fields.max_billable_seconds or math.inf) and usd < (fields.max_usd or math.inf)
 
 

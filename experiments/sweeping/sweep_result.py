@@ -15,7 +15,7 @@ from sweeps.study.study import telling
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import close_group
-from tracking.groups.sweep_file import keep_sweep
+from tracking.groups.sweep_file import write_sweep
 
 
 def confirm(opened: Opened, bests: Bests) -> list[Outcome]:
@@ -38,7 +38,7 @@ def report(
     """Write what was found to the parent run, report, log the models of the repeats, and close the group."""
     jobs = opened.jobs
     found = facts(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
-    keep_sweep(opened.store, opened.group, found)
+    write_sweep(opened.store, opened.group, found)
     report_group(opened.store, opened.group, jobs.name)
     log_trained(opened.store, opened.where.service, opened.group, repeated, opened.say)
     close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")

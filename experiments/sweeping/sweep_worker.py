@@ -16,8 +16,8 @@ from sweeps.workers.lease import alone
 from sweeps.workers.trial_jobs import Jobs
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
-from tracking.groups.sweep_file import keep_sweep
-from tracking.recording.job_run import paid_so_far
+from tracking.groups.sweep_file import write_sweep
+from tracking.recording.job_run import cost_so_far
 
 
 def run(opened: Opened) -> int:
@@ -31,7 +31,7 @@ def run(opened: Opened) -> int:
         say(f"Stopped. {stopped.__doc__} The same command goes on with it.")
         return 130
     _count_other_jobs(opened, parts)
-    keep_sweep(opened.store, opened.group, facts(sweep, parts, opened.jobs.samples, opened.command))
+    write_sweep(opened.store, opened.group, facts(sweep, parts, opened.jobs.samples, opened.command))
     done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), say=say)
     if done.is_stopped:
         say("Stopped; the same command goes on with it.")
@@ -69,6 +69,6 @@ def _limits(opened: Opened) -> Limits:
 
 def _count_other_jobs(opened: Opened, parts: Sequence[Part]) -> None:
     """Count what was paid beside the trials, failed calibrations and earlier repeats too, against the budgets."""
-    seconds, usd = paid_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
+    seconds, usd = cost_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
     parts[0].study.set_user_attr("other_billable_seconds", seconds)
     parts[0].study.set_user_attr("other_usd", usd)

@@ -6,7 +6,6 @@ of the window that is being worked on in the order in which they came. The outpu
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from training.contract.errors import InputError
+from training.state.locks import exclusive_lock
 
 
 class Unfinished:
@@ -105,13 +105,10 @@ class Unfinished:
 
 def _alone(folder: Path) -> int:
     """Return the descriptor that holds the folder's lock, which the kernel lets go of with the process."""
-    lock = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return exclusive_lock(folder)
     except BlockingIOError as error:
-        os.close(lock)
         raise InputError(f"{folder} is being written by another process: wait for it") from error
-    return lock
 
 
 def _whole_lines(path: Path) -> tuple[BinaryIO, int]:

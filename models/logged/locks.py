@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from training.state.locks import locked
+from training.state.locks import exclusive_lock
 
 
 @contextmanager
@@ -20,7 +19,7 @@ def alone(scratch: Path, run_id: str) -> Iterator[None]:
     """
     scratch.mkdir(parents=True, exist_ok=True)
     file = scratch / f".logging-{run_id}.lock"
-    descriptor = locked(file, fcntl.LOCK_EX)
+    descriptor = exclusive_lock(file, wait=True)
     try:
         yield
     finally:

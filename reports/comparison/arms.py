@@ -12,7 +12,7 @@ import pandas as pd
 
 from judging.intervals import Summary, summary
 from tracking.groups.planned_job import job_title
-from tracking.recording.compiler_check import doubt
+from tracking.recording.compiler_check import warning
 
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
 """Which cache state stands for an arm when several have equally many repeats."""
@@ -94,7 +94,7 @@ class Arm:
     def compiler_doubts(self) -> list[str]:
         """Why figures of this arm are not those of its compiler setting, each once."""
         told = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
-        found = (doubt(setting, None if active is None else active == "true") for active, setting in told.items())
+        found = (warning(setting, None if active is None else active == "true") for active, setting in told.items())
         return [reason for reason in found if reason]
 
     @property

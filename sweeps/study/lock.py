@@ -9,15 +9,16 @@ then a trial's state and the job's name still keep a job from being started twic
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from sqlalchemy import text
 from sqlalchemy.engine import Engine
+
+from training.contract.retry import RetryPolicy
 
 _PAUSED_SECONDS = 60
 """A holder that says nothing for so long (a host that is gone, a process that was paused) loses the server's lock."""
@@ -50,13 +51,17 @@ def file_lease(database: Path) -> Lock:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    # Not replaced by a marker file where the file system has no locks: the marker of a killed worker would stay.
+    lock = FileLock(path, blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def server_lock(engine: Engine) -> Lock:
@@ -97,15 +102,12 @@ def server_lease(engine: Engine) -> Lock:
 @contextmanager
 def waiting(lock: Lock, name: str, seconds: float) -> Iterator[None]:
     """Hold a lock that others hold only for moments. Raises `TimeoutError` where they keep it for `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        with lock(name) as held:
-            if held:
+    for _ in RetryPolicy(first_pause_seconds=0.02, factor=1.0, total_seconds=seconds).attempts():
+        with lock(name) as is_held:
+            if is_held:
                 yield
                 return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"another process has held the lock for {seconds:.0f} s")
-        time.sleep(0.02)
+    raise TimeoutError(f"another process has held the lock for {seconds:.0f} s")
 
 
 def _key(name: str) -> int:

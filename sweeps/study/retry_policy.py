@@ -17,63 +17,65 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, Pending
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from training.contract.errors import StorageError
+from training.contract.retry import RetryPolicy
 
 Result = TypeVar("Result")
 
 _SILENT_SECONDS = 2.0
 """Shorter waits are not worth a line."""
-_LONGEST_PAUSE_SECONDS = 15.0
-_LASTING = ("no such table", "no such column", "readonly database", "unable to open", "permission denied")
-"""What an operational error of a database says that another try would not change."""
+_PERMANENT_FAILURES = ("no such table", "no such column", "readonly database", "unable to open", "permission denied")
+"""Parts of an operational error's message that mean that another attempt would fail, too."""
+_DATABASE_ERRORS = (StorageInternalError, SQLAlchemyError, OSError)
 
 
-class Patience:
-    """How long a database may be silent, and who is told."""
+class StorageRetries:
+    """Calls on a sweep's database, repeated while it does not answer."""
 
     def __init__(
         self,
         name: str,
         *,
-        patience_seconds: float = 3600.0,
+        retry_seconds: float = 3600.0,
         say: Callable[[str], None] = print,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         """Address of the database, without a password."""
-        self._patience_seconds = patience_seconds
-        self._say, self._sleep, self._clock = say, sleep, clock
+        self._policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
+        self._say = say
 
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-        """Return `method(*args, **kwargs)`, trying again while the database does not answer; the wait is said once.
+        """Return `method(*args, **kwargs)`, and repeat it while the database does not answer.
 
-        Raises `StorageError` when it refuses, when a study is gone, or after `patience_seconds`.
+        Says once that it waits, and once that the database answers again. Raises `StorageError` if the database
+        refuses the call, if the study was deleted, or after `retry_seconds` without an answer.
         """
-        started, pause_seconds, is_said = self._clock(), 0.25, False
-        while True:
-            try:
-                answer = quietly(method, *args, **kwargs)
-            except KeyError as error:
-                raise self._gone(error) from error
-            except (StorageInternalError, SQLAlchemyError, OSError) as error:
-                waited_seconds = self._clock() - started
-                if is_final(error):
-                    raise StorageError(f"The storage {self.name} cannot be used: {reason(error)}.") from error
-                if waited_seconds >= self._patience_seconds:
-                    silent = f"The storage {self.name} has not answered for {waited_seconds:.0f} s"
-                    raise StorageError(f"{silent}: {reason(error)}.") from error
-                if waited_seconds >= _SILENT_SECONDS and not is_said:
-                    is_said = True
-                    self._say(f"The storage {self.name} does not answer; jobs run on, and nothing is lost.")
-                self._sleep(min(pause_seconds, max(0.0, self._patience_seconds - waited_seconds)))
-                pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
-            else:
-                if is_said:
-                    self._say(f"The storage {self.name} answers again.")
-                return answer
+        is_said, started = False, self._policy.clock()
+
+        def report_silence(seconds: float) -> None:
+            nonlocal is_said
+            if seconds >= _SILENT_SECONDS and not is_said:
+                is_said = True
+                self._say(f"The storage {self.name} does not answer; jobs run on, and nothing is lost.")
+
+        try:
+            answer = self._policy.call(
+                lambda: quietly(method, *args, **kwargs), is_transient=is_transient, on_failure=report_silence
+            )
+        except KeyError as error:
+            raise self._gone(error) from error
+        except _DATABASE_ERRORS as error:
+            if is_transient(error):
+                silent = f"The storage {self.name} has not answered for {self._policy.clock() - started:.0f} s"
+                raise StorageError(f"{silent}: {reason(error)}.") from error
+            raise StorageError(f"The storage {self.name} cannot be used: {reason(error)}.") from error
+        if is_said:
+            self._say(f"The storage {self.name} answers again.")
+        return answer
 
     def _gone(self, error: KeyError) -> Exception:
-        # Optuna's word for a row that it does not find; any other KeyError is a fault of ours.
+        # Optuna raises this for a missing row; any other KeyError is a programming error.
         if error.args != ("Record does not exist.",):
             return error
         return StorageError(f"The sweep's study is no longer in {self.name}: somebody deleted it.")
@@ -90,16 +92,18 @@ def quietly(method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         return method(*args, **kwargs)
 
 
-def is_final(error: Exception) -> bool:
-    """Tell whether another try would not change the database's answer."""
+def is_transient(error: Exception) -> bool:
+    """Return whether another attempt may succeed: the database did not answer, rather than refuse."""
+    if not isinstance(error, _DATABASE_ERRORS):
+        return False
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     if isinstance(cause, DBAPIError) and cause.connection_invalidated:
-        return False
+        return True
     if isinstance(cause, (PoolTimeout, PendingRollbackError)) or not isinstance(cause, SQLAlchemyError):
-        return False
+        return True
     if isinstance(cause, (OperationalError, InterfaceError)):
-        return any(words in str(cause.orig).lower() for words in _LASTING)
-    return True
+        return not any(text in str(cause.orig).lower() for text in _PERMANENT_FAILURES)
+    return False
 
 
 def reason(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from sweeps.study.lock import Lock, file_lease, file_lock, server_lease, server_lock, waiting
-from sweeps.study.retry_policy import Patience, reason, shown
+from sweeps.study.retry_policy import StorageRetries, reason, shown
 from training.contract.errors import InputError, StorageError
 
 HEARTBEAT_SECONDS = 15
@@ -22,7 +22,7 @@ GRACE_SECONDS = 60
 """A trial whose worker has not been heard of for so long is somebody else's to take up."""
 
 _OPENING_SECONDS = 5.0
-"""Patience while nothing is paid for yet."""
+"""Time limit for the first calls, before anything is started."""
 _CREATING_SECONDS = 60.0
 """Until whoever creates the tables is done."""
 
@@ -51,7 +51,7 @@ class Storage:
     """A database of studies."""
 
     rdb: RDBStorage
-    patience: Patience
+    retries: StorageRetries
     """Through which it is called."""
     lock: Lock
     """Held by who asks for trials."""
@@ -69,7 +69,7 @@ def open_storage(
     *,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
     grace_seconds: int = GRACE_SECONDS,
-    patience_seconds: float = 3600.0,
+    retry_seconds: float = 3600.0,
     say: Callable[[str], None] = print,
 ) -> Storage:
     """Return the storage at an address such as `sqlite:///sweeps.db` or `postgresql://user@host/sweeps`.
@@ -82,14 +82,14 @@ def open_storage(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         lock, lease = _locks(address, engine_options)
-        rdb = Patience(name, patience_seconds=_OPENING_SECONDS, say=lambda _: None).call(
+        rdb = StorageRetries(name, retry_seconds=_OPENING_SECONDS, say=lambda _: None).call(
             _opened, address, engine_options, lock, heartbeat_seconds, grace_seconds
         )
     except ImportError as error:
         raise InputError(f"storage {name}: the driver of {address.drivername} is not installed") from error
     except RuntimeError as error:  # Optuna's, of tables that another version made
         raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
-    return Storage(rdb=rdb, patience=Patience(name, patience_seconds=patience_seconds, say=say), lock=lock, lease=lease)
+    return Storage(rdb=rdb, retries=StorageRetries(name, retry_seconds=retry_seconds, say=say), lock=lock, lease=lease)
 
 
 def database_url(url: str) -> URL:

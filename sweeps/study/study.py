@@ -71,10 +71,10 @@ def open_study(
                     study.set_user_attr(key, value)
             return study
 
-    study = storage.patience.call(attempt)
-    if told := _difference(storage.patience.call(lambda: study.user_attrs), asked):
+    study = storage.retries.call(attempt)
+    if told := _difference(storage.retries.call(lambda: study.user_attrs), asked):
         raise InputError(
-            f"study {name} in {storage.patience.name} has another {told}: a study that is continued keeps these; "
+            f"study {name} in {storage.retries.name} has another {told}: a study that is continued keeps these; "
             "another sweep needs another name"
         )
     return study

@@ -121,4 +121,4 @@ class Followed:
         self.claim.part.study.tell(self.claim.trial, values, state=state)
 
     def _call(self, method: Any, *args: Any) -> Any:
-        return self._storage.patience.call(method, *args)
+        return self._storage.retries.call(method, *args)

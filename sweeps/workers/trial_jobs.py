@@ -10,7 +10,7 @@ from dataclasses import replace
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, Ended, Objective
 from sweeps.workers.runner import Running
-from tracking.following.followed_job import Followed, refused
+from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.job_run import JobRun, find_job_run
@@ -65,10 +65,10 @@ class Jobs:
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         opened = run.opened if run else open_run(self._store, self._group, planned)
         try:
-            followed = Followed(self._store, self._service, planned, opened, self._say, self._charts)
+            followed = FollowedJob(self._store, self._service, planned, opened, self._say, self._charts)
         except (QuotaError, InputError) as error:
             if isinstance(error, InputError) or error.is_final:
-                refused(self._store, planned, opened.id, error, self._say)
+                record_refusal(self._store, planned, opened.id, error, self._say)
             raise
         return _Followed(followed, self._read, self._objective)
 
@@ -86,7 +86,7 @@ class Jobs:
 class _Followed:
     """A trial's job that is followed."""
 
-    def __init__(self, followed: Followed, read: Callable[[str], JobRun], objective: Objective) -> None:
+    def __init__(self, followed: FollowedJob, read: Callable[[str], JobRun], objective: Objective) -> None:
         self._followed, self._read, self._objective = followed, read, objective
         self.job_name = followed.planned.spec.name
 

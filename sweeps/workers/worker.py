@@ -67,7 +67,9 @@ def run_worker(
             return done
         except TrainfareError as error:
             if names := worker.job_names:
-                error.add_note(f"Jobs that may run on: {', '.join(names)}. The same command goes on with them.")
+                error.add_note(
+                    f"Jobs that may still be running: {', '.join(names)}. The same command attaches to them."
+                )
             raise
         finally:
             worker.close()
@@ -115,7 +117,7 @@ class _Worker:
     def _ask(self) -> bool:
         if len(self.active) + len(self.waiting) >= self.limits.parallel or time.monotonic() < self.ask_at:
             return False
-        call = self.storage.patience.call
+        call = self.storage.retries.call
         answer = call(ask, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.say)
         if isinstance(answer, NoTrial):
             self.none = None if answer.is_busy else answer

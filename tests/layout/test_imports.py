@@ -67,6 +67,12 @@ def test_a_heavy_library_is_imported_by_its_owners_alone(library: str) -> None:
     assert wrong == []
 
 
+def test_only_the_locks_module_imports_fcntl() -> None:
+    """Every lock of the product goes through one module: see docs/decisions/0125."""
+    importers = {path for path, tree in sources().items() if "fcntl" in {*imported_names(tree)}}
+    assert importers == {"training/state/locks.py"}
+
+
 def test_the_job_imports_nothing_else_of_ours() -> None:
     forbidden = {*ORDER, "benchmarks", "tests", "mlflow", "pydantic"}
     wrong = [

@@ -32,7 +32,7 @@ def group_on(tracked: Tracked) -> str:
 
 
 def store_of(tracked: Tracked) -> Store:
-    return Store(tracked.client, patience_seconds=5.0)
+    return Store(tracked.client, retry_seconds=5.0)
 
 
 def rendered(tracked: Tracked) -> Report:

@@ -11,7 +11,7 @@ from tests.support.services.following import until
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.following.group_session import run_jobs, start_jobs
 from tracking.groups.group import Group, close_group, open_group
-from tracking.groups.plan_file import keep_plan
+from tracking.groups.plan_file import write_plan
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
 from training.contract.job_spec import JobSpec
@@ -85,7 +85,7 @@ class State:
         group = self.open()
         jobs = [self.planned(f"{group.id}-a0r0", data, steps=3000, pause=0.1)]
         jobs.append(self.planned(f"{group.id}-a1r0", LATER_DATA))
-        keep_plan(self.store, group, jobs, 1)
+        write_plan(self.store, group, jobs, 1)
         assert start_jobs(self.store, self.service, group, jobs, say=quiet) == 1
         return jobs[0].spec.name
 

@@ -47,7 +47,7 @@ def test_no_name(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     for name in ("USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
     code, said = report_as({"MLFLOW_TRACKING_URI": team.uri}, monkeypatch, capsys)
-    assert (code, "asks who calls (401)" in said, said.count("\n")) == (1, True, 1)
+    assert (code, "requires a user name (401)" in said, said.count("\n")) == (1, True, 1)
 
 
 def test_a_name_that_the_server_does_not_have(
@@ -56,7 +56,7 @@ def test_a_name_that_the_server_does_not_have(
     elsewhere = {"MLFLOW_TRACKING_URI": f"http://localhost:{team.port}"}
     code, said = report_as(team.as_user("ada") | elsewhere, monkeypatch, capsys)
     assert code == 1
-    told = f"does not answer to the name 'localhost:{team.port}' (403): whoever runs it adds that name"
+    told = f"does not accept the host name 'localhost:{team.port}' (403): its operator must add that name"
     assert told in said
     assert said.count("\n") == 1
 

@@ -103,7 +103,7 @@ def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
     assert "torch 2.13.0" in report.html
 
 
-def test_a_deleted_group_is_told_with_the_way_back(
+def test_a_deleted_group_is_told_with_the_restore(
     tracking_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracked = group_on(MlflowClient(tracking_uri))
@@ -111,8 +111,8 @@ def test_a_deleted_group_is_told_with_the_way_back(
     tracked.client.delete_run(parent.info.run_id)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
     assert main(["report", "--group", tracked.group]) == 2
-    way_back = f"`mlflow runs restore --run-id {parent.info.run_id}` brings it back."
-    assert capsys.readouterr().err == f"error: the run of group '{tracked.group}' is deleted: {way_back}\n"
+    restore = f"restore it with `mlflow runs restore --run-id {parent.info.run_id}`."
+    assert capsys.readouterr().err == f"error: the run of group '{tracked.group}' is deleted: {restore}\n"
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_runs_that_are_listed_and_may_not_be_read(
         report,
         f"Missing: the curves of 4 of 4 jobs, versions and hardware. The tracking server {team.uri} does not let user "
         "'lister' read the experiment (403): the permission READ on it (EDIT to train in it) is missing, an "
-        "administrator of the server can give it.",
+        "administrator of the server can grant it.",
     )
     assert report.summary_json["headline"] == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
 
@@ -217,7 +217,7 @@ def test_a_server_that_went_before_is_one_sentence(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert main(["report", "--group", "any"]) == 1
-    told = "error: The tracking server http://127.0.0.1:9 has not answered for 3 s: nobody listens there."
+    told = "error: The tracking server http://127.0.0.1:9 has not answered for 3 s: nothing listens at this address."
     assert capsys.readouterr().err == f"{told} No report was made.\n"
 
 

@@ -105,7 +105,7 @@ def test_who_has_no_rights_hears_so_before_anything_is_trained(
     ):
         nobody = person("nobody", MLFLOW_EXPERIMENT_NAME=name)
         done = nobody("compare", {"experiment": script})
-        assert_refused(done.returncode, done.stderr, f"does not let user 'nobody' {told}, an administrator")
+        assert_refused(done.returncode, done.stderr, f"does not let user 'nobody' {told}; an administrator")
         assert not list((nobody.folder / "home").glob("jobs/*"))
     assert len(runs_of(admin, "shared")) == count
     read = nobody("report", {"group": "shared-1"})

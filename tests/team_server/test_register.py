@@ -47,7 +47,7 @@ def test_a_guest_and_a_robot_do_not(person: Callable[..., Person], run_id: str) 
         assert done.returncode == 1, done.stdout
         assert (
             f"does not let user '{name}' create registered model '{name}-s model' (403): the right to create "
-            "registered models (USE of the workspace) is missing, an administrator of the server can give it"
+            "registered models (USE of the workspace) is missing; an administrator of the server can grant it"
         ) in done.stderr
         assert done.stderr.count("\n") == 1
 

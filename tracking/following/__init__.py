@@ -1,4 +1,4 @@
-"""Follow the running jobs of a group and record them as they go.
+"""Follow the running jobs of a group and record them while they run.
 
 Open `group_session.py` first.
 """

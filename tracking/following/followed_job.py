@@ -1,4 +1,4 @@
-"""One job of a group while it runs: what it says becomes its run, until it has ended and its log is read out."""
+"""One running job of a group: record its events in its run until the job has ended and its log is read to the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
 from tracking.recording.run_tables import ClassCharts
-from tracking.recording.script_log import Listener
+from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import SystemSampler
 from tracking.server.store import Store
 from training.contract import request
@@ -24,20 +24,20 @@ from training.services.launcher import Follower, Job, Update
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How one job ended."""
+    """Outcome of one job."""
 
     planned: PlannedJob
     run_id: str
     failure: tuple[str, str] | None
-    """(class, reason), or None when it completed."""
+    """(class, reason), or None if the job completed."""
     push_failure: str | None = None
-    """Why its model was not pushed to the Hub, where it should have been."""
+    """Reason why the model could not be pushed to the Hub, or None."""
     refusal: InputError | QuotaError | None = None
-    """What the service answered in place of starting it."""
+    """Error with which the service refused to start the job."""
 
 
-class Followed:
-    """A job that runs, its recorder and what is sampled beside it."""
+class FollowedJob:
+    """A running job, its recorder and the sampler of system metrics."""
 
     def __init__(
         self,
@@ -56,47 +56,47 @@ class Followed:
             body = request.build(planned.spec)
             self._recorder.open(body)
             launcher.submit(service, body)
-            self._recorder.show_data()  # drawn while the job starts
+            self._recorder.log_data()  # its chart is drawn while the job starts
         self._follower = Follower(self.job, exists=True)
-        # Due at once, in an order that is drawn: a launcher that never lives long sees others than the one before.
+        # Due at once, in a random order: launchers that are always killed early should not all read the same jobs.
         self.due = random.random()
-        """When to look again, monotonic clock, seconds."""
-        self._listener = Listener(planned.script.regexes) if planned.script else None
+        """When to look at the job again, in seconds of the monotonic clock."""
+        self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 
     @property
     def events(self) -> Sequence[Event]:
-        """What the job has told so far."""
+        """Events of the job so far."""
         return self._recorder.events
 
     @property
     def training_started(self) -> float | None:
-        """When the job began to be billed, seconds since the epoch; None of one that waits for its machine."""
+        """Start of the billed time in seconds since the epoch; None while the job waits for its instance."""
         started = (self._follower.description or {}).get("TrainingStartTime")
         return started.timestamp() if started else None
 
     def advance(self) -> Outcome | None:
-        """Record what is new; return the outcome once the job has ended and its log is read to the end."""
+        """Record what is new. Return the outcome once the job has ended and its log is read to the end."""
         update = self._follower.look()
-        # Many that began together must not ask together for ever.
+        # The random factor spreads out jobs that started together.
         self.due = time.monotonic() + self._follower.pause_seconds * random.uniform(0.9, 1.1)
         system = self._sampler.drain() if self._sampler else []
         if update and update.is_whole:
-            self._begin_again()
+            self._restart()
         if update or system:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
         return self._end() if self._follower.ended else None
 
-    def _begin_again(self) -> None:
-        """The whole log follows."""
-        self._recorder.begin_again()
+    def _restart(self) -> None:
+        """Forget the log, because the whole log follows again."""
+        self._recorder.restart()
         if self.planned.script:
-            self._listener = Listener(self.planned.script.regexes)
+            self._script_log = ScriptLogReader(self.planned.script.regexes)
 
     def _events(self, update: Update) -> Sequence[Event]:
-        return self._listener.listen(update.lines, update.times) if self._listener else update.events
+        return self._script_log.read(update.lines, update.times) if self._script_log else update.events
 
     def _end(self) -> Outcome:
         self.close()
@@ -104,32 +104,32 @@ class Followed:
         assert description is not None
         failure = None
         if description["TrainingJobStatus"] == "Completed":
-            if self._listener:
-                recorder.record((), self._listener.result(description["TrainingEndTime"].timestamp()))
+            if self._script_log:
+                recorder.record((), self._script_log.result(description["TrainingEndTime"].timestamp()))
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
-        self._progress.ended(finals, failure, recorder.compiler_doubt)
+        self._progress.show_outcome(finals, failure, recorder.compiler_warning)
         if failure:
-            self._progress.tell_log(recorder.lines, self.job.name, log_location)
+            self._progress.show_log(recorder.lines, self.job.name, log_location)
         return Outcome(
             planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
         )
 
     def close(self) -> None:
-        """Stop sampling."""
+        """Stop sampling system metrics. The job keeps running."""
         if self._sampler:
             self._sampler.close()
 
 
-def refused(
+def record_refusal(
     store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, say: Callable[[str], None]
 ) -> Outcome:
-    """End the run of a job that the service will never start: an open one would wait for it."""
+    """End the run of a job that the service refused to start, so that no later launcher waits for the job."""
     failure = "Refused", str(refusal)
-    Recorder(store, run_id, planned).refuse(failure)
-    Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned)).ended({}, failure)
+    Recorder(store, run_id, planned).finish_refused(failure)
+    Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)
     return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
 
 

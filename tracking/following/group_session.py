@@ -1,7 +1,7 @@
-"""A group's jobs, from the first submission to the last record, in one loop of one thread.
+"""Run the jobs of a group, from the first submission to the last record, in one loop of one thread.
 
-What the tracking store holds decides what is left to do: a job whose run has ended is kept, one that runs is attached
-to, one without a run is started. So the loop can be left at any moment and entered again.
+The tracking store decides what is left to do: a job whose run has ended is kept, a running job is attached to, and a
+job without a run is started. So the loop can be stopped at any time and started again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 from mlflow.entities import Run, RunStatus
 
-from tracking.following.followed_job import Followed, Outcome, refused
+from tracking.following.followed_job import FollowedJob, Outcome, record_refusal
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun, found_run, open_run
+from tracking.recording.recorder import OpenRun, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrainfareError
@@ -27,7 +27,7 @@ from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.05
 _FULL_SECONDS = 60.0
-"""Until a job is tried again for which the account's quota had no room."""
+"""Pause after the account's quota had no room for a job."""
 
 
 def run_jobs(
@@ -41,25 +41,25 @@ def run_jobs(
     say: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> list[Outcome]:
-    """Run what is left of `planned`, at most `parallel` at a time, and return every outcome in the order planned.
+    """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
 
-    `may_start` is asked before each start; once it says no, nothing more is started, and the list is short. `charts`
-    draws the class distribution and confusion matrix of each run; None logs their tables alone.
+    `may_start` is called before each start. Once it returns False, no more jobs are started. `charts` draws the class
+    distribution and the confusion matrix of each run; None logs only their tables.
 
-    Jobs that a person stopped, and those not started for that reason, leave the list short. An error that ends the
-    following says, as a note, which jobs may run on.
+    The result is shorter than `planned` if `may_start` returned False or the user stopped the jobs. An error that ends
+    the loop has a note that names the jobs that may still be running.
     """
-    jobs, waiting, outcomes = _taken_up(store, service, group, planned, say, charts)
-    with Interrupts(jobs.stop) as interrupts, _leaving(service, group, jobs):
+    jobs, waiting, outcomes = _resume(store, service, group, planned, say, charts)
+    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
         while jobs.active or (waiting and not interrupts.stopping):
-            # One start and one look in turn: starting hundreds keeps nobody from following those that run.
+            # Alternate between one start and one look: starting hundreds of jobs must not delay following the others.
             started = False
             if waiting and len(jobs.active) < parallel and not interrupts.stopping:
                 if not may_start():
                     waiting.clear()
                 elif jobs.start(waiting[0]):
                     started, _ = True, waiting.popleft()
-            if started and interrupts.stopping:  # asked between the submission and the line above
+            if started and interrupts.stopping:  # the signal came between the submission and the line above
                 jobs.stop()
             if not jobs.look() and not started:
                 time.sleep(_TICK_SECONDS)
@@ -76,28 +76,28 @@ def start_jobs(
     say: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> int:
-    """Start what `run_jobs` would start first, and leave it running; return how many jobs are left for later."""
-    jobs, waiting, _ = _taken_up(store, service, group, planned, say, charts)
-    with _leaving(service, group, jobs):
+    """Start the jobs that `run_jobs` would start first, and leave them running. Return how many jobs remain."""
+    jobs, waiting, _ = _resume(store, service, group, planned, say, charts)
+    with _detaching(service, group, jobs):
         while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
             waiting.popleft()
     return len(waiting)
 
 
 @contextmanager
-def _leaving(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
-    """Leave all running at the end; an error that brings it says which jobs may run on."""
+def _detaching(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
+    """Leave all jobs running at the end. Add a note to an error that names the jobs that may still be running."""
     try:
         yield
     except TrainfareError as error:
         if unended := jobs.unended:
-            error.add_note(_left(service, group, unended))
+            error.add_note(_detached_note(service, group, unended))
         raise
     finally:
         jobs.close()
 
 
-def _taken_up(
+def _resume(
     store: Store,
     service: Service,
     group: Group,
@@ -105,17 +105,17 @@ def _taken_up(
     say: Callable[[str], None],
     charts: ClassCharts | None,
 ) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
-    """Return the group's jobs, those that run attached to; the ones that are left to start; the outcomes so far."""
+    """Attach to the running jobs of a group. Return the followed jobs, the jobs left to start and the outcomes."""
     runs = child_runs(store, group)
-    outcomes = {name: kept for job in planned if (kept := _kept(job, runs.get(name := job.spec.name)))}
-    opened = {name: found_run(run) for name, run in runs.items()}
+    outcomes = {name: kept for job in planned if (kept := _recorded_outcome(job, runs.get(name := job.spec.name)))}
+    opened = {name: existing_run(run) for name, run in runs.items()}
     jobs = _Jobs(store, service, group, opened, outcomes, say, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
 
 class _Jobs:
-    """The jobs that are followed; of those that end the outcome is noted."""
+    """The jobs that are followed. The outcomes of those that end go to `outcomes`."""
 
     def __init__(
         self,
@@ -131,35 +131,35 @@ class _Jobs:
         self._store, self._service, self._group, self._say = store, service, group, say
         self._runs, self._outcomes = runs, outcomes
         self._full_until = 0.0
-        self.active: dict[str, Followed] = {}
+        self.active: dict[str, FollowedJob] = {}
 
     def attach(self, job: PlannedJob) -> bool:
-        """Follow a job that an earlier launcher submitted; return False of any other."""
+        """Follow a job that an earlier launcher submitted. Return False for any other job."""
         run = self._runs.get(job.spec.name)
         if run is None or not run.is_described:
             return False
-        self.active[job.spec.name] = Followed(self._store, self._service, job, run, self._say, self._charts)
+        self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._say, self._charts)
         return True
 
     def start(self, job: PlannedJob) -> bool:
-        """Start a job; return False where the account has no room for it now."""
+        """Start a job. Return False if the account has no room for it now."""
         if time.monotonic() < self._full_until:
             return False
         name = job.spec.name
         if name not in self._runs:
             self._runs[name] = open_run(self._store, self._group, job)
         try:
-            self.active[name] = Followed(self._store, self._service, job, self._runs[name], self._say, self._charts)
+            self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._say, self._charts)
         except (QuotaError, InputError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
                 self._say(f"  {job.run_name}: waits. {error}")
                 self._full_until = time.monotonic() + _FULL_SECONDS
                 return False
-            self._outcomes[name] = refused(self._store, job, self._runs[name].id, error, self._say)
+            self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._say)
         return True
 
     def look(self) -> bool:
-        """Look at the job whose turn it is; return False where no one's turn has come."""
+        """Look at the job that is due first. Return False if none is due."""
         name = min(self.active, key=lambda each: self.active[each].due, default=None)
         if name is None or self.active[name].due > time.monotonic():
             return False
@@ -174,25 +174,25 @@ class _Jobs:
 
     @property
     def unended(self) -> list[str]:
-        """Names of the jobs whose run is open: they were started, or are just being started."""
+        """Names of the jobs whose run is open: they were started, or are being started."""
         return [name for name in self._runs if name not in self._outcomes]
 
     def close(self) -> None:
-        """Leave all running."""
+        """Stop following the jobs. They keep running."""
         for followed in self.active.values():
             followed.close()
 
 
-def _left(service: Service, group: Group, names: Sequence[str]) -> str:
-    """Return what a person has to know of jobs that nobody follows now."""
+def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
+    """Return the note that names the jobs that are no longer followed."""
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return (
-        f"Jobs that may run on: {some}. The same command goes on with them; "
-        f"`{service.jobs_command} stop --group {group.id}` stops what runs."
+        f"Jobs that may still be running: {some}. The same command attaches to them; "
+        f"`{service.jobs_command} stop --group {group.id}` stops them."
     )
 
 
-def _kept(job: PlannedJob, run: Run | None) -> Outcome | None:
+def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
     if run is None or not RunStatus.is_terminated(RunStatus.from_string(run.info.status)):
         return None
     tags = run.data.tags

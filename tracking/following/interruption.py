@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM while jobs run: ask, stop the jobs, and let the launcher record how they ended.
+"""Handle Ctrl-C and SIGTERM while jobs run: ask the user, stop the jobs, and let the launcher record their outcome.
 
-The handler starts the stopping and returns, so whatever was being written is written whole.
+The handler only starts the stopping and returns, so nothing is interrupted in the middle of a write.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from types import FrameType, TracebackType
 from training.contract.errors import TrainfareError
 
 
-class Left(BaseException):
-    """The person leaves: jobs run on, and the same command attaches to them."""
+class Detached(BaseException):
+    """The user leaves. The jobs keep running, and the same command attaches to them again."""
 
 
 class Interrupts:
-    """While entered, SIGINT asks (at a terminal) and SIGTERM stops; `stopping` then says: start nothing more."""
+    """Signal handlers while entered: SIGINT asks at a terminal, SIGTERM stops. With `stopping`, start no more jobs."""
 
     def __init__(self, stop_jobs: Callable[[], None], *, ask: Callable[[], str] | None = None) -> None:
         self._stop_jobs = stop_jobs
@@ -37,14 +37,14 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.stopping and number == signal.SIGINT:
-            raise Left  # asked twice: the jobs were told to stop; their end is recorded by the next same command
+            raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcome
         answer = self._ask() if number == signal.SIGINT and not self.stopping else "stop"
         if answer == "leave":
-            raise Left
+            raise Detached
         if answer == "stop" and not self.stopping:
             self.stopping = True
             _say("Stopping; the job has 120 s to end. Ctrl-C again leaves it to end by itself.")
-            # In a thread: what was interrupted may hold a lock that a call of the service needs.
+            # In a thread, because the interrupted code may hold a lock that a call of the service needs.
             threading.Thread(target=self._stop, name="stop-jobs").start()
 
     def _stop(self) -> None:
@@ -55,7 +55,7 @@ class Interrupts:
 
 
 def _ask_at_terminal() -> str:
-    # Under `mlflow run` the runner ends its child as soon as Ctrl-C is pressed: there is no time for a question.
+    # `mlflow run` ends its child process as soon as Ctrl-C is pressed, so there is no time for a question.
     if not sys.stdin.isatty() or "MLFLOW_RUN_ID" in os.environ:
         return "stop"
     try:

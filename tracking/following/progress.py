@@ -1,4 +1,4 @@
-"""What a person reads in the terminal while a job runs: few lines, each worth reading."""
+"""Print the progress of a running job in the terminal, in few lines."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from training.contract.events import Event
 from training.contract.failures import brief
 
 _QUIET_SECONDS = 10.0
-"""At most one line of progress in this time."""
+"""At most one line of progress is printed in this time."""
 
 
 _TRACEBACK = "Traceback (most recent call last):"
 _TRACEBACK_LINES = 40
-"""Shown of one: its end, where the error itself stands."""
+"""Lines that are shown of a traceback: the last ones, which hold the error itself."""
 
 
 def last_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """Return the last traceback of a log that stands there as Python prints it: to the line that names the error."""
+    """Return the last traceback of a log, up to the line with the error. An indented traceback is ignored."""
     starts = [at for at, line in enumerate(lines) if line.strip() == _TRACEBACK]
     if not starts:
         return ()
-    found = [lines[starts[-1]]]
+    traceback = [lines[starts[-1]]]
     for line in lines[starts[-1] + 1 :]:
-        found.append(line)
+        traceback.append(line)
         if not line.startswith((" ", "\t")):
             break
-    return found[-_TRACEBACK_LINES:]
+    return traceback[-_TRACEBACK_LINES:]
 
 
-def _calibrated(event: Event) -> str:
-    """Return what was measured of a batch size, which is the event's step."""
+def _calibration_line(event: Event) -> str:
+    """Return the measurements of one batch size, which is the event's step."""
     values = event.fields["values"]
     if not values["calibration/fits"]:
         return f"batch {event.fields['step']}: does not fit in memory"
@@ -40,12 +40,12 @@ def _calibrated(event: Event) -> str:
         ("calibration/samples_per_second", "{:,.1f} samples/s"),
         ("calibration/peak_memory_gib", "{:.2f} GiB"),
     )
-    told = ", ".join(form.format(values[name]) for name, form in figures if name in values)
-    return f"batch {event.fields['step']}: {told}"
+    measured = ", ".join(form.format(values[name]) for name, form in figures if name in values)
+    return f"batch {event.fields['step']}: {measured}"
 
 
 class Progress:
-    """Says how one job goes."""
+    """Progress of one job, printed through `say`."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         usd_per_second: float | None = None,
     ) -> None:
-        """`usd_per_second` is what all machines of the job cost together, where that is known."""
+        """`usd_per_second` is the price of all instances of the job together, if it is known."""
         self._name, self._say, self._clock, self._usd_per_second = name, say, clock, usd_per_second
         self._said_at = clock()
 
     def show(self, events: Iterable[Event]) -> None:
-        """Say what happened, leaving out most of the steps."""
+        """Print new events, but only some of the steps."""
         for event in events:
             if event.kind == "start":
                 device = event.fields.get("device", {})
@@ -72,19 +72,19 @@ class Progress:
             elif event.kind == "metric" and "projected/seconds" in event.fields.get("values", {}):
                 self._line(self._projected(event))
             elif event.kind == "metric" and "calibration/fits" in event.fields.get("values", {}):
-                self._line(_calibrated(event))
+                self._line(_calibration_line(event))
             elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
                 values = event.fields.get("values", {})
-                told = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
-                seen = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
-                self._line(f"step {event.fields.get('step')}, {seen}{told}")
+                losses = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
+                samples = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
+                self._line(f"step {event.fields.get('step')}, {samples}{losses}")
 
-    def ended(
-        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_doubt: str | None = None
+    def show_outcome(
+        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_warning: str | None = None
     ) -> None:
-        """Say how it ended."""
+        """Print the main figures, or the failure, of a job that has ended."""
         if failure:
-            # Of a traceback the last line; the run holds all of it.
+            # Only the last line of a traceback is printed; the run holds all of it.
             self._line(f"ended with {failure[0]}: {brief(failure[1])}")
             return
         figures = (
@@ -98,17 +98,17 @@ class Progress:
             ("eval_exact_match", "exact match {:.2f} %"),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
-        if compiler_doubt:
-            self._line(compiler_doubt)
+        if compiler_warning:
+            self._line(compiler_warning)
 
-    def tell_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
-        """Say where the log of a job that failed is, after the last traceback in it."""
+    def show_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
+        """Print the last traceback of a failed job, and where its log is."""
         for line in last_traceback(lines):
             self._say(f"    {line}")
         self._line(f"job {job_name}, log: {location}")
 
     def _projected(self, event: Event) -> str:
-        seconds, low, high = (event.fields["values"][f"projected/seconds{end}"] for end in ("", "_low", "_high"))
+        seconds, low, high = (event.fields["values"][f"projected/seconds{bound}"] for bound in ("", "_low", "_high"))
         usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
         return (
             f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "

@@ -1,4 +1,4 @@
-"""The parent run of a command, and the plan that is kept with it.
+"""The parent run of a command, and the plan and results that are stored with it.
 
 Open `group.py` first.
 """

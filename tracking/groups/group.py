@@ -1,7 +1,7 @@
-"""The parent run: what one command trains stands under it, and the same command again finds what it left open.
+"""Groups: the parent run of one command, and its jobs.
 
-A group is open until its last job has ended. A launcher that was killed leaves its group open, so the same command
-takes it up: jobs that run are attached to, jobs that ended are kept, and only what is missing is started.
+A group is open until its last job has ended. A launcher that is killed leaves its group open, and the same command
+resumes it: running jobs are attached to, ended jobs are kept, and only missing jobs are started.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from training.contract.errors import InputError
 
 @dataclass(frozen=True)
 class Group:
-    """An open parent run."""
+    """A parent run."""
 
     id: str
-    """Names the group on every run and in every job's name; survives the launcher that opened it."""
+    """Id of the group on every run and in every job's name; another launcher that resumes the group keeps it."""
     run_id: str
-    """The parent run."""
+    """Id of the parent run."""
     experiment_id: str
     """MLflow experiment of the parent run and of its children."""
     continued: bool
-    """True when an earlier launcher opened it and did not end it."""
+    """True if an earlier launcher opened the group and did not close it."""
     is_open: bool = True
     """False once its last job has ended."""
     experiment_name: str = ""
-    """Name of the experiment that it is of."""
+    """Name of our experiment."""
     verb: str = ""
-    """That opened it."""
+    """Command that opened the group."""
 
     @property
     def name(self) -> str:
-        """What its parent run is called before there is an answer."""
+        """Name of the parent run until a report names its verdict."""
         return _name(self.verb, self.experiment_name)
 
 
@@ -54,11 +54,11 @@ def open_group(
     The parent run is the one that `mlflow run` opened (MLFLOW_RUN_ID), else the open group's own, else a new one in the
     MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
 
-    With `joins` several launchers work on one group, and a group that has ended goes on: it keeps the parent run that
-    it has, and the run of a launcher that joins only says so.
+    With `joins`, several launchers work on one group, and a group that has ended is opened again. It keeps its parent
+    run; a run that `mlflow run` opened for a joining launcher is only linked to it.
     """
     experiment_id = _experiment_id(store, experiment_name)
-    _introduce(store, experiment_id, description)
+    _describe_experiment(store, experiment_id, description)
     if joins and (group := _joined(store, experiment_id, key, experiment_name, verb)):
         return group
     open_runs = _open_runs(store, experiment_id, key)
@@ -83,23 +83,23 @@ def open_group(
 def close_group(store: Store, group: Group, status: str, note: str = "") -> None:
     """End the parent run with `status` (FINISHED, FAILED or KILLED); the group is then complete.
 
-    `note` describes it where no report does.
+    `note` is the parent run's description if no report writes one.
     """
     store.tag(group.run_id, {"platform.group_state": "closed", **({MLFLOW_RUN_NOTE: note} if note else {})})
     store.call(store.client.set_terminated, group.run_id, status)
 
 
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
-    """Return the group of that id, or the latest one of an experiment. Raises `InputError` where there is none."""
-    wanted = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
-    wanted = wanted or f'tags."platform.experiment" = {quoted(experiment_name)}'
+    """Return the group with that id, or the latest one of an experiment. Raises `InputError` if there is none."""
+    name_filter = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
+    name_filter = name_filter or f'tags."platform.experiment" = {quoted(experiment_name)}'
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))
-    query = f"{wanted} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
+    query = f"{name_filter} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
     order = ["attributes.start_time DESC"]
-    found = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
-    if not found:
+    runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
+    if not runs:
         raise InputError(_not_found(store, experiments, query, group_id or "", experiment_name))
-    info, tags = found[0].info, found[0].data.tags
+    info, tags = runs[0].info, runs[0].data.tags
     return Group(
         tags["platform.group"],
         info.run_id,
@@ -112,18 +112,18 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
 
 
 def _not_found(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
-    """Return why there is no such group: it is deleted, or this user may not read it, or there is none."""
-    what = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
+    """Return why a group was not found: its run is deleted, the user may not read it, or it does not exist."""
+    subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
     deleted = store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1)
     if deleted:
         run_id = deleted[0].info.run_id
-        return f"the run of {what} is deleted: `mlflow runs restore --run-id {run_id}` brings it back."
-    seen = f" that user '{store.user}' may read" if store.user else ""
-    return f"the tracking server {store.uri} holds no {what}{seen}."
+        return f"the run of {subject} is deleted: restore it with `mlflow runs restore --run-id {run_id}`."
+    readable = f" that user '{store.user}' may read" if store.user else ""
+    return f"the tracking server {store.uri} holds no {subject}{readable}."
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
-    """Return the group's job runs by job name, and put those of an earlier parent under this one."""
+    """Return the group's job runs by job name. Runs under an earlier parent run are moved to this one."""
     query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
     runs = {run.data.tags["platform.job_name"]: run for run in _search(store, group.experiment_id, query)}
     for run in runs.values():
@@ -139,21 +139,21 @@ def child_run(store: Store, group: Group, job_name: str) -> Run | None:
 
 
 def _experiment_id(store: Store, name: str) -> str:
-    if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        store.subject = f"experiment {given}"
-        return given
+    if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        store.subject = f"experiment {experiment_id}"
+        return experiment_id
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
     store.subject = f"experiment '{name}'"
 
     def existing() -> str | None:
-        found: Experiment | None = store.client.get_experiment_by_name(name)
-        return str(found.experiment_id) if found else None
+        experiment: Experiment | None = store.client.get_experiment_by_name(name)
+        return str(experiment.experiment_id) if experiment else None
 
     return store.call(existing) or store.create(store.client.create_experiment, name, existing=existing)
 
 
-def _introduce(store: Store, experiment_id: str, description: str) -> None:
-    """Describe the MLflow experiment, and have its UI open on training runs rather than on traces."""
+def _describe_experiment(store: Store, experiment_id: str, description: str) -> None:
+    """Describe the MLflow experiment, and let its UI open on training runs instead of traces."""
     experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
     for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
         if value and name not in experiment.tags:
@@ -162,10 +162,10 @@ def _introduce(store: Store, experiment_id: str, description: str) -> None:
 
 def _joined(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
     query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
-    found = _search(store, experiment_id, query)
-    if not found:
+    runs = _search(store, experiment_id, query)
+    if not runs:
         return None
-    run_id, group_id = str(found[-1].info.run_id), found[-1].data.tags["platform.group"]
+    run_id, group_id = str(runs[-1].info.run_id), runs[-1].data.tags["platform.group"]
     store.tag(run_id, {"platform.group_state": "open"})
     store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
     own = os.environ.get("MLFLOW_RUN_ID")
@@ -180,23 +180,23 @@ def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
 
 
 def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
-    found: list[Run] = []
+    runs: list[Run] = []
     token: str | None = None
     while True:
         page = store.call(
             store.client.search_runs, [experiment_id], query, order_by=["attributes.start_time DESC"], page_token=token
         )
-        found += page
+        runs += page
         token = page.token
         if not token:
-            return found
+            return runs
 
 
 def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags: dict[str, str]) -> str:
-    # All tags at once: a launcher killed between two of them would leave a group that nobody finds again.
-    if given := os.environ.get("MLFLOW_RUN_ID"):
-        store.tag(given, tags)
-        return given
+    # One call sets all tags: a launcher that is killed between two calls would leave a group that cannot be found.
+    if own_run_id := os.environ.get("MLFLOW_RUN_ID"):
+        store.tag(own_run_id, tags)
+        return own_run_id
     if open_runs:
         run_id = str(open_runs[0].info.run_id)
         store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
@@ -205,7 +205,7 @@ def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags:
 
 
 def create_run(store: Store, experiment_id: str, tags: Mapping[str, str], naming: Sequence[str]) -> str:
-    """Return the id of a new run with these tags; those in `naming` are its own alone, by which it is found again."""
+    """Return the id of a new run with these tags. The tags in `naming` identify it, in case the answer is lost."""
     query = " and ".join(f'tags."{name}" = {quoted(tags[name])}' for name in naming)
 
     def existing() -> Run | None:
@@ -215,8 +215,8 @@ def create_run(store: Store, experiment_id: str, tags: Mapping[str, str], naming
     return str(run.info.run_id)
 
 
-def _hand_over(store: Store, run: Run, heir_run_id: str) -> None:
-    note = f"The launcher of this run died; run `{heir_run_id}` took up its jobs."
+def _hand_over(store: Store, run: Run, new_run_id: str) -> None:
+    note = f"The launcher of this run died; run `{new_run_id}` continues its jobs."
     store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
     if not Status.is_terminated(Status.from_string(run.info.status)):
         store.call(store.client.set_terminated, run.info.run_id, "KILLED")

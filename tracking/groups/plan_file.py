@@ -1,4 +1,4 @@
-"""A group's plan, kept with its parent run: whoever reads it can follow the group, and start what is left of it."""
+"""Plan of a group, stored with its parent run, so that any launcher can follow the group and start its other jobs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FILE = "plan.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a command runs."""
+    """All jobs of one command."""
 
     parallel: int
-    """Jobs at a time."""
+    """Jobs that run at the same time."""
     jobs: tuple[PlannedJob, ...]
-    """In the order in which they are started."""
+    """In the order of their start."""
 
 
 _PLAN = TypeAdapter(Plan)
 
 
-def keep_plan(store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int) -> None:
-    """Write the plan to the group's parent run, unless it is there."""
+def write_plan(store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int) -> None:
+    """Write the plan to the group's parent run, unless an earlier launcher did."""
     if group.continued and any(each.path == FILE for each in store.call(store.client.list_artifacts, group.run_id)):
         return
     text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs)), indent=1).decode()
@@ -40,14 +40,16 @@ def keep_plan(store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: 
 
 
 def read_plan(store: Store, group: Group) -> Plan:
-    """Return the plan of a group. Raises InputError where there is none that can be read."""
+    """Return the plan of a group. Raises InputError if it is missing or cannot be read."""
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = store.call(store.client.download_artifacts, group.run_id, FILE, folder)
             return _PLAN.validate_json(Path(path).read_bytes())
     except (OSError, MlflowException) as error:
-        raise InputError(f"group {group.id} has no {FILE} that can be read: {str(error).splitlines()[0]}") from error
+        raise InputError(f"the {FILE} of group {group.id} cannot be read: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"{FILE} of group {group.id} is of another version: {place}: {first['msg']}") from error
+        field = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"the {FILE} of group {group.id} was written by another version: {field}: {first['msg']}"
+        ) from error

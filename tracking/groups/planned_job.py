@@ -1,4 +1,4 @@
-"""What a launcher is asked to run and track."""
+"""Plan of one job: its request, its data and the labels of its run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from training.contract.job_spec import JobSpec, Scalar
 from training.contract.price import Price
 
 MODEL_ID = "platform.model_id"
-"""Tag of a run: the logged model that its job trained."""
+"""Tag of a run with the id of the logged model that its job trained."""
 
 
 def job_title(arm: str, repeat: int, role: str | None = None) -> str:
-    """Return what people know a job by, such as `inductor, repeat 2`: the first has the number 1.
+    """Return the name of a job in reports and in MLflow, such as `inductor, repeat 2`. Repeats are shown from 1.
 
-    A sweep's jobs have a role. A calibration's arm says it already; its repeats count beside the trial, which is 0.
+    The jobs of a sweep have a role. The arm of a calibration already names it. The repeats of a sweep's winner count
+    its trial as number 0.
     """
     if role == "calibration":
         return arm
@@ -24,67 +25,67 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """The data of a job, as MLflow's data set view shows it."""
+    """The data of a job, as MLflow's data set view displays it."""
 
     name: str
-    """Telling name, such as a file's or a Hub data set's."""
+    """Name of the file or of the Hub data set."""
     source: str
-    """Where it is: a URI, a path or a description."""
+    """Location: a URI, a path or a description."""
     digest: str
     """Hash of its content; MLflow keeps 36 characters."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
-    """Models that were evaluated on the same rows have the same; empty where that is not known."""
+    """Equal for models that were evaluated on the same rows; empty if unknown."""
     label_names: Sequence[str] = ()
-    """Names of the classes in the order of their numbers; none where there are no classes."""
+    """Names of the classes in the order of their numbers; empty if there are no classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Rows of each class, by split."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
-    """What is listened for in the log of a script that tells no events, and what it would have told at its start."""
+class ScriptPlan:
+    """How to read the log of a user's script, and the metadata that our own job would emit at its start."""
 
     regexes: Mapping[str, str]
-    """Regular expression of one group for each number to read."""
+    """Metric name to a regular expression with one group, which matches the number."""
     hyperparameters: Mapping[str, Scalar]
-    """What the script was given, batch size and learning rate also under our names."""
+    """Hyperparameters of the script, with batch size and learning rate also under our names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPlan:
-    """How the model of a job that completes is logged to its run; what the model's own files do not tell."""
+    """How to log the model of a completed job: facts that the model's files do not contain."""
 
     is_of_pairs: bool = False
-    """Whether a classification is of pairs of texts."""
+    """True if a classification is of pairs of texts."""
     answering: Mapping[str, int] = field(default_factory=dict)
-    """Question answering: max_length, doc_stride, n_best_answers, max_answer_length of the training."""
+    """Question answering: max_length, doc_stride, n_best_answers and max_answer_length of the training."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedJob:
-    """One job of a group, and what its run says about it."""
+    """One job of a group, with the labels of its run."""
 
     spec: JobSpec
     arm: str
-    """Label of the setting it belongs to, such as `inductor`."""
+    """Label of the job's arm, such as `inductor`."""
     repeat: int
     """0, 1, 2 ... within its arm."""
     is_baseline: bool
-    """True for jobs of the arm that the others are compared with."""
+    """True for jobs of the arm with which the others are compared."""
     experiment_yaml: str
     """The experiment as resolved for this job."""
     data: DataSource
     data_key: str
-    """Key of the staged data: jobs of one key saw the same tokens."""
+    """Key of the staged data: jobs with the same key train on the same tokens."""
 
     price: Price | None = None
-    """What a machine costs, where it costs anything and that is known."""
+    """Price of one instance, if it costs anything and the price is known."""
     fallback_prices: Mapping[str, Price] = field(default_factory=dict)
-    """Likewise of the types that may be taken in its place."""
-    script: Heard | None = None
-    """How to listen to a script; None for our own job, which tells events."""
+    """Prices of the instance types that may be used instead, by type."""
+    script: ScriptPlan | None = None
+    """How to read a script's log; None for our own job, which emits events."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Further tags of its run."""
     model: ModelPlan | None = None
@@ -92,9 +93,11 @@ class PlannedJob:
 
     @property
     def run_name(self) -> str:
-        """Telling name of the job's run, see `job_title`."""
+        """Name of the job's run, see `job_title`."""
         return job_title(self.arm, self.repeat, self.tags.get("platform.role"))
 
-    def price_on(self, chosen: str | None) -> Price | None:
-        """Return what a machine costs of the type that the service chose; None is a service that had no choice."""
-        return self.price if chosen in {None, self.spec.instance_type} else self.fallback_prices.get(str(chosen))
+    def price_on(self, instance_type: str | None) -> Price | None:
+        """Return the price of the instance type that the service selected; None means that it had no choice."""
+        if instance_type in {None, self.spec.instance_type}:
+            return self.price
+        return self.fallback_prices.get(str(instance_type))

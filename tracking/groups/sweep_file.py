@@ -1,4 +1,4 @@
-"""What a sweep searched and found, kept with its parent run: the report reads it beside the jobs."""
+"""Search space and results of a sweep, stored with its parent run for the report."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tracking.server.store import Store
 
 FILE = "sweep.json"
 FEWEST_TRIALS = 4
-"""Trials of a compiler that came to their end, below which the importance of a parameter means nothing."""
+"""Completed trials of one compiler without which the importance of a parameter is not computed."""
 
 
-def keep_sweep(store: Store, group: Group, facts: Mapping[str, Any]) -> None:
-    """Write the facts to the group's parent run; what is not finite is null."""
-    text = json.dumps(_plain(facts), indent=1, ensure_ascii=False)
+def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:
+    """Write the results to the group's parent run; numbers that are not finite become null."""
+    text = json.dumps(_json(results), indent=1, ensure_ascii=False)
     store.call(store.client.log_text, group.run_id, text, FILE)
 
 
-def _plain(value: Any) -> Any:
+def _json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

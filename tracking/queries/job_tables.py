@@ -1,4 +1,4 @@
-"""The tracking server, read: a group's jobs and a job's curves as tables.
+"""Read a group's jobs and a job's metrics from the tracking server as tables.
 
 Column names follow one rule: a tag loses its `platform.`, and every other `.` or `/` becomes `_`
 (`hp.per_device_batch_size` -> `hp_per_device_batch_size`, `time/load_seconds` -> `time_load_seconds`).
@@ -46,7 +46,7 @@ TEXT_COLUMNS = [
     "device",
     "data_key",
 ]
-"""Columns of text that every table of jobs has, whatever its runs hold."""
+"""Text columns that every table of jobs has, even if no run has the value."""
 
 NUMBER_COLUMNS = [
     "start_time_ms",
@@ -72,10 +72,10 @@ NUMBER_COLUMNS = [
     "target_reached",
     "target_seconds",
 ]
-"""Columns of numbers that every table of jobs has; NaN where a run does not say."""
+"""Number columns that every table of jobs has; NaN where a run has no value."""
 
 _MOST_NAMED = 10
-"""Experiments that a refusal names."""
+"""Experiments that an error message lists."""
 
 
 def jobs(
@@ -83,86 +83,86 @@ def jobs(
 ) -> pd.DataFrame:
     """Return one row for each job of a group, oldest first, read `page_runs` runs at a time.
 
-    Searches all active experiments unless told which. Raises `TrackingError` when the server does not answer.
+    Searches all active experiments unless `experiment_ids` is passed. Raises `TrackingError` if the server fails.
     """
-    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
-    return table_of(runs_where(client, where, experiment_ids, page_runs=page_runs))
+    query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
+    return table_of(runs_where(client, query, experiment_ids, page_runs=page_runs))
 
 
 def runs_where(
-    client: MlflowClient, where: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
+    client: MlflowClient, query: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
 ) -> list[Run]:
-    """Return the runs that a filter of MLflow's language finds, oldest first, in these experiments or in all.
+    """Return the runs that match a filter in MLflow's language, oldest first, in these or in all active experiments.
 
-    Raises `TrackingError` when the server does not answer.
+    Raises `TrackingError` if the server fails.
     """
     try:
         ids = list(experiment_ids) if experiment_ids is not None else list(all_experiment_ids(client))
-        return list(_runs(client, ids, where, page_runs)) if ids else []
+        return list(_runs(client, ids, query, page_runs)) if ids else []
     except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"list the runs where {where}") from error
+        raise translated(error, client.tracking_uri, task=f"list the runs where {query}") from error
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return one row for each run of a job, see `jobs`."""
+    """Return one row for each job's run, see `jobs`."""
     return _typed(pd.DataFrame(map(_row, runs)))
 
 
 def history(
     client: MlflowClient, run_id: str, keys: Sequence[str], training_start_time: float | None = None
 ) -> pd.DataFrame:
-    """Return all points of the metrics `keys` of one run, see `histories.curve_table`.
+    """Return all points of the metrics `keys` of one run, see `metric_histories.curve_table`.
 
     `billable_seconds` counts from `training_start_time` (seconds since the epoch; the run's own tag when None).
     """
     try:
         start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
-        told = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
+        points = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"give the curves of run {run_id}") from error
-    return curve_table(told, keys, start)
+    return curve_table(points, keys, start)
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
-    """Return the parent run of a group, or None where there is none. Raises `TrackingError` as `jobs` does."""
-    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
-    found = runs_where(client, where, page_runs=100)
-    # Of a launcher that died and the one that went on, the one that has the group now.
-    kept = [run for run in found if run.data.tags.get("platform.group_state") != "continued"]
-    return next(iter(reversed(kept or found)), None)
+    """Return the parent run of a group, or None if it does not exist. Raises `TrackingError` as `jobs` does."""
+    query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
+    runs = runs_where(client, query, page_runs=100)
+    # If a launcher died and another one resumed the group, the parent run of the latter counts.
+    kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]
+    return next(iter(reversed(kept or runs)), None)
 
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
-    """Return the names of a group's runs that somebody deleted. Raises `TrackingError` as `jobs` does."""
-    where = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
+    """Return the names of a group's deleted runs. Raises `TrackingError` as `jobs` does."""
+    query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
     try:
-        found = client.search_runs([experiment_id], where, ViewType.DELETED_ONLY)
+        runs = client.search_runs([experiment_id], query, ViewType.DELETED_ONLY)
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"list the deleted runs of group {group!r}") from error
-    return [str(run.info.run_name) for run in found]
+    return [str(run.info.run_name) for run in runs]
 
 
 def experiment_runs(
-    client: MlflowClient, experiment_id: str, *, page_runs: int = 500, saw: Callable[[int], None] = lambda _: None
+    client: MlflowClient, experiment_id: str, *, page_runs: int = 500, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Run]:
-    """Yield the runs of an MLflow experiment that are not deleted, oldest first, one page in memory at a time.
+    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time.
 
-    `saw` is told after each how many there were so far. Raises `TrackingError` when the server does not answer.
+    `progress` is called after each run with the number of runs so far. Raises `TrackingError` if the server fails.
     """
     try:
         for count, run in enumerate(_runs(client, [experiment_id], "", page_runs), start=1):
             yield run
-            saw(count)
+            progress(count)
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
 
 
 def experiment_named(client: MlflowClient, *names: str) -> Experiment:
-    """Return the first of these MLflow experiments that exists. Raises `InputError` where none does."""
+    """Return the first of these MLflow experiments that exists. Raises `InputError` if none does."""
     try:
         for name in names:
-            if (found := client.get_experiment_by_name(name)) and found.lifecycle_stage == "active":
-                return found
+            if (experiment := client.get_experiment_by_name(name)) and experiment.lifecycle_stage == "active":
+                return experiment
         known = [each.name for each in client.search_experiments(max_results=1000)]
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"find experiment '{names[0]}'") from error
@@ -172,35 +172,36 @@ def experiment_named(client: MlflowClient, *names: str) -> Experiment:
 
 
 def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
-    """Return what the job's run tells of versions and hardware; see `json_artifact`."""
+    """Return the versions and the hardware that a job's run recorded; see `json_artifact`."""
     return json_artifact(client, run_id, "environment.json")
 
 
 def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
-    """Return the object that a run's artifact holds; empty where the run has none, or it is none.
+    """Return the JSON object in a run's artifact; empty if the run has no such artifact or it is no JSON object.
 
-    Raises `TrackingError` where the artifacts cannot be read.
+    Raises `TrackingError` if the artifacts cannot be read.
     """
     try:
-        # By its place: the client's own way asks for logged models first, which servers before MLflow 3 do not know.
-        place = str(client.get_run(run_id).info.artifact_uri)
-        listed = list_artifacts(artifact_uri=place, tracking_uri=client.tracking_uri)
+        # By address: the client's own method first requests logged models, which servers before MLflow 3 do not know.
+        folder_uri = str(client.get_run(run_id).info.artifact_uri)
+        listed = list_artifacts(artifact_uri=folder_uri, tracking_uri=client.tracking_uri)
         if name not in {PurePosixPath(each.path).name for each in listed}:
             return {}
         with tempfile.TemporaryDirectory() as folder:
-            path = download_artifacts(artifact_uri=f"{place}/{name}", dst_path=folder, tracking_uri=client.tracking_uri)
-            told = json.loads(Path(path).read_text("utf-8"))
+            uri = f"{folder_uri}/{name}"
+            path = download_artifacts(artifact_uri=uri, dst_path=folder, tracking_uri=client.tracking_uri)
+            content = json.loads(Path(path).read_text("utf-8"))
     except ValueError:
         return {}
     except Exception as error:
         if not is_foreign(error):
             raise
         raise translated(error, client.tracking_uri, task=f"give {name} of run {run_id}") from error
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
-    """Yield the ids of all active experiments, however many pages they fill."""
+    """Yield the ids of all active experiments."""
     token = None
     while True:
         page = client.search_experiments(max_results=1000, page_token=token)
@@ -211,19 +212,19 @@ def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
 
 
 def quoted(value: str) -> str:
-    """Return `value` as a string of MLflow's filter language, which has no escapes."""
+    """Return `value` as a string literal of MLflow's filter language, which has no escapes."""
     if "'" not in value:
         return f"'{value}'"
     if '"' not in value:
         return f'"{value}"'
-    raise InputError(f"the name {value!r} holds both kinds of quotes, which the tracking server cannot search for.")
+    raise InputError(f"the name {value!r} contains both kinds of quotes, which the tracking server cannot search for.")
 
 
-def _runs(client: MlflowClient, experiment_ids: list[str], where: str, page_runs: int) -> Iterator[Run]:
+def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs: int) -> Iterator[Run]:
     token = None
     while True:
         page = client.search_runs(
-            experiment_ids, where, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
+            experiment_ids, query, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
         )
         yield from page
         token = page.token
@@ -251,7 +252,7 @@ def _column(key: str) -> str:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with all its fixed columns first, numbers as floats, missing text as None."""
+    """Return the table with its fixed columns first, numbers as floats and missing text as None."""
     others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
     frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
     for name in NUMBER_COLUMNS:

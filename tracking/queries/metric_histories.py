@@ -1,11 +1,11 @@
-"""The curves of many runs, in few calls.
+"""Read the metric histories of many runs in few calls.
 
-A database is asked for its columns: MLflow's client makes an object of every row, which takes ten times as long. A
-server is asked as MLflow's UI does it, by `metrics/get-history-bulk-interval`: one metric of up to 100 runs in a call,
-at most 2,500 points of each; of a longer one every so many-th, the first and the last among them (MLflow 3.17,
-`server/handlers.py`). Its client has no method for that, so the call is made here. A store that does not know the call,
-or does not let it through, is asked for one run after the other; so is SageMaker's, which has no right of that name
-(Service Authorization Reference, `sagemaker-mlflow`: GetMetricHistory alone).
+From a database the columns are read directly: MLflow's client makes an object of every row, which takes ten times as
+long. A server is called as MLflow's UI calls it, through `metrics/get-history-bulk-interval`: one call returns one
+metric of up to 100 runs with at most 2,500 points each. From longer histories the server takes evenly spaced points,
+the first and the last among them (MLflow 3.17, `server/handlers.py`). MLflow's client has no method for this call, so
+it is made here. A store that does not know or allow the call is read run by run. So is SageMaker's, which has no
+permission of that name (Service Authorization Reference, `sagemaker-mlflow`: only GetMetricHistory).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from tracking.server.errors import translated
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MOST_POINTS = 2500
-"""Points of one curve, the most that a server gives in that call."""
+"""Points of one metric and run; a server returns at most this many in one call."""
 _RUNS_A_CALL = 20
-"""Answers stay within some tens of MB, and several can be made at once."""
+"""Keeps an answer within some tens of MB, and allows several calls at the same time."""
 _CALLS_AT_ONCE = 4
-"""To a server; a database in this process has one core to answer with."""
+"""Concurrent calls to a server. A database is read in this process, on one core."""
 
 Point = tuple[int, int, float]
-"""Step, milliseconds since the epoch, value."""
+"""Step, milliseconds since the epoch, and value."""
 
 
 def histories(
     client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], *, most_points: int = MOST_POINTS
 ) -> dict[str, pd.DataFrame]:
-    """Return the points of the metrics `keys` by run id, see `curve_table`; of long curves `most_points`, evenly apart.
+    """Return the points of the metrics `keys` by run id, see `curve_table`; at most `most_points` of each.
 
-    `starts` are the runs with the seconds since the epoch that their `billable_seconds` count from.
-    Raises `TrackingError` when the server does not answer.
+    `starts` maps each run id to the start of its `billable_seconds`, in seconds since the epoch.
+    Raises `TrackingError` if the server does not answer.
     """
     runs = list(starts)
     parts = [runs[at : at + _RUNS_A_CALL] for at in range(0, len(runs), _RUNS_A_CALL)]
@@ -56,23 +56,23 @@ def histories(
         return {run_id: table for part in pool.map(read, parts) for run_id, table in part.items()}
 
 
-def curve_table(told: Mapping[str, Sequence[Point]], keys: Sequence[str], start: float) -> pd.DataFrame:
-    """Return the points of the metrics `keys`: step, samples seen at that step, billable_seconds, key, value.
+def curve_table(points_by_key: Mapping[str, Sequence[Point]], keys: Sequence[str], start: float) -> pd.DataFrame:
+    """Return the points of the metrics `keys`: step, samples at that step, billable_seconds, key and value.
 
-    `told` holds them and those of `samples`; between two steps that tell their samples these grow evenly.
-    `billable_seconds` counts from `start`, seconds since the epoch. A step that was trained twice, after a restart,
+    `points_by_key` holds these metrics and `samples`; samples are interpolated between the steps that report them.
+    `billable_seconds` counts from `start`, in seconds since the epoch. A step that was trained twice, after a restart,
     keeps its later point.
     """
-    samples = _sorted(told["samples"])
-    points = [_sorted(told[key]) for key in keys]
+    samples = _sorted(points_by_key["samples"])
+    points = [_sorted(points_by_key[key]) for key in keys]
     step, at_ms, value = np.concatenate([*points, np.empty((0, 3))]).T
-    seen = np.interp(step, samples[:, 0], samples[:, 2], math.nan, math.nan) if len(samples) else np.nan * step
+    samples_at = np.interp(step, samples[:, 0], samples[:, 2], math.nan, math.nan) if len(samples) else np.nan * step
     return pd.DataFrame(
         {
             "step": step.astype("int64"),
-            "samples": seen,
+            "samples": samples_at,
             "billable_seconds": at_ms / 1000 - start,
-            "key": [key for key, found in zip(keys, points, strict=True) for _ in range(len(found))],
+            "key": [key for key, rows in zip(keys, points, strict=True) for _ in range(len(rows))],
             "value": value,
         },
         columns=HISTORY_COLUMNS,
@@ -80,12 +80,12 @@ def curve_table(told: Mapping[str, Sequence[Point]], keys: Sequence[str], start:
 
 
 def points_of(metrics: Iterable[Metric]) -> list[Point]:
-    """Return the points of MLflow's metrics."""
+    """Return MLflow's metrics as points."""
     return [(each.step, each.timestamp, each.value) for each in metrics]
 
 
 def number(value: float) -> float:
-    """Return a metric as it was logged: SQL stores keep an infinity as the largest float."""
+    """Return a metric as it was logged: SQL stores replace an infinity by the largest float."""
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
 
 
@@ -93,40 +93,40 @@ def _read(
     client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], most_points: int, run_ids: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
     try:
-        told = {key: _points(client, run_ids, key, most_points) for key in dict.fromkeys(["samples", *keys])}
+        points = {key: _points(client, run_ids, key, most_points) for key in dict.fromkeys(["samples", *keys])}
     except MlflowException as error:
         which = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
         raise translated(error, client.tracking_uri, task=f"give the curves of {which}") from error
-    return {run: curve_table({key: told[key][run] for key in told}, keys, starts[run]) for run in run_ids}
+    return {run: curve_table({key: points[key][run] for key in points}, keys, starts[run]) for run in run_ids}
 
 
 def _points(client: MlflowClient, run_ids: Sequence[str], key: str, most: int) -> Mapping[str, Sequence[Point]]:
     """Return one metric's points by run id."""
     try:
-        found: dict[str, list[Point]] = {run_id: [] for run_id in run_ids}
-        for run_id, step, at_ms, value in _together(client, run_ids, key, most):
-            found[run_id].append((step, at_ms, value))
+        points: dict[str, list[Point]] = {run_id: [] for run_id in run_ids}
+        for run_id, step, at_ms, value in _points_of_runs(client, run_ids, key, most):
+            points[run_id].append((step, at_ms, value))
     except MlflowException:
-        found = {run_id: points_of(client.get_metric_history(run_id, key)) for run_id in run_ids}
-    return {run_id: _thinned(points, most) for run_id, points in found.items()}
+        points = {run_id: points_of(client.get_metric_history(run_id, key)) for run_id in run_ids}
+    return {run_id: _thinned(of_run, most) for run_id, of_run in points.items()}
 
 
-def _together(
+def _points_of_runs(
     client: MlflowClient, run_ids: Sequence[str], key: str, most: int
 ) -> Iterable[tuple[str, int, int, float]]:
-    """Return run id, step, milliseconds and value of one metric of several runs. Raises `MlflowException`."""
+    """Return run id, step, milliseconds and value of all points of one metric. Raises `MlflowException`."""
     store = _store(client)
     if isinstance(store, RestStore) and not str(client.tracking_uri).startswith("arn:"):
-        asked = GetMetricHistoryBulkInterval(run_ids=run_ids, metric_key=key, max_results=most)
-        told = store._call_endpoint(GetMetricHistoryBulkInterval, message_to_json(asked)).metrics
-        return [(each.run_id, each.step, each.timestamp, each.value) for each in told]
+        request = GetMetricHistoryBulkInterval(run_ids=run_ids, metric_key=key, max_results=most)
+        metrics = store._call_endpoint(GetMetricHistoryBulkInterval, message_to_json(request)).metrics
+        return [(each.run_id, each.step, each.timestamp, each.value) for each in metrics]
     if hasattr(store, "ManagedSessionMaker"):
-        return _of_database(store, run_ids, key)
+        return _points_in_database(store, run_ids, key)
     raise MlflowException(f"{type(store).__name__} has no call for the curves of several runs.")
 
 
-def _of_database(store: Any, run_ids: Sequence[str], key: str) -> Iterable[tuple[str, int, int, float]]:
-    # Only here: who asks a server needs no SQL.
+def _points_in_database(store: Any, run_ids: Sequence[str], key: str) -> Iterable[tuple[str, int, int, float]]:
+    # Imported here because a server is read without SQL.
     from mlflow.store.tracking.dbmodels.models import SqlMetric
     from sqlalchemy import select
 
@@ -137,12 +137,12 @@ def _of_database(store: Any, run_ids: Sequence[str], key: str) -> Iterable[tuple
 
 
 def _store(client: MlflowClient) -> Any:
-    # No public name leads to it; MLflow's own plug-ins take the same way.
+    # There is no public name for it; MLflow's own plug-ins read it the same way.
     return client._tracking_client.store
 
 
 def _thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return `most` of the points by step, the first and the last among them; or all, where there are fewer."""
+    """Return `most` points, evenly spaced in the order of their steps, with the first and the last; or all if fewer."""
     if len(points) <= most:
         return points
     ordered = sorted(points)
@@ -150,10 +150,10 @@ def _thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
 
 
 def _sorted(points: Sequence[Point]) -> np.ndarray:
-    """Return (step, milliseconds, value) by step, the latest point of each."""
-    found = np.array(points, dtype=float).reshape(-1, 3)
-    found = found[np.lexsort((found[:, 1], found[:, 0]))]
-    # SQL stores keep an infinity as the largest float.
-    value = found[:, 2]
-    found[:, 2] = np.where(np.abs(value) >= sys.float_info.max, np.copysign(math.inf, value), value)
-    return found[np.append(np.diff(found[:, 0]) != 0, True)] if len(found) else found
+    """Return (step, milliseconds, value) in the order of the steps, with the latest point of each step."""
+    rows = np.array(points, dtype=float).reshape(-1, 3)
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    # SQL stores replace an infinity by the largest float.
+    value = rows[:, 2]
+    rows[:, 2] = np.where(np.abs(value) >= sys.float_info.max, np.copysign(math.inf, value), value)
+    return rows[np.append(np.diff(rows[:, 0]) != 0, True)] if len(rows) else rows

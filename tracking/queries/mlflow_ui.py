@@ -1,4 +1,4 @@
-"""MLflow's UI on the tracking store in use: which experiment it opens on, and a server of its own for a database."""
+"""Open MLflow's UI on the tracking store: choose its first experiment, and start a server for a local database."""
 
 from __future__ import annotations
 
@@ -24,70 +24,71 @@ from training.contract.errors import InputError, TrackingError, nearest
 
 HOST, PORT = "127.0.0.1", 5000
 LOCAL = f"http://{HOST}:{PORT}"
-"""Where MLflow's UI is on a machine of one's own."""
+"""Address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
 _END_SECONDS = 10.0
-"""What the server has to end by itself before it is killed."""
+"""Time for the server to end before it is killed."""
 
 
 def run_table(address: str, experiment_id: str) -> str:
-    """Return where the UI at `address` shows an experiment's runs, in words for a managed server's ARN."""
+    """Return the address of an experiment's runs in the UI at `address`; a description for a managed server's ARN."""
     # Without the workflow type the UI opens on its pages for traces.
-    place = f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+    path = f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
     if address.startswith("arn:"):
-        return f"{address}, opened from SageMaker Studio, then {place}"
-    return address.rstrip("/") + place
+        return f"{address}, opened from SageMaker Studio, then {path}"
+    return address.rstrip("/") + path
 
 
 def job_charts(experiment_id: str, group: str) -> str:
-    """Return where MLflow's UI draws the metrics of a group's jobs beside each other, as an address within the UI.
+    """Return the address, within MLflow's UI, of the charts that compare the jobs of a group.
 
-    By arm: where runs are ordered by their start, the UI puts them under their parents, and draws these.
+    The runs are ordered by arm: if they are ordered by start, the UI nests them in their parent runs and charts those.
     """
-    where = f"tags.\"platform.group\" = '{group}' and tags.\"platform.kind\" = 'job'"
+    search = f"tags.\"platform.group\" = '{group}' and tags.\"platform.kind\" = 'job'"
     order = {"orderByKey": "tags.`platform.arm`", "orderByAsc": "true"}
-    asked = {"workflowType": "machine_learning", "compareRunsMode": "CHART", "searchFilter": where, **order}
-    return f"#/experiments/{experiment_id}/runs?{urlencode(asked, quote_via=quote)}"
+    query = {"workflowType": "machine_learning", "compareRunsMode": "CHART", "searchFilter": search, **order}
+    return f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
 
 
 def require_database() -> None:
-    """Raise `InputError` where the tracking store is a SQLite file that does not exist: MLflow would make one."""
+    """Raise `InputError` if the tracking store is a missing SQLite file, because MLflow would create it."""
     uri = get_tracking_uri().partition("?")[0]
     path = Path(unquote(uri.removeprefix("sqlite:///")))
     if uri.startswith("sqlite:///") and not path.exists():
-        raise InputError(f"there is no tracking database {path}: `make compare`, or any other verb, makes one.")
+        raise InputError(f"the tracking database {path} does not exist: `make compare`, or any other verb, creates it.")
 
 
 def experiment_to_show(store: Store, name: str | None) -> str:
-    """Return the id of the experiment with the newest jobs of `name`, of the one called `name`, else of the newest.
+    """Return the id of the MLflow experiment to open the UI on.
 
-    `name` is that of an experiment file, with or without its folder and ending, or of an experiment in MLflow. Raises
-    `InputError` for one that the store does not hold, and for a store without any jobs.
+    It is the one with the newest jobs of the experiment file `name` (with or without folder and suffix), else the one
+    called `name`. Without `name` it is the one with the newest jobs. Raises `InputError` if the store does not hold the
+    experiment, or holds no jobs.
     """
-    found: list[Experiment] = store.call(store.client.search_experiments)
-    ids, stem = [each.experiment_id for each in found], Path(name).stem if name else None
+    experiments: list[Experiment] = store.call(store.client.search_experiments)
+    ids, stem = [each.experiment_id for each in experiments], Path(name).stem if name else None
     if newest := _newest_groups(store, ids, f" and tags.`platform.experiment` = {quoted(stem)}" if stem else "", 1):
         return str(newest[0].info.experiment_id)
-    if named := next((each for each in found if each.name in {name, stem}), None):
+    if named := next((each for each in experiments if each.name in {name, stem}), None):
         return str(named.experiment_id)
     if name is None:
         raise InputError(f"the tracking store {store.uri} holds no jobs yet: `make compare` runs some.")
     groups = _newest_groups(store, ids, "", 1000)
-    known = {each.name for each in found} | {run.data.tags.get("platform.experiment", "") for run in groups}
+    known = {each.name for each in experiments} | {run.data.tags.get("platform.experiment", "") for run in groups}
     raise InputError(f"the tracking store {store.uri} holds no experiment '{name}'.{nearest(str(stem), known)}")
 
 
 def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
-    """Run `mlflow ui` on the store's database until it ends, or until a signal raises here, and leave nothing running.
+    """Run `mlflow ui` on the store's database until it ends or a signal raises here, and leave no process behind.
 
-    Calls `ready` with its address, on port 5000 or another one that is free, once it answers. What it says goes to
-    `log`. Raises `TrackingError` when it ends by itself.
+    Calls `ready` with the server's address when it answers: port 5000, or another free port. Its output goes to `log`.
+    Raises `TrackingError` if it ends by itself.
     """
     port = _free_port()
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
-    # By the environment: an address may hold a password, and a command line is everybody's to read.
+    # Passed in the environment: the address may contain a password, and all users can read a command line.
     address = {"MLFLOW_BACKEND_STORE_URI": str(store.client.tracking_uri)}
-    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # no use here, and processes of its own
+    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # it is not needed and starts more processes
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -104,28 +105,29 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
         code = process.wait()
     finally:
         _end(process)
-    said = without_credentials(log.read_text("utf-8", "replace")).strip().splitlines()
-    raise TrackingError(f"`mlflow ui` ended by itself with {code}: {said[-1] if said else 'no word'} (log: {log})")
+    lines = without_credentials(log.read_text("utf-8", "replace")).strip().splitlines()
+    last = lines[-1] if lines else "no output"
+    raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
 
 
-def _newest_groups(store: Store, experiment_ids: list[str], more: str, most: int) -> list[Run]:
-    where, order = f"tags.`platform.kind` = 'group'{more}", ["attributes.start_time DESC"]
-    return list(store.call(store.client.search_runs, experiment_ids, where, order_by=order, max_results=most))
+def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, most: int) -> list[Run]:
+    query, order = f"tags.`platform.kind` = 'group'{extra_filter}", ["attributes.start_time DESC"]
+    return list(store.call(store.client.search_runs, experiment_ids, query, order_by=order, max_results=most))
 
 
 def _free_port() -> int:
-    """Return 5000, or a port that the system chooses where something listens there."""
-    for wanted in (PORT, 0):
+    """Return 5000, or a port that the system selects if that one is in use."""
+    for port in (PORT, 0):
         with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was just left is free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free
             with suppress(OSError):
-                probe.bind((HOST, wanted))
+                probe.bind((HOST, port))
                 return int(probe.getsockname()[1])
     raise TrackingError(f"no port of {HOST} is free for MLflow's UI.")
 
 
 def _answers(process: subprocess.Popen[bytes], address: str) -> bool:
-    """Wait until the server answers; return False where it ends instead."""
+    """Wait until the server answers, and return True; return False if it ends."""
     while process.poll() is None:
         with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=2):
             return True
@@ -134,7 +136,7 @@ def _answers(process: subprocess.Popen[bytes], address: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the server: by its own way, then whatever is left of its processes."""
+    """End the server by SIGTERM, and kill whatever is left of its processes."""
     try:
         if process.poll() is None:
             process.terminate()

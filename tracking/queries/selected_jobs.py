@@ -1,4 +1,4 @@
-"""Jobs by the names that people have of them: a run's id, a job's name, a group's id, or the run of a group."""
+"""Select jobs by a run's id, a job's name, a group's id or the run of a group."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _IDS_OF_A_CALL = 200
 
 
 def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
-    """Return `query.jobs`' table of all jobs that `names` tell, each once, oldest first.
+    """Return the table of all jobs that `names` select, each once, oldest first; see `job_tables.jobs`.
 
-    Raises `InputError` for a name that the tracking server does not know, and `TrackingError` where it does not answer.
+    Raises `InputError` for an unknown name, and `TrackingError` if the tracking server does not answer.
     """
     listed = _listed(client, [name for name in names if _RUN_ID.fullmatch(name)])
-    found = {run.info.run_id: run for name in names for run in _runs_of(client, name, listed)}
-    return table_of(sorted(found.values(), key=lambda run: run.info.start_time))
+    runs = {run.info.run_id: run for name in names for run in _runs_of(client, name, listed)}
+    return table_of(sorted(runs.values(), key=lambda run: run.info.start_time))
 
 
 def _listed(client: MlflowClient, run_ids: Sequence[str]) -> dict[str, Run]:
-    """Return the runs of these ids that are not deleted, in few calls however many there are."""
-    found: dict[str, Run] = {}
+    """Return the active runs with these ids, in one call for each 200 of them."""
+    runs: dict[str, Run] = {}
     for at in range(0, len(run_ids), _IDS_OF_A_CALL):
         ids = ", ".join(map(quoted, run_ids[at : at + _IDS_OF_A_CALL]))
-        found |= {run.info.run_id: run for run in runs_where(client, f"attributes.run_id IN ({ids})")}
-    return found
+        runs |= {run.info.run_id: run for run in runs_where(client, f"attributes.run_id IN ({ids})")}
+    return runs
 
 
 def _runs_of(client: MlflowClient, name: str, listed: Mapping[str, Run]) -> list[Run]:
     if _RUN_ID.fullmatch(name):
         return _under(client, listed.get(name) or _run(client, name))
-    found = _jobs_with(client, "group", name) or _jobs_with(client, "job_name", name)
-    if not found:
+    runs = _jobs_with(client, "group", name) or _jobs_with(client, "job_name", name)
+    if not runs:
         raise InputError(f"runs: '{name}' is no run, job or group of the tracking server.")
-    return found
+    return runs
 
 
 def _jobs_with(client: MlflowClient, tag: str, value: str) -> list[Run]:
@@ -58,16 +58,16 @@ def _run(client: MlflowClient, run_id: str) -> Run:
             raise InputError(f"runs: the tracking server holds no run '{run_id}'.") from error
         raise translated(error, client.tracking_uri, task=f"show run {run_id}") from error
     if run.info.lifecycle_stage == "deleted":
-        raise InputError(f"runs: run '{run_id}' is deleted; `mlflow runs restore --run-id {run_id}` brings it back.")
+        raise InputError(f"runs: run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
     return run
 
 
 def _under(client: MlflowClient, run: Run) -> list[Run]:
-    """Return a job's own run, or those of the jobs of a group's run."""
+    """Return a job's own run, or the runs of the jobs under a group's run."""
     kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
     if kind == "job":
         return [run]
-    if group and (found := _jobs_with(client, "group", group)):
-        return found
-    what = f"the run of group '{group}', which holds no jobs" if group else "no run of a job or of a group of jobs"
-    raise InputError(f"runs: run '{run.info.run_id}' is {what}.")
+    if group and (runs := _jobs_with(client, "group", group)):
+        return runs
+    subject = f"the run of group '{group}', which holds no jobs" if group else "no run of a job or of a group of jobs"
+    raise InputError(f"runs: run '{run.info.run_id}' is {subject}.")

@@ -1,8 +1,8 @@
-"""What a job says more than once, told once.
+"""Drop events and metric points that were already recorded.
 
-A log may hold an event twice, for its agent stores lines again when it does not hear that they have arrived. And a job
-that goes on from a checkpoint makes the steps after it a second time: their points have other times and would stand
-beside the first ones, which MLflow cannot take back. The first telling stays.
+A log can hold an event twice, because its agent stores lines again if their arrival is not confirmed. A job that
+resumes from a checkpoint also repeats the steps after it. Their points have new times, so MLflow would keep them beside
+the first ones and could not remove them. The first occurrence is kept.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ from tracking.recording import metric_points
 from training.contract.events import Event
 
 
-class Once:
-    """Is given the events of one job in their order."""
+class Deduplicator:
+    """Filter of one job's events, which must be passed in their order."""
 
     def __init__(self) -> None:
-        self._heard: set[tuple[int, float]] = set()
-        self._told: dict[str, int] = {}
+        self._recorded: set[tuple[int, float]] = set()
+        self._last_steps: dict[str, int] = {}
         """Last step of each metric."""
-        self._told_before: dict[str, int] = {}
-        """The same at the job's newest start."""
+        self._last_steps_before_start: dict[str, int] = {}
+        """The same when the job last started."""
 
     @property
     def curves(self) -> Set[str]:
         """Metrics that have points."""
-        return self._told.keys()
+        return self._last_steps.keys()
 
-    def fresh(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events that were not given before; no two of a job have number and time in common."""
-        found = []
+    def new_events(self, events: Iterable[Event]) -> list[Event]:
+        """Return the events that were not passed before. No two events of a job share both number and time."""
+        new = []
         for event in events:
-            if (event.seq, event.time) not in self._heard:
-                self._heard.add((event.seq, event.time))
-                found.append(event)
-        return found
+            if (event.seq, event.time) not in self._recorded:
+                self._recorded.add((event.seq, event.time))
+                new.append(event)
+        return new
 
-    def points(self, event: Event) -> list[Metric]:
-        """Return the points of a fresh event, without those of steps that an earlier start told of."""
+    def new_points(self, event: Event) -> list[Metric]:
+        """Return the points of a new event, except those of steps that an earlier start already reached."""
         if event.kind == "start":
-            self._told_before = dict(self._told)
+            self._last_steps_before_start = dict(self._last_steps)
         if event.kind != "metric":
             return []
-        found = [each for each in metric_points.metric_points(event) if each.step > self._told_before.get(each.key, -1)]
-        self._told |= {each.key: each.step for each in found}
-        return found
+        before = self._last_steps_before_start
+        points = [point for point in metric_points.metric_points(event) if point.step > before.get(point.key, -1)]
+        self._last_steps |= {point.key: point.step for point in points}
+        return points

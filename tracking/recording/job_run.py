@@ -1,4 +1,4 @@
-"""What the tracking server holds of one job, for whoever goes on with it or judges it."""
+"""State of one job's run on the tracking server."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from dataclasses import dataclass
 from mlflow.entities import RunStatus
 
 from tracking.groups.group import Group, child_run, child_runs
-from tracking.recording.recorder import OpenRun, found_run
+from tracking.recording.recorder import OpenRun, existing_run
 from tracking.server.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobRun:
-    """A job's run."""
+    """The run of a job."""
 
     opened: OpenRun
     has_ended: bool
-    """Whether the job's end is recorded."""
+    """True if the job's outcome is recorded."""
     failure: tuple[str, str] | None
-    """(class, reason) of one that ended otherwise than completed."""
+    """(class, reason) of a job that ended without completing."""
     metrics: Mapping[str, float]
     """Last value of each metric."""
 
 
 def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
-    """Return the run of one of a group's jobs, or None of one that was never begun."""
+    """Return the run of one of a group's jobs, or None if the job was never started."""
     run = child_run(store, group, job_name)
     if run is None:
         return None
     status, tags = run.info.status, run.data.tags
     has_ended = RunStatus.is_terminated(RunStatus.from_string(status))
-    told = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
+    failure = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
     return JobRun(
-        opened=found_run(run),
+        opened=existing_run(run),
         has_ended=has_ended,
-        failure=told if has_ended and status != "FINISHED" else None,
+        failure=failure if has_ended and status != "FINISHED" else None,
         metrics=dict(run.data.metrics),
     )
 
 
-def paid_so_far(store: Store, group: Group, without: Set[str] = frozenset()) -> tuple[float, float]:
-    """Return the billable instance seconds and dollars of all jobs of a group that have ended, whatever their end.
+def cost_so_far(store: Store, group: Group, without: Set[str] = frozenset()) -> tuple[float, float]:
+    """Return the billable instance seconds and US dollars of all ended jobs of a group, failed ones included.
 
     Jobs whose names are in `without` are left out.
     """

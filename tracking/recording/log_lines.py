@@ -1,4 +1,4 @@
-"""One line of a script's log read for numbers: Trainer's dicts, its tables, and a person's expressions. Pure."""
+"""Read the numbers of one line of a script's log: Trainer's dicts, its tables and the user's expressions. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)"
 _NAME = r"[A-Za-z_][\w.-]{0,80}(?:/\w[\w.-]{0,80})?"
 _DICT = re.compile(r"\{'.*\}")
-# Numbers stand bare, in quotes (from transformers 5 on), or within their type (np.float64(0.5), tensor(0.5)).
+# Numbers are bare, quoted (from transformers 5 on), or wrapped in their type (np.float64(0.5), tensor(0.5)).
 _ENTRY = re.compile(rf"'({_NAME})': (?:'({NUMBER})'|(?:\w[\w.]*\()?({NUMBER})[,)}}\s])")
 _HEADER = re.compile(r"\*{5} (\w+) metrics \*{5}")
 _ROW = re.compile(rf"  ({_NAME}) +=  *(?:((?:\d+ days?, )?\d+:\d\d:\d\d(?:\.\d+)?)|({NUMBER}))$")
@@ -22,7 +22,7 @@ Kind = Literal["header", "row"]
 
 
 def number(text: str) -> float | None:
-    """Return a number as logs write it, `1,500` included; None for anything else."""
+    """Return a number as it is written in logs, such as `1,500`; None for any other text."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -30,18 +30,18 @@ def number(text: str) -> float | None:
 
 
 def trainer_values(text: str) -> dict[str, float]:
-    """Return the numbers of a dict that Trainer logged; it tells the epoch in each, which other dicts do not."""
-    found = _DICT.search(text)
-    if found is None or "'epoch': " not in found[0]:
+    """Return the numbers of a dict that Trainer logged. Only these dicts contain the epoch."""
+    match = _DICT.search(text)
+    if match is None or "'epoch': " not in match[0]:
         return {}
-    told = {name: number(quoted or bare) for name, quoted, bare in _ENTRY.findall(found[0])}
-    return {name: value for name, value in told.items() if value is not None and name not in NOT_METRICS}
+    values = {name: number(quoted or bare) for name, quoted, bare in _ENTRY.findall(match[0])}
+    return {name: value for name, value in values.items() if value is not None and name not in NOT_METRICS}
 
 
 def table_part(text: str) -> tuple[Kind, str, float] | None:
-    """Return a line of a table that `Trainer.log_metrics` printed: its header, or a row's name and value.
+    """Return a line of a table that `Trainer.log_metrics` printed: its header, or the name and value of a row.
 
-    Durations (`0:00:12.34`) are told in seconds; what is no plain number, such as `1737GF`, is left out.
+    Durations (`0:00:12.34`) are converted to seconds. Values that are not plain numbers, such as `1737GF`, are omitted.
     """
     if header := _HEADER.search(text):
         return "header", header[1], math.nan
@@ -53,18 +53,18 @@ def table_part(text: str) -> tuple[Kind, str, float] | None:
 
 
 def seconds(duration: str) -> float | None:
-    """Return `1 day, 2:03:04.5` in seconds."""
-    found = _DURATION.fullmatch(duration)
-    if found is None:
+    """Convert a duration such as `1 day, 2:03:04.5` to seconds."""
+    match = _DURATION.fullmatch(duration)
+    if match is None:
         return None
-    return 86_400 * int(found[1] or 0) + 3_600 * int(found[2]) + 60 * int(found[3]) + float(found[4])
+    return 86_400 * int(match[1] or 0) + 3_600 * int(match[2]) + 60 * int(match[3]) + float(match[4])
 
 
 def matched_values(text: str, patterns: Mapping[str, re.Pattern[str]]) -> dict[str, float]:
-    """Return the last number that each expression finds."""
-    told: dict[str, float] = {}
+    """Return the last number that each expression matches."""
+    values: dict[str, float] = {}
     for name, pattern in patterns.items():
         for match in pattern.finditer(text):
             value = number(match[1] or "")
-            told |= {} if value is None else {name: value}
-    return told
+            values |= {} if value is None else {name: value}
+    return values

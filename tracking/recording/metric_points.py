@@ -1,6 +1,6 @@
-"""Events and descriptions become MLflow points: pure, and the same points each time the same log is read.
+"""Convert events and job descriptions to MLflow points. Pure: the same log always gives the same points.
 
-Points carry the job's own clock, so reading a log again yields identical points, which MLflow stores once.
+Points carry the job's own clock. Reading a log again yields identical points, which MLflow stores once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Descrip
 
 
 def metric_points(event: Event) -> list[Metric]:
-    """Return the points of a `metric` event: its values, the epoch, and the samples seen, all at its step."""
+    """Return the points of a `metric` event: its values, the epoch and the sample count, all at its step."""
     step, at_ms = int(event.fields["step"]), _milliseconds(event.time)
     values = {
         **event.fields.get("values", {}),
@@ -31,10 +31,10 @@ def metric_points(event: Event) -> list[Metric]:
 def final_points(
     values: Mapping[str, Any], at_seconds: float, step: int = 0, curves: Set[str] = frozenset()
 ) -> list[Metric]:
-    """Return one point for each number of `values`, at the given second.
+    """Return one point for each number of `values`, at the given time in seconds since the epoch.
 
-    Those of `curves`, metrics that had points before, end theirs at `step`. All others stand at step 0, where MLflow's
-    charts draw a bar for each job and not a line through its only point.
+    Metrics of `curves` already have points and get their last one at `step`. All others get step 0: there MLflow's
+    charts draw a bar for each job instead of a line through a single point.
     """
     at_ms = _milliseconds(at_seconds)
     steps = {name: step if name in curves else 0 for name in values}
@@ -47,32 +47,32 @@ FEATURES = {
     "calibration_": "calibration_batch_sizes",
     "target_": "target_metric",
 }
-"""By how its hyperparameters begin, the one without which a feature is not used."""
+"""Prefix of a feature's hyperparameters to the hyperparameter that turns the feature on."""
 
 
 def hyperparameters(event: Event) -> list[Param]:
-    """Return the `hp.*` and `job.*` parameters that a `start` event tells, without those that do nothing.
+    """Return the `hp.*` and `job.*` parameters of a `start` event, without those that have no effect.
 
-    An empty one does nothing, nor does one of a feature that is not used; the event itself, among the run's artifacts,
-    holds all.
+    Empty values have no effect, nor have the parameters of a feature that is off. The event itself, which is among the
+    run's artifacts, holds all of them.
     """
-    told = event.fields.get("hyperparameters", {})
-    effective = {f"hp.{name}": value for name, value in told.items() if _acts(name, told)}
+    values = event.fields.get("hyperparameters", {})
+    effective = {f"hp.{name}": value for name, value in values.items() if _has_effect(name, values)}
     model = {f"job.model_{name}": value for name, value in event.fields.get("model", {}).items()}
-    told = {**effective, **model, "job.threads": event.fields.get("threads")}
-    return [Param(name, _text(value)) for name, value in told.items() if value is not None]
+    params = {**effective, **model, "job.threads": event.fields.get("threads")}
+    return [Param(name, _text(value)) for name, value in params.items() if value is not None]
 
 
-def _acts(name: str, told: Mapping[str, Any]) -> bool:
-    if told[name] in (None, "", [], -1):
+def _has_effect(name: str, values: Mapping[str, Any]) -> bool:
+    if values[name] in (None, "", [], -1):
         return False
     if name.startswith("save_t") or name == "save_steps":
-        return told.get("save_strategy") != "none"
-    return all(bool(told.get(needed)) for start, needed in FEATURES.items() if name.startswith(start))
+        return values.get("save_strategy") != "none"
+    return all(bool(values.get(switch)) for prefix, switch in FEATURES.items() if name.startswith(prefix))
 
 
 def phase_totals(events: Iterable[Event]) -> dict[str, float]:
-    """Return `time/<phase>_seconds` summed over `phase` events: what is known of a job without a result."""
+    """Return `time/<phase>_seconds`, summed over `phase` events: the phases of a job without a result."""
     totals: dict[str, float] = {}
     for event in events:
         if event.kind == "phase" and _is_number(event.fields.get("seconds")):
@@ -82,10 +82,11 @@ def phase_totals(events: Iterable[Event]) -> dict[str, float]:
 
 
 def cost_metrics(description: Description) -> dict[str, float]:
-    """Return `cost/*` and the service's own phases of an ended job.
+    """Return the `cost/*` metrics of an ended job, and the phases that the service measured.
 
-    `cost/billable_seconds` means what SageMaker's BillableTimeInSeconds means: wall clock from the start of downloading
-    to the end of uploading, per instance, provisioning excluded; times the instances for what is paid.
+    `cost/billable_seconds` is defined as SageMaker's BillableTimeInSeconds: wall clock of one instance from the start
+    of the download to the end of the upload, without provisioning. `cost/billable_instance_seconds` is that times the
+    instances, which is what is charged.
     """
     billable = description.get("BillableSecondsExact", description.get("BillableTimeInSeconds"))
     metrics: dict[str, float] = {}
@@ -102,9 +103,9 @@ def cost_metrics(description: Description) -> dict[str, float]:
 
 
 def _spot_metrics(description: Description) -> dict[str, float]:
-    """Return what spare capacity saved, and how often it was taken back.
+    """Return the savings of a spot job in percent, and how often it was interrupted.
 
-    With spot SageMaker tells the discount as fewer billable seconds: saved is 1 - billable / training.
+    SageMaker reports the spot discount as fewer billable seconds: the saved share is 1 - billable / training.
     """
     training, billable = description.get("TrainingTimeInSeconds"), description.get("BillableTimeInSeconds")
     statuses = [each["Status"] for each in description.get("SecondaryStatusTransitions", [])]
@@ -115,53 +116,54 @@ def _spot_metrics(description: Description) -> dict[str, float]:
 
 
 def warm_pool_metrics(description: Description, price: Price | None) -> dict[str, float]:
-    """Return what machines cost that stayed for a next job, once that is over; nothing before.
+    """Return the cost of the instances that a job kept warm, once the warm pool is closed; nothing before.
 
-    Billed beside the job, and not part of its billable seconds; times the instances as these are.
+    The warm pool is charged in addition to the job's billable seconds, for each of its instances.
     """
     pool = description.get("WarmPoolStatus", {})
     seconds = pool.get("ResourceRetainedBillableTimeInSeconds")
     if pool.get("Status") not in {"Terminated", "Reused"} or seconds is None:
         return {}
-    paid = float(seconds) * _instances(description)
-    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": paid}
-    return metrics | ({"cost/warm_pool_usd": price.usd(paid, 1)} if price else {})
+    instance_seconds = float(seconds) * _instances(description)
+    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": instance_seconds}
+    return metrics | ({"cost/warm_pool_usd": price.usd(instance_seconds, 1)} if price else {})
 
 
 def _instances(description: Description) -> int:
-    """Return how many machines the job had; with several types to choose from, of the one that was chosen."""
-    machines = description.get("ResourceConfig", {})
-    return int(machines.get("SelectedInstanceCount", machines.get("InstanceCount", 1)))
+    """Return the number of instances; if several instance types were offered, that of the selected one."""
+    resources = description.get("ResourceConfig", {})
+    return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
 
 
-def money(billable_instance_seconds: float | None, price: Price | None) -> dict[str, float]:
-    """Return what the job cost, where seconds and price are known."""
+def cost_in_usd(billable_instance_seconds: float | None, price: Price | None) -> dict[str, float]:
+    """Return `cost/usd`, if the seconds and the price are known."""
     if billable_instance_seconds is None or price is None:
         return {}
     return {"cost/usd": price.usd(billable_instance_seconds, 1)}
 
 
-def projection(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
-    """Return what the whole training of a probe would be billed, with its interval: nothing for other jobs.
+def projected_cost(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
+    """Return the projected cost of a probe's whole training, with its interval; nothing for other jobs.
 
-    `figures` are the job's own and its cost. What remains is discounted as what was run, where capacity is spare.
+    `figures` are the job's own metrics and its cost. On spot capacity, the remaining seconds get the same discount as
+    those that have run.
     """
     billable = figures.get("cost/billable_seconds")
     share = 1 - figures.get("cost/spot_savings_percent", 0.0) / 100
-    told: dict[str, float] = {}
-    for end in ("", "_low", "_high"):
-        remaining = figures.get(f"projected/remaining_seconds{end}")
+    costs: dict[str, float] = {}
+    for bound in ("", "_low", "_high"):
+        remaining = figures.get(f"projected/remaining_seconds{bound}")
         if billable is not None and remaining is not None:
             seconds = billable + remaining * share
-            told[f"projected/billable_seconds{end}"] = seconds
-            told[f"projected/billable_instance_seconds{end}"] = seconds * instances
+            costs[f"projected/billable_seconds{bound}"] = seconds
+            costs[f"projected/billable_instance_seconds{bound}"] = seconds * instances
             if price:
-                told[f"projected/usd{end}"] = price.usd(seconds, instances)
-    return told
+                costs[f"projected/usd{bound}"] = price.usd(seconds, instances)
+    return costs
 
 
 def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[str, float]:
-    """Return samples over billable seconds, where both are known."""
+    """Return the samples per billable second, if both numbers are known."""
     if not samples or not billable_seconds:
         return {}
     return {"throughput/end_to_end_samples_per_second": samples / billable_seconds}

@@ -1,7 +1,7 @@
-"""One job's run: everything that the job says becomes MLflow, while it runs and afterwards, as often as it is read.
+"""Write everything that a job reports to its MLflow run, while the job runs and afterwards.
 
-The recorder never asks the job for anything and the job never waits for it. Reading a job's log again, after a
-launcher died or a server was away, adds what is missing and repeats nothing.
+The recorder never calls the job, and the job never waits for the recorder. A job's log can be read again, after a
+launcher died or a server was unavailable: that adds what is missing and repeats nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 from tracking.groups.group import Group, create_run
 from tracking.groups.planned_job import DataSource, PlannedJob
 from tracking.recording import compiler_check, metric_points, script_metadata
-from tracking.recording.deduplicate import Once
+from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.run_description import environment, hub_note, job_note
 from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
 from tracking.recording.warm_pools import pool_tags
@@ -29,28 +29,28 @@ from training.contract.service import Description
 _DESCRIBED = "platform.described"
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
-"""MLflow's own limits of one `log_batch`."""
+"""Limits of MLflow for one `log_batch` call."""
 
 
 class Recorder:
-    """Writes one job to one run."""
+    """Writer of one job's run."""
 
     def __init__(self, store: Store, run_id: str, planned: PlannedJob, charts: ClassCharts | None = None) -> None:
         self._store, self.run_id, self._planned = store, run_id, planned
         self._charts = charts
-        self.begin_again()
+        self.restart()
 
-    def begin_again(self) -> None:
-        """Forget what was heard: the whole log follows, and what is recorded twice is stored once."""
+    def restart(self) -> None:
+        """Forget all events and lines, because the whole log follows again. MLflow stores repeated points once."""
         self.events: list[Event] = []
         self.lines: list[str] = []
-        self._once = Once()
+        self._deduplicator = Deduplicator()
 
     def open(self, request: dict[str, Any]) -> None:
-        """Write what is known before the job says anything."""
+        """Write what is known before the job starts."""
         spec = self._planned.spec
-        told = {"instance_type": spec.instance_type, "instance_count": spec.instance_count, "devices": spec.devices}
-        params = {f"job.{name}": value for name, value in told.items()}
+        facts = {"instance_type": spec.instance_type, "instance_count": spec.instance_count, "devices": spec.devices}
+        params = {f"job.{name}": value for name, value in facts.items()}
         self._log_batch(params=[Param(name, str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
@@ -58,17 +58,17 @@ class Recorder:
         if self._planned.script:
             self._on_start(script_metadata.start_event(self._planned))
 
-    def show_data(self) -> None:
-        """Write what the job's data looks like; with it, the run tells all that is known beforehand."""
+    def log_data(self) -> None:
+        """Write the class distribution of the job's data, and mark the run as described."""
         log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
         self._store.tag(self.run_id, {_DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
-        """Write what the job said since the last call."""
-        events = self._once.fresh(events)
+        """Write new lines, events and system metrics."""
+        events = self._deduplicator.new_events(events)
         self.lines += lines
         self.events += events
-        metrics = [point for event in events for point in self._once.points(event)]
+        metrics = [point for event in events for point in self._deduplicator.new_points(event)]
         self._log_batch(metrics=[*metrics, *system])
         for event in events:
             if event.kind == "start":
@@ -77,49 +77,49 @@ class Recorder:
     def finish(self, description: Description, failure: tuple[str, str] | None, log_location: str) -> dict[str, float]:
         """Write the result, the cost and the artifacts, and end the run.
 
-        `failure` is (class, reason) of a job that did not complete. The run ends FINISHED, FAILED, or KILLED for a job
-        that somebody stopped. Returns the final figures.
+        `failure` is the (class, reason) of a job that did not complete. The run's status is FINISHED, FAILED, or
+        KILLED for a job that somebody stopped. Returns the final figures.
         """
         result = self._last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
         finals = {**metric_points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
         cost = metric_points.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
-        cost |= metric_points.money(cost.get("cost/billable_instance_seconds"), price)
+        cost |= metric_points.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
         cost |= metric_points.warm_pool_metrics(description, price)
         samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
         finals |= {**cost, **metric_points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
-        finals |= metric_points.projection(finals, self._planned.spec.instance_count, price)
+        finals |= metric_points.projected_cost(finals, self._planned.spec.instance_count, price)
         step = int(result.fields.get("steps", 0)) if result else 0
-        self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._once.curves))
+        self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
-        note += f"\n\n**{self._planned.arm}**: {self.compiler_doubt}." if self.compiler_doubt else ""
+        note += f"\n\n**{self._planned.arm}**: {self.compiler_warning}." if self.compiler_warning else ""
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
         self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
         return finals
 
-    def refuse(self, failure: tuple[str, str]) -> None:
-        """End the run of a job that the service did not start; `failure` is (class, reason)."""
+    def finish_refused(self, failure: tuple[str, str]) -> None:
+        """End the run of a job that the service refused to start; `failure` is (class, reason)."""
         note = job_note(self._planned, {}, failure, [], "")
         self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
         self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
 
     @property
     def push_failure(self) -> str | None:
-        """Why the trained model was not pushed to the Hub, where it should have been."""
+        """Reason why the trained model could not be pushed to the Hub, or None."""
         result = self._last("result")
         return result.fields.get("hub", {}).get("failure") if result else None
 
     @property
-    def compiler_doubt(self) -> str | None:
-        """Why the job's figures are not those of its compiler setting, as far as its log tells."""
+    def compiler_warning(self) -> str | None:
+        """Reason why the job's figures do not match its compiler setting according to its log, or None."""
         setting = self._planned.spec.compiler
-        return compiler_check.doubt(setting, compiler_check.was_active(setting, self.lines))
+        return compiler_check.warning(setting, compiler_check.was_active(setting, self.lines))
 
     def _compiler_tag(self) -> dict[str, str]:
         active = compiler_check.was_active(self._planned.spec.compiler, self.lines)
@@ -164,14 +164,14 @@ class Recorder:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that a job's recorder writes to."""
+    """An open run of a job."""
 
     id: str
     is_described: bool = False
-    """Whether its job was submitted, and all is written that is known before the job says anything."""
+    """True if the job was submitted and everything known before its start is written."""
 
 
-def found_run(run: Run) -> OpenRun:
+def existing_run(run: Run) -> OpenRun:
     """Return a run that an earlier launcher opened."""
     return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags)
 
@@ -201,17 +201,17 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
 
 
 def _version_tag(event: Event) -> dict[str, str]:
-    """Return what decides whether two jobs' figures compare: the libraries that did the work."""
+    """Return the tag with the library versions, which decide whether the figures of two jobs are comparable."""
     versions = event.fields.get("versions", {})
-    told = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
-    return {"platform.versions": ", ".join(told)} if told else {}
+    names = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
+    return {"platform.versions": ", ".join(names)} if names else {}
 
 
 def _price_tags(price: Price | None) -> dict[str, str]:
     if price is None:
         return {}
-    told = {"usd_per_hour": f"{price.usd_per_hour:g}", "source": price.source, "date": price.date}
-    return {f"platform.price_{name}": value for name, value in told.items()}
+    values = {"usd_per_hour": f"{price.usd_per_hour:g}", "source": price.source, "date": price.date}
+    return {f"platform.price_{name}": value for name, value in values.items()}
 
 
 def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:

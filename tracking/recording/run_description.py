@@ -1,4 +1,4 @@
-"""What a run says in words: its description in MLflow, and the environment that it ran in."""
+"""Texts of a run: its description in MLflow, and the environment that it ran in."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _SHOWN = (
 
 @functools.cache
 def environment() -> dict[str, Any]:
-    """Return the launcher's machine, versions and source: what somebody needs who wants the same result."""
+    """Return the launcher's hardware, package versions and source commit, to reproduce a result."""
     return {
         "machine": {
             "platform": platform.platform(),
-            "processor": processor(),
+            "processor": cpu_name(),
             "cores": os.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         },
         "python": sys.version.split()[0],
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
         "git": {"commit": _git("rev-parse", "HEAD"), "dirty": bool(_git("status", "--porcelain"))},
     }
 
@@ -81,7 +81,7 @@ def job_note(
 
 
 def hub_note(hub: Mapping[str, Any]) -> str:
-    """Return what the description says of a push to the Hub."""
+    """Return the lines of a run's description about a push to the Hub."""
     if "failure" in hub:
         return f"\n\n**Not pushed** to {hub['repository']}: {hub['failure']}"
     return f"\n\nPushed to [{hub['repository']}]({hub['url']})" if hub else ""
@@ -91,8 +91,8 @@ def _rows(rows: Mapping[str, int]) -> str:
     return f" ({', '.join(f'{count} {split}' for split, count in rows.items())})" if rows else ""
 
 
-def processor() -> str:
-    """Return the name of this machine's processor."""
+def cpu_name() -> str:
+    """Return the name of this machine's CPU."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

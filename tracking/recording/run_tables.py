@@ -1,4 +1,4 @@
-"""Tables and pictures of a run, so that MLflow's UI shows them as what they are."""
+"""Tables and charts of a run, in the formats that MLflow's UI displays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = "tables"
 
 
 def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
-    """Write each table as `tables/NAME` in the shape that `mlflow.log_table` gives it, and list it as one."""
+    """Write each table as `tables/NAME` in the format of `mlflow.log_table`, and add it to the run's list of tables."""
     if not tables:
         return
     for name, rows in tables.items():
@@ -31,14 +31,14 @@ def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
 
 
 def table_text(rows: Rows) -> str:
-    """Return `{"columns": [...], "data": [[...], ...]}`; what a row lacks is null."""
+    """Return `{"columns": [...], "data": [[...], ...]}`; missing values are null."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     data = [json.dumps([row.get(name) for name in columns], ensure_ascii=False, default=str) for row in rows]
     return f'{{"columns": {json.dumps(columns, ensure_ascii=False)},\n "data": [\n' + ",\n".join(data) + "\n]}\n"
 
 
 def class_rows(data: DataSource) -> list[dict[str, Any]]:
-    """Return one row a class: its rows, and their share, in each split."""
+    """Return one row per class with its count and its share in each split."""
     return [
         {"label": name}
         | {
@@ -51,35 +51,35 @@ def class_rows(data: DataSource) -> list[dict[str, Any]]:
 
 
 class ClassCharts(Protocol):
-    """Draws the charts of a classification's classes as PNG; `reports` provides it, because tracking draws nothing."""
+    """Drawing of class charts as PNG. The room `reports` provides it, because `tracking` draws nothing."""
 
     def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
-        """Return bars of the rows of each class, by split."""
+        """Return a bar chart of the rows of each class, by split."""
 
     def confusion(self, label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> bytes:
         """Return the confusion matrix; `cells` counts rows by (actual, predicted) label."""
 
 
 def log_class_distribution(store: Store, run_id: str, data: DataSource, charts: ClassCharts | None) -> None:
-    """Log how often each class occurs, as a table and, with `charts`, as a picture; nothing without classes."""
+    """Log the frequency of each class as a table and, with `charts`, as a chart; nothing for data without classes."""
     if not data.label_names:
         return
     log_tables(store, run_id, {"class_distribution.json": class_rows(data)})
     if charts is not None:
-        picture = charts.distribution(data.label_names, data.class_counts)
-        _log_picture(store, run_id, "class_distribution", picture)
+        png = charts.distribution(data.label_names, data.class_counts)
+        _log_chart(store, run_id, "class_distribution", png)
 
 
 def log_confusion_matrix(store: Store, run_id: str, tables: Mapping[str, Rows], charts: ClassCharts | None) -> None:
-    """Log the picture of a classification's confusion matrix, if the job reported one and there are `charts`."""
+    """Log the chart of a classification's confusion matrix, if the job reported one and `charts` is passed."""
     if charts is None or not {"per_class.json", "confusion_matrix.json"} <= tables.keys():
         return
     names = [str(row["label"]) for row in tables["per_class.json"]]
     cells = {(row["actual"], row["predicted"]): int(row["count"]) for row in tables["confusion_matrix.json"]}
-    _log_picture(store, run_id, "confusion_matrix", charts.confusion(names, cells))
+    _log_chart(store, run_id, "confusion_matrix", charts.confusion(names, cells))
 
 
-def _log_picture(store: Store, run_id: str, name: str, png: bytes) -> None:
+def _log_chart(store: Store, run_id: str, name: str, png: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.png"
         path.write_bytes(png)

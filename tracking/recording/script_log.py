@@ -1,9 +1,9 @@
-"""A script's log becomes the events that our own job tells, measured from outside. Pure: equal lines, equal events.
+"""Convert the log of a user's script to the events that our own job emits. Pure: equal lines give equal events.
 
-Trainer's log dicts, its final tables and a person's expressions become `metric` events. A line's step is the number
-that an expression named `step` found, on it or before it; without one, lines that tell numbers are counted: 1, 2, 3 ...
-The samples seen are what an expression named `samples` found; without one, they follow from the epochs as soon as
-Trainer's summary tells runtime and samples a second.
+Trainer's log dicts, its final tables and the user's regular expressions become `metric` events. The step of a line is
+the latest match of the expression named `step`; without that expression, lines with numbers are counted from 1. The
+sample count is the match of the expression named `samples`; without it, the count is computed from the epochs as soon
+as Trainer's summary reports the runtime and the samples per second.
 """
 
 from __future__ import annotations
@@ -13,145 +13,149 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.recording import log_lines as read
+from tracking.recording import log_lines
 from training.contract.events import Event
 from training.contract.service import OTHER_MACHINE
 
 FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
-"""Numbers that tell of the whole rather than of a moment: the last ones are the result."""
-MOST_STEPS = 2**53
-"""A larger number is no step, whatever expression found it."""
+"""Metrics that describe a whole training: their last values are the result."""
+MAX_STEPS = 2**53
+"""A larger number is not accepted as a step."""
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where in the training a line stands."""
+class _Progress:
+    """Progress of the training at one line."""
 
     step: int
     epoch: float
     time: float
 
 
-class Listener:
-    """Is given the lines of one log in their order, in pages of any size."""
+class ScriptLogReader:
+    """Reader of one log, which must be passed in its order, in pages of any size."""
 
     def __init__(self, regexes: Mapping[str, str]) -> None:
         self._patterns = {name: re.compile(regex) for name, regex in regexes.items()}
         self._events: list[Event] = []
-        self._count = 0
-        self._lines_told = 0
+        self._event_count = 0
+        self._line_count = 0
+        """Lines with numbers so far."""
         self._step: int | None = None
         self._epoch: float | None = None
         self._samples: float | None = None
         self._last: dict[str, float] = {}
-        self._told_by_dict: set[str] = set()
-        self._evaluated_seconds = 0.0
-        self._waiting: list[_Place] = []
+        self._names_in_dicts: set[str] = set()
+        self._eval_seconds = 0.0
+        self._without_samples: list[_Progress] = []
+        """Lines whose sample count is not known yet."""
         self._samples_before = 0.0
+        """Samples of the trainings that ended earlier in the same log."""
         self._trained: tuple[float, float] | None = None
+        """Epochs and samples of the training that ended last."""
 
-    def listen(self, lines: Sequence[str], times: Sequence[float]) -> list[Event]:
-        """Return the events of further lines; `times` are those at which they were written, seconds since the epoch.
+    def read(self, lines: Sequence[str], times: Sequence[float]) -> list[Event]:
+        """Return the events of further lines; `times` are when they were written, in seconds since the epoch.
 
-        Of several machines the first one tells: scripts that print on each would tell everything twice.
+        Only the first instance's lines are read: a script that prints on each would report everything twice.
         """
         self._events = []
         for line, time in zip(lines, times, strict=True):
             if OTHER_MACHINE.match(line):
                 continue
             for part in line.split("\r"):  # a progress bar rewrites its line
-                self._hear(part, time)
+                self._read_part(part, time)
         return self._events
 
     def result(self, time: float) -> list[Event]:
-        """Return the last events of a script that completed, at the time of its end."""
+        """Return the last events of a script that completed; `time` is its end in seconds since the epoch."""
         self._events = []
-        self._tell_samples()
+        self._emit_samples()
         finals = {name: value for name, value in self._last.items() if name.startswith(FINAL_PREFIXES)}
-        self._tell("result", time, metrics=finals, tables={}, steps=self._step or self._lines_told)
+        self._emit("result", time, metrics=finals, tables={}, steps=self._step or self._line_count)
         return self._events
 
-    def _hear(self, part: str, time: float) -> None:
-        if table := read.table_part(part):
-            self._hear_table(*table, time)
+    def _read_part(self, part: str, time: float) -> None:
+        if table := log_lines.table_part(part):
+            self._read_table(*table, time)
             return
-        by_trainer = read.trainer_values(part)
-        values = {**by_trainer, **read.matched_values(part, self._patterns)}
-        if values and (self._place(values) or values):
-            self._hear_values(values, time, by_trainer)
+        by_trainer = log_lines.trainer_values(part)
+        values = {**by_trainer, **log_lines.matched_values(part, self._patterns)}
+        if values and (self._take_progress(values) or values):
+            self._read_values(values, time, by_trainer)
 
-    def _place(self, values: dict[str, float]) -> bool:
-        """Take what says where the line stands out of its values; return whether it tells the samples."""
+    def _take_progress(self, values: dict[str, float]) -> bool:
+        """Remove step, epoch and samples from `values` and remember them; return whether there were samples."""
         step, samples = values.pop("step", None), values.pop("samples", None)
         self._epoch = values.pop("epoch", self._epoch)
-        if step is not None and 0 <= step < MOST_STEPS:
+        if step is not None and 0 <= step < MAX_STEPS:
             self._step = int(step)
         self._samples = self._samples if samples is None else samples
         return samples is not None
 
-    def _hear_values(self, values: Mapping[str, float], time: float, by_trainer: Mapping[str, float]) -> None:
+    def _read_values(self, values: Mapping[str, float], time: float, by_trainer: Mapping[str, float]) -> None:
         if "loss" in by_trainer and self._trained:
-            self._begin_again()
-        self._lines_told += 1
-        self._metric(values, time)
-        self._told_by_dict |= set(by_trainer)
+            self._start_next_training()
+        self._line_count += 1
+        self._emit_metric(values, time)
+        self._names_in_dicts |= set(by_trainer)
         if self._samples is None and "epoch" in by_trainer:
-            self._waiting.append(_Place(self._step_now(), by_trainer["epoch"], time))
+            self._without_samples.append(_Progress(self._current_step(), by_trainer["epoch"], time))
         if "eval_runtime" in values:
-            self._evaluated(values["eval_runtime"], time)
+            self._end_evaluation(values["eval_runtime"], time)
         if "train_runtime" in values:
-            self._summary(values, time, set(by_trainer))
+            self._end_training(values, time, set(by_trainer))
 
-    def _begin_again(self) -> None:
-        """A loss after the summary: the script trains a second time."""
+    def _start_next_training(self) -> None:
+        """Count on from the training that ended: a loss after the summary means that the script trains again."""
         assert self._trained is not None
-        self._tell_samples()
+        self._emit_samples()
         self._samples_before += self._trained[1]
         self._trained = None
 
-    def _hear_table(self, kind: read.Kind, name: str, value: float, time: float) -> None:
-        """Tell a row of a table, but for what a dict of the same training has told before."""
+    def _read_table(self, kind: log_lines.Kind, name: str, value: float, time: float) -> None:
+        """Emit a row of a table, unless a dict of the same training already reported it."""
         if kind == "header":
-            self._lines_told += 1
-        elif name not in self._told_by_dict and name != "epoch":
-            self._metric({name: value}, time)
+            self._line_count += 1
+        elif name not in self._names_in_dicts and name != "epoch":
+            self._emit_metric({name: value}, time)
             if name == "eval_runtime":
-                self._evaluated(value, time)
+                self._end_evaluation(value, time)
 
-    def _summary(self, values: Mapping[str, float], time: float, by_trainer: set[str]) -> None:
-        """Trainer has ended a training: its seconds without evaluations, and its samples."""
-        inside = max(0.0, values["train_runtime"] - self._evaluated_seconds)
-        self._tell("phase", time, phase="train", seconds=inside)
-        self._evaluated_seconds = 0.0
-        self._told_by_dict = by_trainer
+    def _end_training(self, values: Mapping[str, float], time: float, by_trainer: set[str]) -> None:
+        """Emit the seconds of a training that ended, without its evaluations, and its samples."""
+        train_seconds = max(0.0, values["train_runtime"] - self._eval_seconds)
+        self._emit("phase", time, phase="train", seconds=train_seconds)
+        self._eval_seconds = 0.0
+        self._names_in_dicts = by_trainer
         rate = values.get("train_samples_per_second")
         if rate is not None and self._epoch:
             self._trained = (self._epoch, round(rate * values["train_runtime"]))
-            self._tell_samples()
+            self._emit_samples()
 
-    def _tell_samples(self) -> None:
-        """Tell the samples of the lines that waited for them."""
+    def _emit_samples(self) -> None:
+        """Emit the sample counts of the lines before the summary, in proportion to their epochs."""
         if self._trained is None:
             return
         epochs, samples = self._trained
-        for place in self._waiting:
-            seen = self._samples_before + samples * min(1.0, place.epoch / epochs)
-            self._tell("metric", place.time, step=place.step, epoch=place.epoch, samples=round(seen), values={})
-        self._waiting = []
+        for at in self._without_samples:
+            count = self._samples_before + samples * min(1.0, at.epoch / epochs)
+            self._emit("metric", at.time, step=at.step, epoch=at.epoch, samples=round(count), values={})
+        self._without_samples = []
 
-    def _evaluated(self, seconds: float, time: float) -> None:
-        self._evaluated_seconds += seconds
-        self._tell("phase", time, phase="eval", seconds=seconds)
+    def _end_evaluation(self, seconds: float, time: float) -> None:
+        self._eval_seconds += seconds
+        self._emit("phase", time, phase="eval", seconds=seconds)
 
-    def _metric(self, values: Mapping[str, float], time: float) -> None:
-        told = {"epoch": self._epoch, "samples": self._samples}
-        known = {name: value for name, value in told.items() if value is not None}
-        self._tell("metric", time, step=self._step_now(), values=dict(values), **known)
+    def _emit_metric(self, values: Mapping[str, float], time: float) -> None:
+        progress = {"epoch": self._epoch, "samples": self._samples}
+        known = {name: value for name, value in progress.items() if value is not None}
+        self._emit("metric", time, step=self._current_step(), values=dict(values), **known)
         self._last |= values
 
-    def _step_now(self) -> int:
-        return self._lines_told if self._step is None else self._step
+    def _current_step(self) -> int:
+        return self._line_count if self._step is None else self._step
 
-    def _tell(self, kind: str, time: float, **fields: Any) -> None:
-        self._events.append(Event(kind=kind, seq=self._count, time=time, fields=fields))
-        self._count += 1
+    def _emit(self, kind: str, time: float, **fields: Any) -> None:
+        self._events.append(Event(kind=kind, seq=self._event_count, time=time, fields=fields))
+        self._event_count += 1

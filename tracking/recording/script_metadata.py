@@ -1,11 +1,11 @@
-"""What is known of a script from outside, where our own job would have told it."""
+"""Metadata of a user's script that our own job would have reported itself."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.run_description import processor
+from tracking.recording.run_description import cpu_name
 from training.contract.events import Event
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
@@ -13,29 +13,29 @@ NO_CACHE_VARIABLE = "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
 
 
 def start_event(planned: PlannedJob) -> Event:
-    """Return the event with which the script would have begun: what it was given, and on which machine."""
+    """Return the `start` event for a script: its hyperparameters and its device."""
     assert planned.script is not None
-    device = {"kind": "unknown", "name": machine(planned), "count": planned.spec.instance_count}
+    device = {"kind": "unknown", "name": device_name(planned), "count": planned.spec.instance_count}
     fields = {"hyperparameters": dict(planned.script.hyperparameters), "device": device}
     return Event(kind="start", seq=0, time=0.0, fields=fields)
 
 
 def tags(planned: PlannedJob) -> dict[str, str]:
-    """Return the tags of a run that was measured from outside."""
+    """Return the tags of a run that is measured from its log."""
     return {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
 
 
-def machine(planned: PlannedJob) -> str:
-    """Return what the job runs on; from outside, nobody sees which of its devices a script uses."""
+def device_name(planned: PlannedJob) -> str:
+    """Return the instance type; the log does not show which of its devices a script uses."""
     kind = planned.spec.instance_type
-    return f"this machine ({processor()})" if kind == "local" else kind
+    return f"this machine ({cpu_name()})" if kind == "local" else kind
 
 
 def cache_state(planned: PlannedJob) -> str:
-    """Return the state of the compiler's cache as the job will find it: off, cold or warm.
+    """Return the state of the compiler's cache before the job: off, cold or warm.
 
-    The cache is the setting's own (see `experiments.planning.plan`): a cache that is not empty holds it.
-    Asked before the job is submitted, and kept in its run.
+    Each compiler setting has its own cache folder (see `experiments.planning.plan`), so a folder with files is warm.
+    Call this before the job is submitted, and store the result in its run.
     """
     spec = planned.spec
     if spec.compiler in ("none", "trcomp-off"):

@@ -1,7 +1,7 @@
-"""System metrics of this machine under MLflow's own `system/*` names, sampled beside a job that runs here.
+"""Sample system metrics of this machine beside a local job, under MLflow's own `system/*` names.
 
-MLflow's monitor thread ends at the first call that the server does not answer; this one only samples, and the
-recorder carries the points with everything else.
+MLflow's monitor thread stops at the first call that the server does not answer. This thread only samples; the recorder
+logs the points together with everything else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 
 
 class SystemSampler:
-    """Samples in a thread from construction to `close`; `drain` hands out the points since the last call."""
+    """Sampling thread that runs from construction to `close`; `drain` returns the points since the last call."""
 
     def __init__(self, interval_seconds: float | None = None) -> None:
         self._interval_seconds = interval_seconds or float(os.environ.get("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", 5))

@@ -1,7 +1,7 @@
-"""Machines that stay for a next job are billed beside the one that left them, until another takes them or nobody did.
+"""Record the cost of warm pools: instances that are kept, and charged, for a next job.
 
-How long that was is known only afterwards: the job's run says that its pool is open, and each later command on
-SageMaker asks again for those that are, and writes the final number.
+The duration is known only when the next job takes the instances or the pool expires. Until then the job's run is tagged
+with an open pool, and each later command on SageMaker checks the open pools and records those that have closed.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from training.contract.service import Description, Service
 
 TAG = "platform.warm_pool"
 OPEN = ("InUse", "Available")
-ASKED_DAYS = 30
-"""How long after a job's start its pool is asked for; one lives for hours."""
+MAX_AGE_DAYS = 30
+"""Pools of jobs that started earlier are not checked; a pool lives for hours."""
 
 
 def pool_tags(description: Description) -> dict[str, str]:
-    """Return the tag that says how a job's pool stands, if it has one."""
+    """Return the tag with the state of a job's warm pool, if it has one."""
     status = description.get("WarmPoolStatus", {}).get("Status")
     return {TAG: str(status)} if status else {}
 
 
-def settle(store: Store, service: Service) -> None:
-    """Write what pools have cost that were open when their runs ended, and are not any more."""
+def record_warm_pool_costs(store: Store, service: Service) -> None:
+    """Write the cost of each pool that has closed since its run ended."""
     for run in _open(store):
         try:
             description = service.describe(run.data.tags["platform.job_name"])
         except JobNotFound:
-            continue  # of another account or region
+            continue  # a job of another account or region
         if pool_tags(description).get(TAG) in OPEN:
             continue
         metrics = metric_points.warm_pool_metrics(description, _price(run.data.tags))
         at_seconds = (run.info.end_time or run.info.start_time) / 1000
         logged = metric_points.final_points(metrics, at_seconds)
-        with suppress(NotAllowed):  # somebody else's run, which they settle
+        with suppress(NotAllowed):  # another user's run; their next command records it
             store.call(store.client.log_batch, run.info.run_id, metrics=logged)
             store.tag(run.info.run_id, pool_tags(description) or {TAG: "Terminated"})
 
 
 def _open(store: Store) -> list[Run]:
-    since_ms = int(1000 * (time.time() - ASKED_DAYS * 86_400))
+    since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
     ids = store.call(lambda: list(all_experiment_ids(store.client)))
     return [
         run

@@ -1,4 +1,4 @@
-"""The connection to the tracking server: retries, error messages and the MLflow UI.
+"""Connection to the tracking server: retries and error messages.
 
 Open `store.py` first.
 """

@@ -1,8 +1,8 @@
-"""Why a tracking server did not do what it was asked, in one sentence that a person can act on.
+"""Translate errors of a tracking server to one sentence that a user can act on.
 
-An answer reaches us as one of several exceptions (`mlflow.utils.rest_utils.verify_rest_response`, `requests` for
-artifacts, botocore where these lie in S3 without a server between), and what MLflow wraps keeps only its text: so the
-text is read. Permissions and their names are those of `mlflow.server.auth`.
+A failed call raises one of several exceptions: of MLflow (`mlflow.utils.rest_utils.verify_rest_response`), of `requests`
+for artifacts, and of botocore for artifacts that are read from S3 directly. MLflow keeps only the text of an error that
+it wraps, so the text is parsed. Permissions and their names are those of `mlflow.server.auth`.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ _FINAL_CODES = frozenset(
         "FEATURE_DISABLED",
     }
 )
-"""Answers that another try would not change; the SQL stores raise them too."""
+"""Errors that another attempt would not change; the SQL stores raise them, too."""
 
-_PASSING_STATUSES = frozenset({408, 409, 429, 499})
-"""Of those that blame the caller, the ones that another try may not meet."""
+_TRANSIENT_STATUSES = frozenset({408, 409, 429, 499})
+"""Client errors (4xx) that another attempt may not meet."""
 
 _STATUS = re.compile(r"failed with error code (\d{3}) != |\b(\d{3}) (?:Client|Server) Error: ")
 _PATH = re.compile(r"/api/\d\.\d/(mlflow[\w/-]*)")
 _READING = re.compile(r"/(?:get|search|list)[\w-]*$")
-_OF_S3 = re.compile(r"\((?:AccessDenied|InvalidAccessKeyId|ExpiredToken)\)|Unable to locate credentials")
-_WRONG_NAME = "Invalid Host header"
+_S3_REFUSAL = re.compile(r"\((?:AccessDenied|InvalidAccessKeyId|ExpiredToken)\)|Unable to locate credentials")
+_WRONG_HOST = "Invalid Host header"
 _LACKS_PERMISSION = "Permission denied"
-"""All that the basic-auth app answers where a permission is missing."""
+"""Whole answer of the basic-auth app if a permission is missing."""
 _CAUSES = {
-    "Connection refused": "nobody listens there",
-    "Failed to resolve": "its name is not known",
+    "Connection refused": "nothing listens at this address",
+    "Failed to resolve": "its host name cannot be resolved",
     "timed out": "no answer in time",
-    "Connection aborted": "the connection broke off",
+    "Connection aborted": "the connection was interrupted",
 }
 
 
 def is_foreign(error: Exception) -> bool:
-    """Tell whether an error is the server's, its database's or its artifact store's, and not a fault of ours."""
+    """Return whether an error comes from the server, its database or its artifact store, and is no programming error."""
     return isinstance(error, (MlflowException, OSError)) or type(error).__module__.split(".")[0] in {
         "boto3",
         "botocore",
@@ -58,19 +58,19 @@ def is_foreign(error: Exception) -> bool:
 
 
 def is_final(error: Exception) -> bool:
-    """Tell whether another try would bring the same answer."""
+    """Return whether another attempt would fail in the same way."""
     if isinstance(error, MlflowException) and error.error_code in _FINAL_CODES:
         return True
     status = _status(error)
     if status is not None:
-        return 400 <= status < 500 and status not in _PASSING_STATUSES
-    return bool(_OF_S3.search(str(error)))
+        return 400 <= status < 500 and status not in _TRANSIENT_STATUSES
+    return bool(_S3_REFUSAL.search(str(error)))
 
 
 def translated(error: Exception, uri: str, subject: str = "the experiment", task: str = "do it") -> TrackingError:
-    """Return what a failed call to the tracking server `uri` means.
+    """Translate the error of a failed call to the tracking server `uri`.
 
-    `subject` is what was worked on, `task` what was not done. User names are told, passwords are not.
+    `subject` is the object of the work, `task` is what failed. Messages contain user names, but no passwords.
     """
     server, status = f"The tracking server {without_credentials(uri)}", _status(error)
     if status == 401 and uri.startswith("http"):
@@ -82,30 +82,30 @@ def translated(error: Exception, uri: str, subject: str = "the experiment", task
 
 
 def reason(error: Exception) -> str:
-    """Return the cause of a failure in a few words, or the first line of what it says."""
+    """Return a short cause of an error, or the first line of its message."""
     text = str(error)
-    for words, cause in _CAUSES.items():
-        if words in text:
+    for part, cause in _CAUSES.items():
+        if part in text:
             return cause
     return without_credentials((text.splitlines() or [type(error).__name__])[0])[:300]
 
 
 def user_of(uri: str) -> str | None:
-    """Return the name under which the server at `uri` is asked: the address's own, else what MLflow is told."""
+    """Return the user name for the server at `uri`: that of the address, else that of MLflow's configuration."""
     return unquote(urlsplit(uri).username or "") or read_mlflow_creds().username or None
 
 
 def without_credentials(text: str) -> str:
-    """Return a text with the name and password taken out of every address in it."""
+    """Remove the user name and password from every address in a text."""
     return re.sub(r"(?<=://)[^/\s]*@", "", text)
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status that the server answered with; None where none did."""
+    """Return the HTTP status of the answer, or None if there was no answer."""
     if isinstance(error, RestException):
         return int(error.get_http_status_code())
-    found = _STATUS.search(str(error))
-    return int(found[1] or found[2]) if found else None
+    match = _STATUS.search(str(error))
+    return int(match[1] or match[2]) if match else None
 
 
 def _unknown(uri: str) -> str:
@@ -116,28 +116,26 @@ def _unknown(uri: str) -> str:
         )
     if os.environ.get("MLFLOW_TRACKING_TOKEN"):
         return "does not accept the token in MLFLOW_TRACKING_TOKEN (401)"
-    return "asks who calls (401): set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    return "requires a user name (401): set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 
 
 def _forbidden(error: Exception, uri: str, subject: str) -> str:
     text = str(error)
-    if _WRONG_NAME in text:
+    if _WRONG_HOST in text:
         name = urlsplit(uri).netloc.rpartition("@")[2]
-        return f"does not answer to the name '{name}' (403): whoever runs it adds that name to --allowed-hosts"
+        return f"does not accept the host name '{name}' (403): its operator must add that name to --allowed-hosts"
     if not text.rstrip(" .'\"\n").endswith(_LACKS_PERMISSION):
         return f"refused (403): {reason(error)}"
     user = user_of(uri)
-    who = f"user '{user}'" if user else "who calls without a name"
-    doing, missing = _missing(error)
-    return (
-        f"does not let {who} {doing} {subject} (403): {missing} is missing, an administrator of the server can give it"
-    )
+    who = f"user '{user}'" if user else "an anonymous user"
+    action, missing = _missing_permission(error)
+    return f"does not let {who} {action} {subject} (403): {missing} is missing; an administrator of the server can grant it"
 
 
-def _missing(error: Exception) -> tuple[str, str]:
-    """Return what was tried, and the permission that it needs."""
-    found = _PATH.search(str(error))
-    path = found[1] if found else ""
+def _missing_permission(error: Exception) -> tuple[str, str]:
+    """Return the action that was refused, and the permission that it requires."""
+    match = _PATH.search(str(error))
+    path = match[1] if match else ""
     if path.endswith("experiments/create"):
         return "create", "the right to create experiments (USE of the workspace)"
     if path.endswith("registered-models/create"):
@@ -152,12 +150,12 @@ def _missing(error: Exception) -> tuple[str, str]:
 
 
 def is_unknown_call(error: BaseException | None) -> bool:
-    """Tell whether a server's answer means that it does not know the call at all: it is older than the call."""
+    """Return whether the server does not know the call, because it is older than the call."""
     if not isinstance(error, MlflowException) or error.error_code == "RESOURCE_DOES_NOT_EXIST":
         return False
     return error.error_code == "ENDPOINT_NOT_FOUND" or _status(error) == 404
 
 
 def is_refusal(error: TrackingError) -> bool:
-    """Tell whether the server has answered, and another try would bring the same answer."""
+    """Return whether the server answered and would answer another attempt in the same way."""
     return isinstance(error.__cause__, Exception) and is_final(error.__cause__)

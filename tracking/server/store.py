@@ -1,6 +1,6 @@
-"""A patient MLflow client: a tracking server that stops answering delays what is logged and loses nothing.
+"""MLflow client that waits for a silent tracking server: its silence delays what is logged and loses nothing.
 
-The job's log is the durable copy, so waiting here is always safe: nothing is dropped, and what follows stays in order.
+Waiting is always safe, because the job's log is the durable copy. Nothing is dropped, and the order is kept.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from training.contract.errors import TrackingError
+from training.contract.retry import RetryPolicy
 
-# mlflow's own retries are silent and last minutes; ours are said. Read by mlflow at each request.
+# MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
-# It would print the address of every run that ends, the server's password in it.
+# MLflow would print the address of every run that ends, with the server's password in it.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from mlflow import MlflowClient, get_tracking_uri
@@ -28,95 +29,94 @@ from tracking.server.errors import is_final, is_foreign, reason, translated, use
 Result = TypeVar("Result")
 
 _SILENT_SECONDS = 2.0
-"""Shorter waits, such as for a locked database, are not worth a line."""
+"""Shorter waits, such as for a locked database, are not reported."""
 
 
 class Store:
-    """Calls on an MLflow tracking server, each repeated until it is answered or patience ends."""
+    """MLflow client whose calls are repeated until the server answers or `retry_seconds` have passed."""
 
     def __init__(
         self,
         client: MlflowClient,
         *,
-        patience_seconds: float = 3600.0,
+        retry_seconds: float = 3600.0,
         say: Callable[[str], None] = print,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = client
-        self._patience_seconds = patience_seconds
-        self._say, self._sleep, self._clock = say, sleep, clock
+        self._retry_policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
+        self._say = say
         self.subject = "the experiment"
-        """What is worked on, as refusals name it."""
+        """Object of the current work, for error messages."""
 
     @property
     def user(self) -> str | None:
-        """Name under which the tracking server is asked, if any."""
+        """User name for the tracking server, if any."""
         return user_of(str(self.client.tracking_uri))
 
     @property
     def uri(self) -> str:
-        """Address of the tracking server, without a name and password in it: what people may read."""
+        """Address of the tracking server without user name and password, for messages."""
         return without_credentials(str(self.client.tracking_uri))
 
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-        """Return `method(*args, **kwargs)`, trying again while the server does not answer.
+        """Return `method(*args, **kwargs)`, and repeat it while the server does not answer.
 
-        Every call made through here can be repeated without harm: MLflow keys a metric point by name, step, time and
-        value, so a point that arrived before the answer was lost is not stored twice.
+        All calls made here can be repeated safely. MLflow identifies a metric point by name, step, time and value, so
+        a point is not stored twice if only the answer was lost.
 
-        Raises `TrackingError` when the server has not answered for `patience_seconds`, and at once when it refuses:
-        `NotAllowed` where it does not know who asks, or a permission is missing.
+        Raises `TrackingError` if the server has not answered for `retry_seconds`, and at once if it refuses the call:
+        `NotAllowed` if it does not know the user or a permission is missing.
         """
-        started = self._clock()
-        pause_seconds = 0.25
-        while True:
-            try:
-                answer = method(*args, **kwargs)
-            except Exception as error:
-                if not is_foreign(error):
-                    raise
-                waited_seconds = self._clock() - started
-                if is_final(error):
-                    raise translated(error, str(self.client.tracking_uri), self.subject) from error
-                if waited_seconds >= self._patience_seconds:
-                    raise TrackingError(
-                        f"The tracking server {self.uri} has not answered for {waited_seconds:.0f} s: {reason(error)}"
-                    ) from error
-                if waited_seconds >= _SILENT_SECONDS:
-                    self._say(f"The tracking server has not answered for {waited_seconds:.0f} s; nothing is lost.")
-                self._sleep(min(pause_seconds, max(0.0, self._patience_seconds - waited_seconds)))
-                pause_seconds = min(2 * pause_seconds, 15.0)
-            else:
-                return answer
+        policy, started = self._retry_policy, self._retry_policy.clock()
+        try:
+            return policy.call(
+                lambda: method(*args, **kwargs),
+                is_transient=lambda error: is_foreign(error) and not is_final(error),
+                on_failure=self._report_silence,
+            )
+        except Exception as error:
+            if not is_foreign(error):
+                raise
+            if is_final(error):
+                raise translated(error, str(self.client.tracking_uri), self.subject) from error
+            seconds = policy.clock() - started
+            raise TrackingError(
+                f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error)}"
+            ) from error
+
+    def _report_silence(self, seconds: float) -> None:
+        if seconds >= _SILENT_SECONDS:
+            self._say(f"The tracking server has not answered for {seconds:.0f} s; nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
     ) -> Result:
-        """Return what `method(*args, **kwargs)` creates, once: before it is repeated, `existing` looks for it.
+        """Return what `method(*args, **kwargs)` creates. Before each repetition, `existing` searches for it.
 
-        An answer that is lost leaves what it would have told of behind; so does another launcher that came first.
+        It exists already if the answer to an earlier attempt was lost, or if another launcher created it first.
         """
-        tried = False
+        is_repeated = False
 
         def attempt() -> Result:
-            nonlocal tried
-            if tried and (found := existing()) is not None:
-                return found
-            tried = True
+            nonlocal is_repeated
+            if is_repeated and (result := existing()) is not None:
+                return result
+            is_repeated = True
             return method(*args, **kwargs)
 
         try:
             return self.call(attempt)
         except TrackingError as error:
             refusal = error.__cause__
-            is_there = isinstance(refusal, MlflowException) and refusal.error_code == "RESOURCE_ALREADY_EXISTS"
-            if is_there and (found := self.call(existing)) is not None:
-                return found
+            exists = isinstance(refusal, MlflowException) and refusal.error_code == "RESOURCE_ALREADY_EXISTS"
+            if exists and (result := self.call(existing)) is not None:
+                return result
             raise
 
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Set all of `tags`, or none."""
+        """Set all of `tags` in one call."""
         self.call(self.client.log_batch, run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
 
@@ -124,26 +124,26 @@ def open_store(
     uri: str | None = None,
     *,
     say: Callable[[str], None] = print,
-    patience_seconds: float = 3600.0,
+    retry_seconds: float = 3600.0,
     otherwise: str = "Nothing was started.",
 ) -> Store:
-    """Return a store for `uri`, or for the environment's tracking server, after one answered call.
+    """Return a store for `uri`, or for the environment's tracking server, after one call that was answered.
 
-    Raises `TrackingError` within seconds when it does not answer: this is asked before anything is paid for.
-    `otherwise` is what the error then says of what was to be done.
+    Raises `TrackingError` within seconds if the server does not answer, so that nothing is started and charged in vain.
+    `otherwise` is the last sentence of that error, such as "Nothing was started."
     """
-    logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_not_the_arn_complaint)
+    logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
     try:
         client = MlflowClient(tracking_uri=uri)
-        Store(client, patience_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
+        Store(client, retry_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
     except TrackingError as error:
         raise type(error)(f"{str(error).rstrip('.')}. {otherwise}") from error
     except (MlflowException, OSError, ImportError) as error:
-        where = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used"
-        raise TrackingError(f"{where}: {reason(error).rstrip('.')}. {otherwise}") from error
-    return Store(client, patience_seconds=patience_seconds, say=say)
+        failure = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used"
+        raise TrackingError(f"{failure}: {reason(error).rstrip('.')}. {otherwise}") from error
+    return Store(client, retry_seconds=retry_seconds, say=say)
 
 
-def _not_the_arn_complaint(record: logging.LogRecord) -> bool:
-    # sagemaker-mlflow 0.5.0 reads every tracking URI as an ARN and warns at each request to any other server.
+def _is_no_arn_warning(record: logging.LogRecord) -> bool:
+    # sagemaker-mlflow 0.5.0 parses every tracking URI as an ARN, and warns at each request to any other server.
     return "list index out of range" not in record.getMessage()

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
 from training.contract.failures import failure_of, vanished
+from training.contract.retry import Sleep, growing_pauses
 from training.contract.service import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
 
 __all__ = ["Follower", "Job", "Update", "failure_of", "stop_all", "submit"]
-
-Sleep = Callable[[float], object]
 
 BACK_OFF = 1.5
 VANISHED_AFTER_LOOKS = 3
@@ -71,7 +70,7 @@ class Follower:
         self._lines_seen = 0
         self._looks_with_lines = 0
         self._end_seen_at: float | None = None
-        self._pauses = _Pauses(*job.service.pauses_seconds)
+        self._pauses = _pauses(job.service)
 
     def look(self) -> Update | None:
         """Return what is new, or None."""
@@ -128,7 +127,9 @@ class Follower:
             return LogPage(lines=[], cursor=cursor)
 
     def _pause(self, something_new: bool) -> float:
-        pause_seconds, to_end = self._pauses.after(something_new), self._seconds_to_end()
+        if something_new:
+            self._pauses = _pauses(self.job.service)
+        pause_seconds, to_end = next(self._pauses), self._seconds_to_end()
         return max(pause_seconds, to_end) if to_end < math.inf else pause_seconds
 
     def _seconds_to_end(self) -> float:
@@ -181,9 +182,9 @@ class Job:
 
     def wait(self, *, sleep: Sleep = time.sleep) -> Description:
         """Return the description once the job has ended."""
-        pauses = _Pauses(*self.service.pauses_seconds)
+        pauses = _pauses(self.service)
         while (description := self.describe())["TrainingJobStatus"] not in TERMINAL_STATUSES:
-            sleep(pauses.after(False))
+            sleep(next(pauses))
         return description
 
 
@@ -211,16 +212,7 @@ def stop_all(stops: Iterable[Callable[[], object]]) -> None:
         raise errors[0]
 
 
-class _Pauses:
-    """Pauses between two looks at a job, seconds: short after something new, growing while nothing is."""
-
-    def __init__(self, shortest_seconds: float, longest_seconds: float) -> None:
-        self._shortest, self._longest = shortest_seconds, longest_seconds
-        self._next = self._shortest
-
-    def after(self, something_new: bool) -> float:
-        if something_new:
-            self._next = self._shortest
-        pause = self._next
-        self._next = min(self._longest, pause * BACK_OFF)
-        return pause
+def _pauses(service: Service) -> Iterator[float]:
+    """Yield the pauses between two looks at a job in seconds; they grow for as long as nothing changes."""
+    shortest_seconds, longest_seconds = service.pauses_seconds
+    return growing_pauses(shortest_seconds, BACK_OFF, longest_seconds)

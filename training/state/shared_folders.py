@@ -7,13 +7,12 @@ the folder.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from training.state.locks import locked
+from training.state.locks import exclusive_lock, shared_lock
 
 SHARED = ("staged", "sources", "models")
 """Folders of the state whose entries are read by any number of processes, and found again by what names them."""
@@ -36,7 +35,7 @@ def _use(folder: Path) -> bool:
     with _one_thread:
         if folder not in _used:
             try:
-                _used[folder] = locked(_file(folder), fcntl.LOCK_SH)
+                _used[folder] = shared_lock(_file(folder), wait=True)
             except FileNotFoundError:  # not even the folder above it is there
                 return False
         if folder.is_dir():
@@ -49,7 +48,7 @@ def _use(folder: Path) -> bool:
 def alone(folder: Path) -> Iterator[bool]:
     """Yield whether nobody uses the folder; who begins to, waits meanwhile."""
     try:
-        descriptor = locked(_file(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = exclusive_lock(_file(folder))
     except (BlockingIOError, FileNotFoundError):
         yield False
         return

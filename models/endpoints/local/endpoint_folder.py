@@ -8,7 +8,6 @@ endpoints/NAME/<number>/   one server's: state.json, address.json, log.txt, serv
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from models.endpoints.local.server_folder import ServerFolder
 from models.endpoints.protocol import Say
-from training.state.locks import locked
+from training.state.locks import exclusive_lock
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Place:
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
             try:
-                return locked(self.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return exclusive_lock(self.path / "lock")
             except FileNotFoundError:
                 continue  # deleted with its folder before we had it
             except BlockingIOError:

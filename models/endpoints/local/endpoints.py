@@ -17,6 +17,7 @@ from models.endpoints.local.endpoint_folder import Place
 from models.endpoints.local.server_folder import ServerFolder
 from models.endpoints.protocol import ALIVE, EndpointSpec, EndpointState, Say
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+from training.contract.retry import RetryPolicy
 
 PAUSE_SECONDS = 0.1
 SAY_SECONDS = 5.0
@@ -98,20 +99,18 @@ class LocalEndpoints:
 
     def _wait(self, server: ServerFolder, spec: EndpointSpec, say: Say) -> None:
         """Wait until the server answers. Raises `EndpointFailed` where it ends or takes too long."""
-        started = told = time.monotonic()
+        said_at_seconds = 0.0
         say(f"Starting {spec.name}: a server of {spec.model}")
-        while not server.answers():
-            now = time.monotonic()
+        policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
+        for elapsed_seconds in policy.attempts():
+            if server.answers():
+                return
             if not server.is_alive():
                 raise EndpointFailed(f"endpoint {spec.name} did not come up: {_words(server)}")
-            if now - started > spec.wait_seconds:
-                raise EndpointFailed(
-                    f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}"
-                )
-            if now - told > SAY_SECONDS:
-                told = now
-                say(f"Waiting for {spec.name} for {now - started:.0f} s: its model is being loaded")
-            time.sleep(PAUSE_SECONDS)
+            if elapsed_seconds - said_at_seconds > SAY_SECONDS:
+                said_at_seconds = elapsed_seconds
+                say(f"Waiting for {spec.name} for {elapsed_seconds:.0f} s: its model is being loaded")
+        raise EndpointFailed(f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}")
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request; see `Endpoints.predict`."""

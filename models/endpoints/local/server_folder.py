@@ -7,21 +7,21 @@ another process has taken over is never taken for it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from training.contract.errors import ServiceError
+from training.contract.retry import RetryPolicy
+from training.state.locks import exclusive_lock, is_exclusively_locked
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 END_SECONDS = 15.0
@@ -67,10 +67,9 @@ class ServerFolder:
 
     def start(self, options: Sequence[str]) -> None:
         """Start the server. It inherits the lock, so it is alive from its first moment."""
-        lock = os.open(self.path / "server.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = exclusive_lock(self.path / "server.lock")
         command = [sys.executable, "-m", "models.server", "--address", str(self.path / "address.json"), *options]
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
                     command,
@@ -89,13 +88,9 @@ class ServerFolder:
     def is_alive(self) -> bool:
         """Return whether the server lives; several may ask at once."""
         try:
-            with (self.path / "server.lock").open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return is_exclusively_locked(self.path / "server.lock")
         except FileNotFoundError:
             return False
-        return False
 
     def answers(self) -> bool:
         """Return whether the server says that its model is loaded."""
@@ -133,22 +128,15 @@ class ServerFolder:
 
         The server tells it by itself, so that it is told also where whoever started it died at once.
         """
-        deadline = time.monotonic() + END_SECONDS
-        while self.is_alive():
-            if told := self._read("address.json").get("pid"):
-                return int(told)
-            if time.monotonic() > deadline:
-                raise ServiceError(f"a server lives in {self.path}, but does not tell its process: end it by hand.")
-            time.sleep(0.05)
-        return None
+        for _ in _checks(END_SECONDS):
+            if not self.is_alive():
+                return None
+            if number := self._read("address.json").get("pid"):
+                return int(number)
+        raise ServiceError(f"a server lives in {self.path}, but does not tell its process: end it by hand.")
 
     def _has_ended(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while self.is_alive():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.05)
-        return True
+        return any(not self.is_alive() for _ in _checks(seconds))
 
     def last_words(self) -> str:
         """Return the last lines of the log, as one line."""
@@ -157,6 +145,10 @@ class ServerFolder:
             lines = log.read().decode("utf-8", "replace").strip().splitlines()
             return " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
         return ""
+
+
+def _checks(seconds: float) -> Iterator[float]:
+    return RetryPolicy(first_pause_seconds=0.05, factor=1.0, total_seconds=seconds).attempts()
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:

@@ -6,17 +6,18 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.endpoints.sagemaker.requests import MARK
 from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, JobExists, JobNotFound
+from training.contract.retry import RetryPolicy
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
 
 PAGE = 100
-NOT_YET_SEEN_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Pauses while what was just created is not known everywhere: CreateEndpoint's documentation asks for tries."""
+NOT_YET_SEEN = RetryPolicy(first_pause_seconds=0.5, longest_pause_seconds=8.0, total_seconds=15.5)
+"""While what was just created is not known everywhere: CreateEndpoint's documentation asks for tries."""
 
 
 class InProgress(Exception):
@@ -153,15 +154,12 @@ class Resources:
             raise
 
     def _created(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
-        for pause_seconds in (*NOT_YET_SEEN_SECONDS, None):
-            try:
-                with asked(endpoint):
-                    self._call("create", kind)(**request)
-                return
-            except EndpointNotFound:
-                if pause_seconds is None:
-                    raise
-                self._sleep(pause_seconds)
+        def create() -> None:
+            with asked(endpoint):
+                self._call("create", kind)(**request)
+
+        policy = replace(NOT_YET_SEEN, sleep=self._sleep)
+        policy.call(create, is_transient=lambda error: isinstance(error, EndpointNotFound))
 
     def _with_tags(self, kind: Kind, told: Mapping[str, Any]) -> Resource | None:
         name, arn = told[kind.name], told[f"{kind.camel}Arn"]

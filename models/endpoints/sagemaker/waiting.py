@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from models.endpoints.protocol import Say
+from training.contract.retry import RetryPolicy
 
 BACK_OFF = 1.3
 
@@ -28,16 +29,17 @@ class Waiting:
 
     def looks(self, what: str, limit_seconds: float, say: Say) -> Iterator[float]:
         """Yield the seconds so far at each look, until the limit is over; say `what` and the seconds now and then."""
-        began = said = self.clock()
-        pause = self.first_seconds
-        while True:
-            now = self.clock()
-            if now - said >= self.line_seconds:
-                said = now
-                say(f"{what} {now - began:.0f} s")
-            yield now - began
-            left = limit_seconds - (self.clock() - began)
-            if left <= 0:
-                return
-            self.sleep(min(pause, left))
-            pause = min(pause * BACK_OFF, self.longest_seconds)
+        policy = RetryPolicy(
+            first_pause_seconds=self.first_seconds,
+            factor=BACK_OFF,
+            longest_pause_seconds=self.longest_seconds,
+            total_seconds=limit_seconds,
+            clock=self.clock,
+            sleep=self.sleep,
+        )
+        said_at_seconds = 0.0
+        for elapsed_seconds in policy.attempts():
+            if elapsed_seconds - said_at_seconds >= self.line_seconds:
+                said_at_seconds = elapsed_seconds
+                say(f"{what} {elapsed_seconds:.0f} s")
+            yield elapsed_seconds

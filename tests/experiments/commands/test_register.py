@@ -142,5 +142,5 @@ def test_without_a_tracking_server_nothing_is_registered(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert main(["register", "--run", "x"]) == 1
     said = capsys.readouterr().err
-    assert "nobody listens there. Nothing was registered.\n" in said
+    assert "nothing listens at this address. Nothing was registered.\n" in said
     assert said.count("\n") == 1

@@ -81,7 +81,7 @@ def test_a_store_without_jobs(tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 
 def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"there is no tracking database .*mlflow\.db"):
+    with pytest.raises(InputError, match=r"the tracking database .*mlflow\.db does not exist"):
         ui({})
     assert list(tmp_path.iterdir()) == []
 
@@ -174,7 +174,7 @@ def test_a_server_that_cannot_start_is_told_of(held: dict[str, str], tracking_ur
         timeout=240,
     )
     assert done.returncode == 1
-    assert re.search(r"error: `mlflow ui` ended by itself with \d+: .+ \(log: .*mlflow-ui\.log\)", done.stderr), (
+    assert re.search(r"error: `mlflow ui` ended with exit status \d+: .+ \(log: .*mlflow-ui\.log\)", done.stderr), (
         done.stderr
     )
     assert "Traceback" not in done.stderr

@@ -13,7 +13,7 @@ from experiments.pruning.inventory import Folder, Inventory, LocalJob, Place
 from experiments.pruning.messages import aged, counted, stays
 from experiments.pruning.options import options
 from experiments.pruning.rules import KINDS, Choice, judge, kind_of
-from tracking.groups.run_references import Told, ToldJob
+from tracking.groups.run_references import JobReference, RunReferences
 from training.contract.errors import InputError
 
 NOW = 1_800_000_000.0
@@ -21,8 +21,8 @@ DAY = 86_400.0
 KEY, OTHER_KEY, COMMIT = "a1" * 16, "b2" * 16, "c3" * 20
 GROUP = "demo-261101-120000-ab12"
 JOB = f"{GROUP}-none-a0r0"
-ENDED = ToldJob(experiment="demo")
-NOTHING_TOLD = Told(jobs={}, open_groups={}, data_keys=set())
+ENDED = JobReference(experiment="demo")
+NOTHING_TOLD = RunReferences(jobs={}, open_groups={}, data_keys=set())
 
 
 def folder(place: Place, name: str, size_bytes: int = 10, age_days: float = 3.0, left_over: bool = False) -> Folder:
@@ -45,8 +45,10 @@ def found(*folders: Folder, jobs: tuple[LocalJob, ...] = ()) -> Inventory:
     return Inventory(folders=folders, jobs={job.name: job for job in jobs})
 
 
-def told(job: ToldJob | None = ENDED, *, open_groups: dict[str, str] | None = None, keys: tuple[str, ...] = ()) -> Told:
-    return Told(jobs={JOB: job} if job else {}, open_groups=open_groups or {}, data_keys=set(keys))
+def told(
+    job: JobReference | None = ENDED, *, open_groups: dict[str, str] | None = None, keys: tuple[str, ...] = ()
+) -> RunReferences:
+    return RunReferences(jobs={JOB: job} if job else {}, open_groups=open_groups or {}, data_keys=set(keys))
 
 
 WORK, CHECKPOINTS, MODEL = folder("jobs", JOB), folder("checkpoints", JOB), folder("outputs", JOB)
@@ -89,7 +91,7 @@ DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
     ],
 )
 def test_every_folder_is_of_one_kind(
-    one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: Told, kind: str
+    one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: RunReferences, kind: str
 ) -> None:
     assert kind_of(one, found(one, *others, jobs=jobs), runs)[0] == kind
 
@@ -116,7 +118,9 @@ OPEN = {GROUP: f'{{"channels": "file:///home/staged/{KEY}/train"}}'}
         (WORK, (local(),), told(replace(ENDED, has_log=False)), "its log is nowhere else"),
     ],
 )
-def test_what_is_needed_stays_whatever_is_asked(one: Folder, jobs: tuple[LocalJob, ...], runs: Told, why: str) -> None:
+def test_what_is_needed_stays_whatever_is_asked(
+    one: Folder, jobs: tuple[LocalJob, ...], runs: RunReferences, why: str
+) -> None:
     everything = Choice(kinds=frozenset(KINDS))
     [judged] = judge(found(one, jobs=jobs), runs, everything, NOW)
     assert (judged.kind, judged.goes) == (None, False)

@@ -34,7 +34,7 @@ def asked(run_id: str, model_id: str | None = "m-0123") -> Asked:
 def store(tracked_by_server: Tracked, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The store as the command line has it: by the environment."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tracked_by_server.client.tracking_uri))
-    return Store(MlflowClient(), patience_seconds=5)
+    return Store(MlflowClient(), retry_seconds=5)
 
 
 def test_a_trace_tells_question_answer_latency_and_model(tracked_by_server: Tracked, store: Store) -> None:
@@ -69,4 +69,4 @@ def test_a_server_that_goes_away_is_told(tracking_server: Any, monkeypatch: pyte
     run_id = client.create_run(client.create_experiment("gone")).info.run_id
     tracking_server.stop()
     with pytest.raises(TrackingError, match="has not answered"):
-        trace(Store(client, patience_seconds=1, say=lambda _: None), asked(run_id))
+        trace(Store(client, retry_seconds=1, say=lambda _: None), asked(run_id))

@@ -25,7 +25,7 @@ def place_at(shared_tracking_server: TrackingServer, tmp_path: Path) -> Iterator
     """Returns a place in a new experiment of the shared server, asked at another address."""
     client = MlflowClient(shared_tracking_server.uri)
     experiment_id = str(client.create_experiment(f"other servers, {tmp_path.name}"))
-    yield lambda uri: Place(Store(MlflowClient(uri), patience_seconds=0.5), experiment_id, tmp_path)
+    yield lambda uri: Place(Store(MlflowClient(uri), retry_seconds=0.5), experiment_id, tmp_path)
     client.delete_experiment(experiment_id)
 
 

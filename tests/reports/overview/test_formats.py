@@ -154,7 +154,7 @@ def test_what_is_wrong_with_it(
     [
         ("runs/search", 503, b"", "did not list the runs of experiment"),
         ("get-by-name", 403, b'{"error_code": "PERMISSION_DENIED", "message": "not yours"}', "not yours"),
-        ("experiments/search", 401, b"who are you?", "asks who calls (401)"),
+        ("experiments/search", 401, b"who are you?", "requires a user name (401)"),
     ],
 )
 def test_a_server_that_does_not_give_the_runs_is_one_sentence(

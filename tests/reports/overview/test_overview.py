@@ -70,7 +70,7 @@ def test_pages_make_no_difference(made: Experiment, page_runs: int) -> None:
 
 def test_it_tells_how_many_runs_were_read(made: Experiment) -> None:
     seen: list[int] = []
-    runs = list(experiment_runs(made.client, made.id, page_runs=4, saw=seen.append))
+    runs = list(experiment_runs(made.client, made.id, page_runs=4, progress=seen.append))
     assert seen == list(range(1, len(runs) + 1))
     assert len(runs) == 14
 

@@ -14,7 +14,7 @@ from tracking.server.store import Store
 
 def store_of(client: MlflowClient) -> Store:
     """Return a store that waits for nothing."""
-    return Store(client, patience_seconds=0.0)
+    return Store(client, retry_seconds=0.0)
 
 
 def parent(tracked: Tracked, verb: str = "compare", **tags: str) -> str:

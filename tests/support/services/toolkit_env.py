@@ -5,10 +5,11 @@ It cannot share ours: it pins old packages. Made once, in `.venv-toolkit` at the
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 from pathlib import Path
+
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / ".venv-toolkit"
@@ -20,8 +21,7 @@ NEEDED = ["boto3", "gevent", "inotify_simple==1.2.1", "paramiko", "protobuf", "p
 def toolkit_command() -> list[str]:
     """Return the toolkit's `train` command, having made its environment if it is not there."""
     FOLDER.mkdir(exist_ok=True)
-    with (FOLDER / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(FOLDER / ".lock"):
         if not (FOLDER / ".complete").exists():
             _make()
     return [str(FOLDER / "bin" / "train")]

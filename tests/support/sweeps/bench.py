@@ -65,7 +65,7 @@ class Bench:
         return run_worker(self.storage, "s", parts, runner, limits, say=self.said.append)
 
     def ask(self, *parts: Part, limits: Limits = LIMITS) -> Claim | NoTrial:
-        return self.storage.patience.call(
+        return self.storage.retries.call(
             ask, self.storage, "s", parts, limits, self.runner(short).job_name, self.said.append
         )
 

@@ -70,7 +70,7 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path, changed: dict[str,
     asked = {"space": SPACE, "objective": SECONDS, "experiment": "e"} | changed
     with pytest.raises(InputError) as refusal:
         open_study(bench.storage, sweep="s", compiler="none", **asked)  # type: ignore[arg-type]
-    assert str(refusal.value).startswith(f"study s/none in {bench.storage.patience.name} has another {told}: ")
+    assert str(refusal.value).startswith(f"study s/none in {bench.storage.retries.name} has another {told}: ")
 
 
 @pytest.mark.slow
@@ -97,5 +97,5 @@ def test_every_point_is_one_that_optuna_can_be_asked_for(tmp_path: Path, per_oct
     study = open_study(storage, sweep="s", compiler="none", space=space, objective=SECONDS, experiment="e")
     for point in (space.points[0], space.points[len(space.points) // 2 + 1], space.points[-1]):
         study.enqueue_trial(space.params(point))
-        storage.patience.call(study.ask, distributions(space))
+        storage.retries.call(study.ask, distributions(space))
         assert point_of(study.trials[-1], space) == point

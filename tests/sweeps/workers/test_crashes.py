@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
 from sweeps.space.objective import Ended
-from sweeps.study.retry_policy import Patience, quietly
+from sweeps.study.retry_policy import StorageRetries, quietly
 from sweeps.study.study import DUPLICATE, distributions, lost, retries, spent
 from sweeps.workers.followed_trial import Followed
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover
@@ -176,21 +176,21 @@ def test_a_storage_that_goes_away_is_waited_for() -> None:
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    patience = Patience("postgresql://host/s", say=said.append, sleep=sleep, clock=lambda: clock[0])
-    assert patience.call(gone_for_a_minute) == "answer"
+    retries = StorageRetries("postgresql://host/s", say=said.append, sleep=sleep, clock=lambda: clock[0])
+    assert retries.call(gone_for_a_minute) == "answer"
     assert said == [
         "The storage postgresql://host/s does not answer; jobs run on, and nothing is lost.",
         "The storage postgresql://host/s answers again.",
     ]
 
 
-def test_patience_ends() -> None:
+def test_a_storage_that_stays_silent_is_an_error() -> None:
     def gone() -> None:
         raise OperationalError("SELECT 1", {}, Exception("no host at postgresql://me:secret@host"))
 
-    patience = Patience("postgresql://host/s", patience_seconds=0.2, say=lambda _: None)
+    retries = StorageRetries("postgresql://host/s", retry_seconds=0.2, say=lambda _: None)
     with pytest.raises(StorageError, match=r"has not answered for 0 s: no host at postgresql://host\.$"):
-        patience.call(gone)
+        retries.call(gone)
 
 
 def test_a_deleted_study_is_one_sentence(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Groups of real jobs under the local service, recorded in a real MLflow store: nothing lost, nothing twice."""
+"""Groups of real local jobs, recorded in a real MLflow store: nothing is lost and nothing is repeated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def jobs_of(client: MlflowClient, group_id: str) -> list[Run]:
     return client.search_runs(ids, f"tags.\"platform.group\" = '{group_id}' and tags.\"platform.kind\" = 'job'")
 
 
-def test_a_job_becomes_a_run(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_recorded_as_a_run(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
     group = open_group(store, experiment_name="demo", verb="train", key="k1")
@@ -51,8 +51,8 @@ def test_a_job_becomes_a_run(tracking_uri: str, tmp_path: Path, monkeypatch: pyt
     assert run.data.metrics["eval_accuracy"] == 0.75
     assert run.info.run_name == "none, repeat 1"
     billable = run.data.metrics["cost/billable_seconds"]
-    [at_the_end] = store.client.get_metric_history(run.info.run_id, "cost/billable_seconds")
-    assert at_the_end.step == 0
+    [final] = store.client.get_metric_history(run.info.run_id, "cost/billable_seconds")
+    assert final.step == 0
     assert "cost/training_seconds" not in run.data.metrics
     assert run.data.metrics["throughput/end_to_end_samples_per_second"] == pytest.approx(20 / billable)
     files = {f.path for f in store.client.list_artifacts(run.info.run_id)}
@@ -64,7 +64,9 @@ def test_a_job_becomes_a_run(tracking_uri: str, tmp_path: Path, monkeypatch: pyt
     assert "| accuracy | 0.7500 |" in run.data.tags["mlflow.note.content"]
 
 
-def test_a_failed_job_says_so(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_job_is_recorded_with_its_reason(
+    tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
     group = open_group(store, experiment_name="demo", verb="train", key="k1")
@@ -86,7 +88,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import close_group, open_group
-from tracking.following.interruption import Left
+from tracking.following.interruption import Detached
 from tracking.following.group_session import run_jobs
 from tracking.server.store import open_store
 from training.services.local.service import LocalService
@@ -97,8 +99,8 @@ print("group", group.id, flush=True)
 jobs = [planned(folder, f"{{group.id}}-{{n}}", repeat=n, steps=60, pause=0.1) for n in range(3)]
 try:
     outcomes = run_jobs(store, service, group, jobs, say=lambda text: print(text, flush=True))
-except Left:
-    print("left", flush=True)
+except Detached:
+    print("detached", flush=True)
     sys.exit(130)
 close_group(store, group, "FINISHED" if len(outcomes) == 3 else "KILLED")
 print("done", len(outcomes), flush=True)
@@ -113,17 +115,17 @@ def start_launcher(folder: Path, uri: str) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp_path: Path) -> None:
-    """Killed with SIGKILL at five moments; then the same command ends it: three jobs, each point once."""
+    """The launcher is killed at five moments. The next launcher completes three jobs, with each point once."""
     for moment_seconds in (1.6, 2.2, 2.8, 3.1, 2.5):
         launcher = start_launcher(tmp_path, tracking_uri)
         time.sleep(moment_seconds)
         launcher.send_signal(signal.SIGKILL)
-        said, _ = launcher.communicate()
-        assert "done" not in said
+        output, _ = launcher.communicate()
+        assert "done" not in output
     launcher = start_launcher(tmp_path, tracking_uri)
-    said, _ = launcher.communicate(timeout=240)
-    assert launcher.returncode == 0, said
-    assert "done 3" in said
+    output, _ = launcher.communicate(timeout=240)
+    assert launcher.returncode == 0, output
+    assert "done 3" in output
     client = MlflowClient(tracking_uri)
     groups = client.search_runs(
         [e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'group'"
@@ -151,18 +153,18 @@ def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) 
         if "started on" in line:
             break
     launcher.send_signal(signal.SIGINT)
-    said, _ = launcher.communicate(timeout=120)
-    assert "Stopping" in said
-    assert "done 1" in said
+    output, _ = launcher.communicate(timeout=120)
+    assert "Stopping" in output
+    assert "done 1" in output
     client = MlflowClient(tracking_uri)
     [run] = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
     assert run.info.status == "KILLED"
     assert run.data.tags["platform.failure_class"] == "Stopped"
 
 
-@pytest.mark.parametrize(("answer", "status", "said"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "left")])
-def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, said: str) -> None:
-    """A pseudo-terminal, Ctrl-C as a key, and each answer: stop the job, or leave it running."""
+@pytest.mark.parametrize(("answer", "status", "message"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "detached")])
+def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, message: str) -> None:
+    """Ctrl-C is typed at a pseudo-terminal; each answer stops the job or leaves it running."""
     code = LAUNCHER.format(root=str(ROOT), folder=str(tmp_path), uri=tracking_uri)
     pid, terminal = pty.fork()
     if pid == 0:
@@ -172,7 +174,7 @@ def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: st
     os.write(terminal, b"\x03")
     read_until(terminal, "(Enter)?")
     os.write(terminal, f"{answer}\n".encode())
-    shown = read_until(terminal, said)
+    shown = read_until(terminal, message)
     assert ("Stopping" in shown) == (answer == "s")
     os.waitpid(pid, 0)
     os.close(terminal)
@@ -184,16 +186,16 @@ def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: st
         assert job.wait()["TrainingJobStatus"] == "Completed"
 
 
-def read_until(terminal: int, words: str) -> str:
+def read_until(terminal: int, text: str) -> str:
     shown = ""
-    while words not in shown:
+    while text not in shown:
         shown += os.read(terminal, 4096).decode(errors="replace")
     return shown
 
 
 @pytest.mark.usefixtures("every_core")
-def test_parallel_jobs_share_the_time(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two jobs of one core each overlap when told to, and take turns when not."""
+def test_parallel_jobs_overlap(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs of one core each overlap with parallel=2, and run in turn with parallel=1."""
     monkeypatch.chdir(tmp_path)
     store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
     overlaps = []
@@ -214,8 +216,8 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
         if "started on" in line:
             break
     _kill_script(tmp_path)
-    said, _ = launcher.communicate(timeout=120)
-    assert "done 3" in said
+    output, _ = launcher.communicate(timeout=120)
+    assert "done 3" in output
     client = MlflowClient(tracking_uri)
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.repeat\" = '0'")
     assert [run.info.status for run in runs] == ["FAILED"]
@@ -227,7 +229,7 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
 def test_an_outage_of_the_tracking_server_loses_nothing(
     tracking_server: TrackingServer, tmp_path: Path, seconds: int
 ) -> None:
-    """The server is halted in the middle of a job; the job goes on, and everything arrives afterwards, in order."""
+    """The server is halted during a job. The job continues, and everything is recorded afterwards, in order."""
     launcher = start_launcher(tmp_path, tracking_server.uri)
     assert launcher.stdout
     for line in launcher.stdout:
@@ -238,10 +240,10 @@ def test_an_outage_of_the_tracking_server_loses_nothing(
     done = [job for job in LocalService(tmp_path / "home").jobs() if job["TrainingJobStatus"] == "Completed"]
     assert len(done) == 1, "the job ended by itself during the outage"
     tracking_server.send(signal.SIGCONT)
-    said, _ = launcher.communicate(timeout=240)
-    # A short outage may pass within a single patient request, of which there is nothing to say.
-    assert seconds < 60 or "nothing is lost" in said
-    assert "done 3" in said
+    output, _ = launcher.communicate(timeout=240)
+    # A short outage may pass within one request, without a message.
+    assert seconds < 60 or "nothing is lost" in output
+    assert "done 3" in output
     client = MlflowClient(tracking_server.database_uri)
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
     assert len(runs) == 3

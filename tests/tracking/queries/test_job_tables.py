@@ -1,4 +1,4 @@
-"""The tables that are read back hold what the runs hold: no more, no less."""
+"""Tables read from the tracking server hold exactly what the runs hold."""
 
 import math
 import sqlite3
@@ -29,7 +29,7 @@ def test_a_row_holds_tags_parameters_and_metrics(tracked: Any) -> None:
     assert row["training_start_time"] == 1_700_000_000.0
 
 
-def test_what_is_missing_is_nan_or_none(tracked: Any) -> None:
+def test_missing_values_are_nan_or_none(tracked: Any) -> None:
     tracked.job("none", status="FAILED", tags={"platform.failure_class": "OutOfMemory"})
     row = job_tables.jobs(tracked.client, tracked.group).iloc[0]
     assert row["failure_class"] == "OutOfMemory"
@@ -38,7 +38,7 @@ def test_what_is_missing_is_nan_or_none(tracked: Any) -> None:
     assert math.isnan(row["hp_per_device_batch_size"])
 
 
-def test_only_jobs_of_the_group_are_found(tracked: Any) -> None:
+def test_jobs_of_other_groups_are_left_out(tracked: Any) -> None:
     wanted = tracked.trained("none", 0, 80.0)
     tracked.trained("none", 1, 80.0, tags={"platform.group": "another"})
     tracked.trained("none", 2, 80.0, tags={"platform.kind": "group"})
@@ -48,11 +48,11 @@ def test_only_jobs_of_the_group_are_found(tracked: Any) -> None:
 
 
 def test_all_pages_are_read_in_order(tracked: Any) -> None:
-    told = [tracked.job("none", repeat) for repeat in range(5)]
-    assert list(job_tables.jobs(tracked.client, tracked.group, page_runs=2)["run_id"]) == told
+    run_ids = [tracked.job("none", repeat) for repeat in range(5)]
+    assert list(job_tables.jobs(tracked.client, tracked.group, page_runs=2)["run_id"]) == run_ids
 
 
-def test_no_job_is_an_empty_table_with_its_columns(tracked: Any) -> None:
+def test_a_group_without_jobs_is_an_empty_table_with_all_columns(tracked: Any) -> None:
     table = job_tables.jobs(tracked.client, "no such group")
     assert len(table) == 0
     assert {"run_id", "arm", "cost_billable_seconds"} <= set(table.columns)
@@ -67,21 +67,21 @@ def test_a_group_may_hold_one_kind_of_quote(tracked: Any) -> None:
         job_tables.jobs(tracked.client, 'it\'s "one"')
 
 
-def test_numbers_that_are_not_finite_come_back(tracked: Any) -> None:
+def test_infinite_numbers_are_read_as_they_were_logged(tracked: Any) -> None:
     tracked.job("none", metrics={"eval_loss": math.nan, "train_loss": math.inf, "loss": -math.inf})
     row = job_tables.jobs(tracked.client, tracked.group).iloc[0]
     assert math.isnan(row["eval_loss"])
     assert (row["train_loss"], row["loss"]) == (math.inf, -math.inf)
 
 
-def test_a_tracking_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_tracking_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     client = MlflowClient("http://127.0.0.1:9")
     with pytest.raises(TrackingError, match=r"list the runs where .* 'g'"):
         job_tables.jobs(client, "g")
     with pytest.raises(TrackingError, match="the curves of run r"):
         job_tables.history(client, "r", ["loss"])
-    with pytest.raises(TrackingError, match=r"environment\.json of run r: nobody listens there"):
+    with pytest.raises(TrackingError, match=r"environment\.json of run r: nothing listens at this address"):
         job_tables.environment(client, "r")
 
 
@@ -106,9 +106,9 @@ def test_history_of_a_step_trained_twice_keeps_the_later_point(tracked: Any) -> 
     tracked.client.log_batch(
         run_id, [Metric("loss", 1.4, START_MS + 9000, 2), Metric("samples", 200, START_MS + 9000, 2)]
     )
-    found = job_tables.history(tracked.client, run_id, ["loss"])
-    assert list(found["value"]) == [2.0, 1.4]
-    assert list(found["billable_seconds"]) == [2.0, 9.0]
+    table = job_tables.history(tracked.client, run_id, ["loss"])
+    assert list(table["value"]) == [2.0, 1.4]
+    assert list(table["billable_seconds"]) == [2.0, 9.0]
 
 
 def test_history_without_points_or_start(tracked: Any) -> None:
@@ -117,7 +117,7 @@ def test_history_without_points_or_start(tracked: Any) -> None:
     assert math.isnan(job_tables.history(tracked.client, run_id, ["loss"])["billable_seconds"][0])
 
 
-def test_environment_is_the_artifact_or_nothing(tracked: Any) -> None:
+def test_the_environment_is_empty_without_its_artifact(tracked: Any) -> None:
     run_id = tracked.job("none")
     assert job_tables.environment(tracked.client, run_id) == {}
     tracked.client.log_text(run_id, '{"python": "3.11"}', "environment.json")
@@ -126,8 +126,8 @@ def test_environment_is_the_artifact_or_nothing(tracked: Any) -> None:
     assert job_tables.environment(tracked.client, run_id) == {}
 
 
-def test_a_group_is_found_behind_more_experiments_than_a_page_holds(tracked: Any) -> None:
-    """MLflow gives 1,000 at a time, the newest first."""
+def test_a_group_is_found_beyond_the_first_page_of_experiments(tracked: Any) -> None:
+    """MLflow returns 1,000 experiments at a time, the newest first."""
     tags = {"platform.kind": "group", "platform.group": "g-1", "platform.group_state": "closed"}
     run_id = tracked.client.create_run(tracked.experiment_id, tags=tags).info.run_id
     with sqlite3.connect(tracked.client.tracking_uri.removeprefix("sqlite:///")) as database:

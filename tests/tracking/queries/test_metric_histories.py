@@ -1,4 +1,4 @@
-"""Curves of many runs in few calls are those that each run tells by itself."""
+"""Histories of many runs, read in few calls, equal those that are read run by run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
 
 
 def several(tracked: Any, count: int) -> list[str]:
-    """Add runs of other lengths: the one of number i has i points of loss; some hold what is no number."""
+    """Add runs of different lengths: run number i has i points of loss, some of which are not finite."""
     odd = {3: math.nan, 4: math.inf, 5: -math.inf}
     return [tracked.job("none", i, losses=[odd.get(i, 10.0 * i + point) for point in range(i)]) for i in range(count)]
 
@@ -30,23 +30,23 @@ def starts(runs: list[str]) -> dict[str, float]:
     return dict.fromkeys(runs, STARTED_SECONDS)
 
 
-def assert_as_each_tells(client: MlflowClient, found: dict[str, pd.DataFrame], runs: list[str]) -> None:
-    assert list(found) == runs
+def assert_as_read_run_by_run(client: MlflowClient, tables: dict[str, pd.DataFrame], runs: list[str]) -> None:
+    assert list(tables) == runs
     for run_id in runs:
-        pd.testing.assert_frame_equal(found[run_id], job_tables.history(client, run_id, ["loss", "epoch"]))
+        pd.testing.assert_frame_equal(tables[run_id], job_tables.history(client, run_id, ["loss", "epoch"]))
 
 
-def test_many_runs_are_as_each_tells_itself(tracked: Any) -> None:
+def test_many_runs_are_read_as_run_by_run(tracked: Any) -> None:
     runs = several(tracked, 23)
-    found = histories(tracked.client, starts(runs), ["loss", "epoch"])
-    assert_as_each_tells(tracked.client, found, runs)
-    assert [len(found[run_id]) for run_id in runs] == list(range(23))
-    assert list(found[runs[2]]["value"]) == [20.0, 21.0]
-    assert list(found[runs[2]]["samples"]) == [100.0, 200.0]
-    assert list(found[runs[2]]["billable_seconds"]) == [2.0, 4.0]
-    assert math.isnan(found[runs[3]]["value"].iloc[0])
-    assert list(found[runs[4]]["value"]) == [math.inf] * 4
-    assert list(found[runs[5]]["value"]) == [-math.inf] * 5
+    tables = histories(tracked.client, starts(runs), ["loss", "epoch"])
+    assert_as_read_run_by_run(tracked.client, tables, runs)
+    assert [len(tables[run_id]) for run_id in runs] == list(range(23))
+    assert list(tables[runs[2]]["value"]) == [20.0, 21.0]
+    assert list(tables[runs[2]]["samples"]) == [100.0, 200.0]
+    assert list(tables[runs[2]]["billable_seconds"]) == [2.0, 4.0]
+    assert math.isnan(tables[runs[3]]["value"].iloc[0])
+    assert list(tables[runs[4]]["value"]) == [math.inf] * 4
+    assert list(tables[runs[5]]["value"]) == [-math.inf] * 5
 
 
 def test_no_runs_and_no_keys(tracked: Any) -> None:
@@ -55,8 +55,8 @@ def test_no_runs_and_no_keys(tracked: Any) -> None:
     assert len(histories(tracked.client, {run_id: STARTED_SECONDS}, [])[run_id]) == 0
 
 
-def test_of_a_long_curve_points_evenly_apart_with_both_ends(tracked: Any) -> None:
-    """Its samples were told at other points of the evaluation too, and are still those of its own steps."""
+def test_a_long_curve_is_thinned_evenly_with_both_ends(tracked: Any) -> None:
+    """Samples reported at other steps, too, still belong to their own steps."""
     run_id = tracked.job("none", losses=[float(step) for step in range(1, 101)])
     more = [Metric("samples", 100.0 * step, START_MS + 2000 * step, step) for step in range(101, 141)]
     tracked.client.log_batch(run_id, more)
@@ -77,12 +77,12 @@ def test_a_step_trained_twice_keeps_its_later_point(tracked: Any) -> None:
     assert list(curve["samples"]) == [100.0, 210.0]
 
 
-def test_samples_grow_evenly_between_the_steps_that_tell_them() -> None:
+def test_samples_are_interpolated_between_steps() -> None:
     losses = [(step, START_MS, 1.0) for step in (1, 2, 3, 4, 5)]
     samples = [(2, START_MS, 20.0), (4, START_MS, 44.0)]
-    told = curve_table({"loss": losses, "samples": samples}, ["loss"], STARTED_SECONDS)["samples"]
-    assert list(told.dropna()) == [20.0, 32.0, 44.0]
-    assert list(told.isna()) == [True, False, False, False, True]
+    interpolated = curve_table({"loss": losses, "samples": samples}, ["loss"], STARTED_SECONDS)["samples"]
+    assert list(interpolated.dropna()) == [20.0, 32.0, 44.0]
+    assert list(interpolated.isna()) == [True, False, False, False, True]
     assert curve_table({"loss": losses, "samples": []}, ["loss"], 0.0)["samples"].isna().all()
 
 
@@ -92,46 +92,44 @@ def test_a_deleted_run_still_has_its_curve(tracked: Any) -> None:
     assert list(histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"])[run_id]["value"]) == [2.0, 1.5]
 
 
-def test_a_server_is_asked_for_many_runs_at_once(tracked_by_server: Any) -> None:
+def test_a_server_is_called_for_many_runs_at_once(tracked_by_server: Any) -> None:
     runs = several(tracked_by_server, 23)
     with Forwarding(tracked_by_server.client.tracking_uri) as proxy:
-        found = histories(MlflowClient(proxy.url), starts(runs), ["loss", "epoch"])
+        tables = histories(MlflowClient(proxy.url), starts(runs), ["loss", "epoch"])
         assert proxy.calls(BULK) == 6
         thinned = histories(MlflowClient(proxy.url), starts(runs[6:7]), ["loss"], most_points=3)[runs[6]]
         assert proxy.calls(SINGLE) == 0
     assert list(thinned["step"]) == [1, 3, 6]
-    assert_as_each_tells(tracked_by_server.client, found, runs)
+    assert_as_read_run_by_run(tracked_by_server.client, tables, runs)
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(404, b"<html>not found</html>"), (403, b'{"error_code": "PERMISSION_DENIED"}')]
+    ("status", "body"), [(404, b"<html>not tables</html>"), (403, b'{"error_code": "PERMISSION_DENIED"}')]
 )
-def test_a_server_that_does_not_answer_that_call_is_asked_run_by_run(
-    tracked_by_server: Any, status: int, body: bytes
-) -> None:
+def test_a_server_without_that_call_is_read_run_by_run(tracked_by_server: Any, status: int, body: bytes) -> None:
     runs = several(tracked_by_server, 7)
     with Forwarding(tracked_by_server.client.tracking_uri, BULK, status, body) as proxy:
         client = MlflowClient(proxy.url)
-        found = histories(client, starts(runs), ["loss", "epoch"])
+        tables = histories(client, starts(runs), ["loss", "epoch"])
         assert proxy.calls(SINGLE) == 7 * 3
-        assert_as_each_tells(tracked_by_server.client, found, runs)
+        assert_as_read_run_by_run(tracked_by_server.client, tables, runs)
         thinned = histories(client, starts(runs), ["loss"], most_points=3)[runs[6]]
     assert list(thinned["step"]) == [1, 3, 6]
 
 
-def test_curves_that_are_refused(tracked_by_server: Any) -> None:
+def test_refused_curves_are_an_error(tracked_by_server: Any) -> None:
     runs = several(tracked_by_server, 2)
     refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
     with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 403, refusal) as proxy:
         client = MlflowClient(proxy.url)
-        told = r"refused \(403\): PERMISSION_DENIED: no right to read"
-        with pytest.raises(NotAllowed, match=told):
+        message = r"refused \(403\): PERMISSION_DENIED: no right to read"
+        with pytest.raises(NotAllowed, match=message):
             histories(client, starts(runs), ["loss"])
-        with pytest.raises(NotAllowed, match=told):
+        with pytest.raises(NotAllowed, match=message):
             histories(client, starts(runs[:1]), ["loss"])
 
 
-def test_a_server_that_answers_none_of_the_calls(tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_answers_no_call_is_an_error(tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     runs = several(tracked_by_server, 2)
     with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 503) as proxy:

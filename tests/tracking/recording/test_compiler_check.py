@@ -1,4 +1,4 @@
-"""What a log says of SageMaker Training Compiler against what was asked for."""
+"""Check of the log against the compiler setting: did SageMaker Training Compiler run?"""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from reports.comparison import messages
 from reports.comparison.comparison import compare
 from reports.comparison.verdict import judge
 from tracking.queries import job_tables
-from tracking.recording.compiler_check import doubt, was_active
+from tracking.recording.compiler_check import warning, was_active
 
 SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]
 
 
 @pytest.mark.parametrize(
-    ("compiler", "lines", "active", "said"),
+    ("compiler", "lines", "active", "message"),
     [
         ("trcomp", SHOWN, True, ""),
         ("trcomp", ["Found configuration for Training Compiler"], True, ""),
         ("trcomp", ["loss 0.5"], False, "does not show that SageMaker Training Compiler ran"),
         ("trcomp", [], False, "does not show that SageMaker Training Compiler ran"),
         ("trcomp-off", ["loss 0.5"], False, ""),
-        ("trcomp-off", SHOWN, True, "at work, which was to be off"),
+        ("trcomp-off", SHOWN, True, "ran, although it was turned off"),
         ("none", SHOWN, None, ""),
         ("inductor", ["loss 0.5"], None, ""),
     ],
 )
-def test_asked_for_and_shown(compiler: str, lines: list[str], active: bool | None, said: str) -> None:
+def test_the_log_is_checked_against_the_setting(
+    compiler: str, lines: list[str], active: bool | None, message: str
+) -> None:
     assert was_active(compiler, lines) is active
-    assert said in (doubt(compiler, active) or "")
-    assert (doubt(compiler, active) is None) == (not said)
+    assert message in (warning(compiler, active) or "")
+    assert (warning(compiler, active) is None) == (not message)
 
 
-def test_a_control_that_was_compiled_is_no_control(tracked: Any) -> None:
+def test_an_uncompiled_control_that_was_compiled_is_not_comparable(tracked: Any) -> None:
     for repeat in range(2):
         tags = {"platform.compiler": "trcomp-off", "platform.compiler_active": "true"}
         tracked.trained("trcomp-off", repeat, 100.5 + repeat, baseline=True, tags=tags)
@@ -46,7 +48,7 @@ def test_a_control_that_was_compiled_is_no_control(tracked: Any) -> None:
     assert verdict.reason.startswith("“trcomp-off” is not what it says: its log shows")
 
 
-def test_a_job_alone_says_that_it_was_not_compiled(tracked: Any) -> None:
+def test_a_single_job_reports_that_it_was_not_compiled(tracked: Any) -> None:
     tags = {"platform.compiler": "trcomp", "platform.compiler_active": "false"}
     tracked.trained("trcomp", 0, 100.5, baseline=True, tags=tags)
     comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)

@@ -1,4 +1,4 @@
-"""What a job cost, from descriptions whose numbers are worked out by hand."""
+"""Costs of jobs, from descriptions whose numbers are worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.recording.metric_points import cost_metrics, money, warm_pool_metrics
+from tracking.recording.metric_points import cost_in_usd, cost_metrics, warm_pool_metrics
 from training.contract.price import Price
 from training.services.launcher import failure_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PRICE = Price(usd_per_hour=1.8, source="a table", date="2026-11-01")
-"""Half a thousandth of a dollar a second."""
+"""0.0005 USD a second."""
 
 
-def course(*entries: tuple[str, float]) -> list[dict[str, Any]]:
-    """Return transitions, one after the other, each of so many seconds."""
-    found, at = [], NOON
+def transitions(*entries: tuple[str, float]) -> list[dict[str, Any]]:
+    """Return consecutive status transitions; each entry is a status and its seconds."""
+    result, at = [], NOON
     for status, seconds in entries:
         end = at + timedelta(seconds=seconds)
-        found.append({"Status": status, "StartTime": at, "EndTime": end, "StatusMessage": status})
+        result.append({"Status": status, "StartTime": at, "EndTime": end, "StatusMessage": status})
         at = end
-    return found
+    return result
 
 
 SPOT = {
@@ -34,7 +34,7 @@ SPOT = {
     "ResourceConfig": {"InstanceCount": 4, "KeepAlivePeriodInSeconds": 600},
     "TrainingTimeInSeconds": 500,
     "BillableTimeInSeconds": 100,
-    "SecondaryStatusTransitions": course(
+    "SecondaryStatusTransitions": transitions(
         *(("Starting", 30), ("Pending", 15), ("Downloading", 20), ("DownloadingTrainingImage", 25), ("Training", 200)),
         *(("Interrupted", 40), ("Starting", 60), ("Downloading", 10), ("Training", 95.5), ("Uploading", 7)),
         ("Completed", 0),
@@ -42,7 +42,7 @@ SPOT = {
 }
 
 
-def test_a_spot_job_of_four_machines() -> None:
+def test_a_spot_job_of_four_instances() -> None:
     assert cost_metrics(SPOT) == {
         "cost/billable_seconds": 100,
         "cost/billable_instance_seconds": 400,
@@ -55,27 +55,27 @@ def test_a_spot_job_of_four_machines() -> None:
         "time/script_seconds": 200 + 95.5,
         "time/upload_seconds": 7,
     }
-    assert money(400, PRICE) == {"cost/usd": pytest.approx(0.2)}
+    assert cost_in_usd(400, PRICE) == {"cost/usd": pytest.approx(0.2)}
 
 
-def test_a_job_at_the_full_price_tells_nothing_of_spot() -> None:
+def test_a_job_at_the_full_price_has_no_spot_metrics() -> None:
     usual = {**SPOT, "EnableManagedSpotTraining": False, "BillableTimeInSeconds": 500}
     assert {name for name in cost_metrics(usual) if "spot" in name} == set()
     assert cost_metrics(usual)["cost/billable_instance_seconds"] == 2000
 
 
-def test_seconds_that_are_billed_as_they_are_trained_are_told_once() -> None:
-    """500 s at the full price, and on spot where nothing was taken back; the exact time is the billed one's."""
+def test_training_seconds_are_omitted_when_all_of_them_are_billed() -> None:
+    """500 s at the full price, and on spot without a discount; the exact seconds are the billable ones."""
     same = {**SPOT, "BillableTimeInSeconds": 500, "BillableSecondsExact": 500.25}
     assert "cost/training_seconds" not in cost_metrics(same)
     assert cost_metrics(same)["cost/billable_seconds"] == 500.25
     assert cost_metrics({"TrainingTimeInSeconds": 500})["cost/training_seconds"] == 500
 
 
-def test_a_job_that_never_got_a_machine_cost_nothing() -> None:
-    never = {"SecondaryStatusTransitions": course(("Starting", 12), ("Failed", 0)), "ResourceConfig": {}}
+def test_a_job_that_never_got_an_instance_costs_nothing() -> None:
+    never = {"SecondaryStatusTransitions": transitions(("Starting", 12), ("Failed", 0)), "ResourceConfig": {}}
     assert cost_metrics(never) == {"time/queue_seconds": 12}
-    assert money(None, PRICE) == {}
+    assert cost_in_usd(None, PRICE) == {}
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_a_job_that_never_got_a_machine_cost_nothing() -> None:
         ({"Status": "Reused", "ResourceRetainedBillableTimeInSeconds": 0, "ReusedByJob": "next"}, 0),
     ],
 )
-def test_a_warm_pool_is_told_once_it_is_over(pool: dict[str, Any], seconds: float | None) -> None:
-    """Of four machines, at half a thousandth of a dollar a second."""
-    told = warm_pool_metrics({**SPOT, "WarmPoolStatus": pool}, PRICE)
+def test_a_warm_pool_is_charged_when_it_is_closed(pool: dict[str, Any], seconds: float | None) -> None:
+    """Four instances, each at 0.0005 USD a second."""
+    metrics = warm_pool_metrics({**SPOT, "WarmPoolStatus": pool}, PRICE)
     if seconds is None:
-        assert told == {}
+        assert metrics == {}
     else:
-        assert told == {
+        assert metrics == {
             "cost/warm_pool_seconds": seconds,
             "cost/warm_pool_instance_seconds": 4 * seconds,
             "cost/warm_pool_usd": pytest.approx(0.002 * seconds),
@@ -102,7 +102,7 @@ def test_a_warm_pool_is_told_once_it_is_over(pool: dict[str, Any], seconds: floa
     assert cost_metrics({**SPOT, "WarmPoolStatus": pool}) == cost_metrics(SPOT)
 
 
-def test_the_machines_that_were_chosen_are_counted_and_priced(tmp_path: Any) -> None:
+def test_the_selected_instances_are_counted_and_priced(tmp_path: Any) -> None:
     chosen = {"InstanceCount": 4, "SelectedInstanceType": "ml.b", "SelectedInstanceCount": 2}
     assert cost_metrics({**SPOT, "ResourceConfig": chosen})["cost/billable_instance_seconds"] == 200
     job = planned(tmp_path, "job")
@@ -119,7 +119,7 @@ def test_the_machines_that_were_chosen_are_counted_and_priced(tmp_path: Any) -> 
         ("MaxWaitTimeExceeded", "it took longer than its 90 seconds, the wait for machines included"),
     ],
 )
-def test_what_ends_over_time_has_failed(status: str, reason: str) -> None:
+def test_a_job_that_exceeds_its_time_limit_has_failed(status: str, reason: str) -> None:
     limits = {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 90}
     over = {"TrainingJobStatus": "Stopped", "SecondaryStatus": status, "StoppingCondition": limits}
     assert failure_of(over, [], []) == ("TimeLimit", reason)

@@ -1,4 +1,4 @@
-"""What a job's run holds of its end: bars and curves, and names that people know jobs by."""
+"""Final points of a run, as bars and curves, and the titles of jobs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import job_title
 from tracking.queries import job_tables
-from tracking.recording.deduplicate import Once
+from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.metric_points import final_points
 from training.contract.events import Event
 
 
-def test_what_has_a_curve_ends_it_and_the_rest_are_bars() -> None:
-    """Step 0 is where MLflow draws bars; a curve's end is its last value, whenever it came."""
-    once = Once()
+def test_final_values_extend_curves_and_others_become_bars() -> None:
+    """MLflow draws a bar for a point at step 0; a curve ends at its last value."""
+    deduplicator = Deduplicator()
     for step in (1, 2):
         values: dict[str, Any] = {"samples": 4 * step, "values": {"eval_loss": 1 / step}}
-        once.points(Event(kind="metric", seq=step, time=step, fields={"step": step, **values}))
-    told = final_points({"eval_loss": 0.5, "cost/usd": 0.25, "eval_f1": 80, "note": "words"}, 9.5, 2, once.curves)
-    assert {point.key: (point.value, point.step) for point in told} == {
+        deduplicator.new_points(Event(kind="metric", seq=step, time=step, fields={"step": step, **values}))
+    points = final_points(
+        {"eval_loss": 0.5, "cost/usd": 0.25, "eval_f1": 80, "note": "text"}, 9.5, 2, deduplicator.curves
+    )
+    assert {point.key: (point.value, point.step) for point in points} == {
         "eval_loss": (0.5, 2),
         "cost/usd": (0.25, 0),
         "eval_f1": (80.0, 0),
     }
-    assert {point.timestamp for point in told} == {9500}
+    assert {point.timestamp for point in points} == {9500}
 
 
 @pytest.mark.parametrize(
@@ -44,13 +46,13 @@ def test_what_has_a_curve_ends_it_and_the_rest_are_bars() -> None:
         ("none, batch 8", 3, "confirmation", "none, batch 8, repeat 3"),
     ],
 )
-def test_names_of_jobs(tmp_path: Path, arm: str, repeat: int, role: str | None, title: str) -> None:
+def test_titles_of_jobs(tmp_path: Path, arm: str, repeat: int, role: str | None, title: str) -> None:
     assert job_title(arm, repeat, role) == title
     tags = {"platform.role": role} if role else {}
     assert replace(planned(tmp_path, "job", repeat), arm=arm, tags=tags).run_name == title
 
 
-def test_a_report_calls_jobs_as_their_runs_are_called(tracked: Tracked) -> None:
+def test_a_report_names_jobs_like_their_runs(tracked: Tracked) -> None:
     tracked.trained("none", 0, 10.0, baseline=True, losses=[])
     tracked.trained("inductor", 1, 9.0, losses=[])
     tracked.trained("inductor, batch 8", 2, 9.0, tags={"platform.role": "confirmation"}, losses=[])
@@ -62,8 +64,8 @@ def test_a_report_calls_jobs_as_their_runs_are_called(tracked: Tracked) -> None:
     ]
 
 
-def test_jobs_of_several_groups_are_called_by_their_common_arms(tracked: Tracked) -> None:
-    """A sweep's repeat counts anew: here it is one of any jobs."""
+def test_jobs_of_several_groups_are_named_by_their_common_arms(tracked: Tracked) -> None:
+    """A repeat of a sweep is numbered among all jobs of its arm."""
     tracked.trained("none", 4, 10.0, tags={"platform.compiler": "none"}, losses=[])
     tracked.group = "sweep-1"
     of_sweep = {"platform.compiler": "none", "platform.role": "confirmation"}

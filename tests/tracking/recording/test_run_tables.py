@@ -1,4 +1,4 @@
-"""Tables as MLflow's own reader finds them, and the pictures of classes."""
+"""Tables as MLflow reads them, and charts of classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = DataSource(
 )  # fmt: skip
 
 
-def test_class_rows_by_hand() -> None:
+def test_class_rows_hold_counts_and_shares() -> None:
     assert class_rows(DATA) == [
         {
             "label": "schlecht – 悪い",
@@ -37,8 +37,8 @@ def test_class_rows_by_hand() -> None:
     ]
 
 
-def test_mlflow_reads_the_tables(tracked: Tracked, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logged twice, as a launcher that takes a job up does; a table whose rows differ in their columns too."""
+def test_mlflow_can_load_the_tables(tracked: Tracked, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logged twice, as by a launcher that resumes a job; the rows of one table have different columns."""
     store, run_id = open_store(tracking_uri), tracked.job("none")
     for _ in range(2):
         log_tables(store, run_id, {"a.json": [{"x": 1, "y": "é"}, {"x": 2, "z": None}], "empty.json": []})
@@ -51,15 +51,15 @@ def test_mlflow_reads_the_tables(tracked: Tracked, tracking_uri: str, monkeypatc
     ]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)  # the reader looks for runs in the default store
     load = partial(store.client.load_table, tracked.experiment_id, run_ids=[run_id])
-    found = load("tables/a.json")
-    assert found.fillna("nothing").to_dict("records") == [
+    table = load("tables/a.json")
+    assert table.fillna("nothing").to_dict("records") == [
         {"x": 1, "y": "é", "z": "nothing"},
         {"x": 2, "y": "nothing", "z": "nothing"},
     ]
     assert load("tables/class_distribution.json")["train_rows"].tolist() == [5, 2, 1]
 
 
-def test_pictures_are_logged_where_there_are_classes(tracked: Tracked, tracking_uri: str) -> None:
+def test_charts_are_logged_for_data_with_classes(tracked: Tracked, tracking_uri: str) -> None:
     store, run_id = open_store(tracking_uri), tracked.job("none")
     plain = DataSource(name="d", source="a test", digest="d", rows={})
     log_class_distribution(store, run_id, plain, PngClassCharts())
@@ -74,7 +74,7 @@ def test_pictures_are_logged_where_there_are_classes(tracked: Tracked, tracking_
         assert path.read_bytes()[:4] == b"\x89PNG"
 
 
-def test_the_distribution_tells_names_shares_and_counts() -> None:
+def test_the_distribution_chart_shows_names_shares_and_counts() -> None:
     plot = class_distribution(("no", "$yes$ <&> " + "x" * 60), {"train": (5362, 10638), "validation": (0, 4)})
     assert ">no<" in plot.svg
     assert "$yes$ &lt;&amp;&gt; xxxx" in plot.svg
@@ -84,7 +84,7 @@ def test_the_distribution_tells_names_shares_and_counts() -> None:
     assert "train (16,000 rows)" in plot.svg
 
 
-def test_the_confusion_matrix_tells_counts_and_shares() -> None:
+def test_the_confusion_matrix_shows_counts_and_shares() -> None:
     plot = confusion_matrix(("no", "yes"), {("no", "no"): 30, ("no", "yes"): 10})
     assert ">30<" in plot.svg
     assert ">75%<" in plot.svg
@@ -92,7 +92,7 @@ def test_the_confusion_matrix_tells_counts_and_shares() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 50, 150])
-def test_pictures_stay_within_bounds(classes: int) -> None:
+def test_charts_have_a_maximum_size(classes: int) -> None:
     names = [f"class {number}" for number in range(classes)]
     counts = list(range(classes, 0, -1))
     distribution = class_distribution(names, {"train": counts, "validation": counts})

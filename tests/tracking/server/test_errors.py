@@ -1,4 +1,4 @@
-"""What a server's refusals say, as real answers over HTTP bring them."""
+"""Error messages for refusals, from real answers over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.contract.errors import NotAllowed, TrackingError
 
 @contextmanager
 def answering(status: int, body: str) -> Iterator[str]:
-    """Yield the address of a server that answers every call alike."""
+    """Yield the address of a server that gives the same answer to every call."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -50,7 +50,7 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
 @pytest.mark.parametrize(
     ("status", "body", "variables", "told"),
     [
-        (401, "You are not authenticated.", NO_NAME, "asks who calls (401): set MLFLOW_TRACKING_USERNAME and"),
+        (401, "You are not authenticated.", NO_NAME, "requires a user name (401): set MLFLOW_TRACKING_USERNAME and"),
         (401, "You are not authenticated.", ADA, "does not accept the password of user 'ada' (401): "),
         (401, '{"error_code": "CUSTOMER_UNAUTHORIZED"}', ADA, "does not accept the password of user 'ada' (401): "),
         (401, "no", {"MLFLOW_TRACKING_TOKEN": "t0"}, "does not accept the token in MLFLOW_TRACKING_TOKEN (401)"),
@@ -59,10 +59,15 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
             "Permission denied",
             ADA,
             "does not let user 'ada' read the experiment (403): the permission READ on it (EDIT to train in it) is "
-            "missing, an administrator of the server can give it",
+            "missing; an administrator of the server can grant it",
         ),
-        (403, "Permission denied", NO_NAME, "does not let who calls without a name read the experiment (403): "),
-        (403, "Invalid Host header - possible DNS rebinding attack detected", ADA, "does not answer to the name '127."),
+        (403, "Permission denied", NO_NAME, "does not let an anonymous user read the experiment (403): "),
+        (
+            403,
+            "Invalid Host header - possible DNS rebinding attack detected",
+            ADA,
+            "does not accept the host name '127.",
+        ),
         (
             403,
             json.dumps({"error_code": "PERMISSION_DENIED", "message": "User x may not sagemaker-mlflow:CreateRun"}),
@@ -72,7 +77,7 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
         (404, "<html>Not Found</html>", ADA, "refused: API request to endpoint"),
     ],
 )
-def test_a_refusal_is_one_sentence_at_once(
+def test_a_refusal_is_reported_at_once_in_one_sentence(
     status: int, body: str, variables: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
@@ -91,7 +96,7 @@ def test_a_refusal_is_one_sentence_at_once(
     assert slept == []
 
 
-def test_the_name_in_the_address_counts_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_name_in_the_address_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ada")
     with answering(401, "no") as uri, pytest.raises(NotAllowed) as refused:
         open_store(uri.replace("://", "://grace:hop%20per@"))
@@ -100,12 +105,12 @@ def test_the_name_in_the_address_counts_first(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_what_may_pass_is_tried_again(status: int) -> None:
+def test_transient_errors_are_retried(status: int) -> None:
     slept: list[float] = []
     with answering(status, "later") as uri:
         store = Store(
             MlflowClient(uri),
-            patience_seconds=2,
+            retry_seconds=2,
             say=lambda _: None,
             sleep=slept.append,
             clock=lambda: sum(slept),
@@ -115,7 +120,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     assert len(slept) > 1
 
 
-def test_what_is_no_answer_of_the_server_is_not_swallowed(tracking_uri: str) -> None:
+def test_a_programming_error_is_raised_unchanged(tracking_uri: str) -> None:
     def broken() -> None:
         raise KeyError("a fault of ours")
 

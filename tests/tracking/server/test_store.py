@@ -1,4 +1,4 @@
-"""The patient client, against a real tracking server that stops answering."""
+"""MLflow client with retries, against a real tracking server that stops answering."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_points_logged_twice_are_stored_once(tracking_uri: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_halted_server_delays_and_loses_nothing(
+def test_a_halted_server_causes_delay_but_no_loss(
     tracking_server: TrackingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
@@ -55,7 +55,7 @@ def test_a_halted_server_delays_and_loses_nothing(
 
 
 class Lossy(ThreadingHTTPServer):
-    """A network that carries every request to a server and loses the first answer of each kind."""
+    """Network that passes every request to a server and loses the first answer of each kind."""
 
     def __init__(self, server_uri: str) -> None:
         super().__init__(("127.0.0.1", 0), Loses)
@@ -101,9 +101,7 @@ def lossy(tracking_server: TrackingServer) -> Iterator[Lossy]:
         yield network
 
 
-def test_what_was_created_though_the_answer_was_lost_is_not_created_again(
-    tracking_server: TrackingServer, lossy: Lossy
-) -> None:
+def test_nothing_is_created_twice_when_an_answer_is_lost(tracking_server: TrackingServer, lossy: Lossy) -> None:
     store = Store(MlflowClient(f"http://127.0.0.1:{lossy.server_port}"), say=lambda _: None)
     group = open_group(store, experiment_name="lost", verb="train", key="k")
     close_group(store, group, "FINISHED")
@@ -114,18 +112,18 @@ def test_what_was_created_though_the_answer_was_lost_is_not_created_again(
     assert {path.rpartition("mlflow/")[2] for path in lossy.lost} >= {"experiments/create", "runs/create"}
 
 
-def test_a_server_that_is_not_there_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_server_is_an_error_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with pytest.raises(TrackingError, match=r"http://127\.0\.0\.1:9 .*Nothing was started\."):
         open_store("http://127.0.0.1:9")
 
 
-def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_silent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     slept: list[float] = []
     store = Store(
         MlflowClient("http://127.0.0.1:9"),
-        patience_seconds=40,
+        retry_seconds=40,
         say=lambda _: None,
         sleep=slept.append,
         clock=lambda: sum(slept),
@@ -136,7 +134,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(slept) <= 15
 
 
-def test_a_refusal_is_not_tried_again(tracking_uri: str) -> None:
+def test_a_refusal_is_not_retried(tracking_uri: str) -> None:
     slept: list[float] = []
     store = Store(MlflowClient(tracking_uri), sleep=slept.append)
     with pytest.raises(TrackingError, match="refused"):
@@ -144,6 +142,6 @@ def test_a_refusal_is_not_tried_again(tracking_uri: str) -> None:
     assert slept == []
 
 
-def test_a_folder_that_cannot_hold_a_database_is_said() -> None:
+def test_a_folder_that_cannot_hold_a_database_is_an_error() -> None:
     with pytest.raises(TrackingError, match="Nothing was started"):
         open_store("sqlite:////proc/nowhere/mlflow.db")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from training.state.locks import exclusive_lock, is_exclusively_locked
 
 TAIL_BYTES = 64 * 1024
 """How much of the end of a log is searched for a reason."""
@@ -56,18 +57,11 @@ class JobFolder:
 
     def hold(self) -> int:
         """Become the supervisor for as long as this process lives; the kernel lets go when it dies, however it dies."""
-        descriptor = os.open(self.path / "supervisor.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return descriptor
+        return exclusive_lock(self.path / "supervisor.lock")
 
     def is_supervised(self) -> bool:
         """Return whether a supervisor lives; several may ask at once, for the lock asked for is a shared one."""
-        with (self.path / "supervisor.lock").open("rb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        return is_exclusively_locked(self.path / "supervisor.lock")
 
     def lines(self) -> Iterator[str]:
         """The log's lines, without their line ends; none when nothing was ever printed."""

@@ -7,7 +7,6 @@ keeps a core. The job inherits the locks from its supervisor and holds them on i
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from training.contract.errors import InputError
+from training.state.locks import exclusive_lock, is_exclusively_locked
 
 CORES_VARIABLE = "TRAINFARE_CORES"
 POLL_SECONDS = 0.1
@@ -142,13 +142,10 @@ def _lock_some(root: Path, names: Iterable[str], count: int) -> dict[str, int]:
 
 
 def _try_lock(path: Path) -> int | None:
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return exclusive_lock(path)
     except BlockingIOError:
-        os.close(descriptor)
         return None
-    return descriptor
 
 
 def _release(locks: Iterable[int]) -> None:
@@ -179,11 +176,9 @@ def _is_first(ticket: Path) -> bool:
 
 def _is_abandoned(ticket: Path) -> bool:
     try:
-        with ticket.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if is_exclusively_locked(ticket):
+            return False
     except FileNotFoundError:
         return True
-    except BlockingIOError:
-        return False
     ticket.unlink(missing_ok=True)
     return True

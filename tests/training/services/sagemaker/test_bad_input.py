@@ -35,7 +35,7 @@ def test_one_sentence_and_nothing_is_left_running(
     said = terminal("train", wrong)
     [line] = said.error.splitlines()
     assert (said.code, bool(re.search(words, line))) == (code, True), said
-    assert "may run on" not in line
+    assert "may still be running" not in line
     assert account.jobs.names() == []
     assert [run.info.status for run in terminal.runs() if run.info.status not in {"FAILED"}] == []
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracking.recording.script_log import Listener
+from tracking.recording.script_log import ScriptLogReader
 from training.contract.errors import ServiceError
 from training.services.sagemaker.cloudwatch import LATE_SECONDS, page, read_cursor
 
@@ -50,7 +50,7 @@ def test_the_lines_of_further_machines_name_them() -> None:
     events = [{**each, "logStreamName": f"my-job/{machine}-1795281360"} for machine, each in told.items()]
     lines = page(events, read_cursor(None)).lines
     assert lines == ["loss 0.5", "[algo-2] loss 0.5", "[algo-2] bye", "[algo-12] line 3"]
-    assert [event.fields["values"] for event in Listener({"loss": "loss (.+)"}).listen(lines, [1.0] * 4)] == [
+    assert [event.fields["values"] for event in ScriptLogReader({"loss": "loss (.+)"}).read(lines, [1.0] * 4)] == [
         {"loss": 0.5}
     ]
 

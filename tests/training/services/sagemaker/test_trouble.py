@@ -113,7 +113,10 @@ def test_who_loses_sight_of_a_job_finds_it_again(
     assert (said.code, words in line, name in line) == (1, True, True)
     [group] = terminal.runs("group")
     command = f"jobs --service sagemaker stop --group {group.data.tags['platform.group']}"
-    assert f"Jobs that may run on: {name}. The same command goes on with them; `AWS_REGION=us-east-1 python" in line
+    assert (
+        f"Jobs that may still be running: {name}. The same command attaches to them; `AWS_REGION=us-east-1 python"
+        in line
+    )
     assert command in line
     api.faults.last(operation, None)
     listed = terminal.say("jobs", "--service", "sagemaker", "list").out

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.aws.account import Account
 from tests.training.services.sagemaker.conftest import Terminal
-from tracking.recording.warm_pools import settle
+from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import open_store
 from training.services.sagemaker.service import SageMakerService
 
@@ -30,7 +30,7 @@ def test_each_run_ends_with_what_its_pool_cost(terminal: Terminal, account: Acco
     account.jobs.end_pools()
     store = open_store()
     for _ in range(2):
-        settle(store, SageMakerService())
+        record_warm_pool_costs(store, SageMakerService())
     first, second = terminal.runs()
     assert second.data.tags["platform.warm_pool"] == "Terminated"
     assert (
