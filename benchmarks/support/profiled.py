@@ -40,10 +40,10 @@ def profile_of(job: JobFolder) -> Profile:
     """Run the request of a local job of one process again, by itself, and return the profile of its later steps."""
     with tempfile.TemporaryDirectory() as folder:
         base, found = Path(folder) / "opt" / "ml", Path(folder) / "profile.json"
-        request = container.rooted(job.request(), base)
+        request = container.relocate_paths(job.request(), base)
         container.lay_out(base, request)
         arguments = toolkit.arguments(toolkit.user_hyperparameters(toolkit.decoded(request["HyperParameters"])))
-        cores = slots.wanted_cores(request.get("Environment", {})) or len(os.sched_getaffinity(0))
+        cores = slots.requested_cores(request.get("Environment", {})) or len(os.sched_getaffinity(0))
         done = subprocess.run(
             [sys.executable, str(SCRIPT), str(found), *arguments],
             cwd=base / "code",

@@ -55,11 +55,11 @@ def _local(_: Experiment, __: Say) -> Where:
 
 
 def _sagemaker(experiment: Experiment, say: Say) -> Where:
-    from training.services.sagemaker.aws_context import open_site
+    from training.services.sagemaker.aws_context import open_aws_context
     from training.services.sagemaker.prices import listed_price, table_price
     from training.services.sagemaker.service import SageMakerService
 
-    site = open_site(experiment.aws.given())
+    site = open_aws_context(experiment.aws.given())
     table = experiment.aws.prices
 
     def price(spec: JobSpec) -> Price | None:
@@ -69,8 +69,8 @@ def _sagemaker(experiment: Experiment, say: Say) -> Where:
 
     return Where(
         service=SageMakerService(site.clients),
-        checked=site.placed,
-        ready=lambda spec: site.shipped(spec, say),
+        checked=site.resolve,
+        ready=lambda spec: site.upload(spec, say),
         price=price,
     )
 

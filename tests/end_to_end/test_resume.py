@@ -15,7 +15,7 @@ from training.contract.events import Event
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.services.launcher import Job, failure_of, submit
-from training.services.local.processes import marked
+from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 
 ARGUMENTS = {
@@ -79,7 +79,7 @@ def test_two_jobs_are_one_training(home: Path) -> None:
 
     first = start(home, "first", "checkpoints of both", 1, epochs=4)
     told(first, until_step=5)
-    for process in marked(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
+    for process in marked_processes(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
         os.kill(process, signal.SIGKILL)
     before = told(first)
     assert first.describe()["TrainingJobStatus"] == "Failed"

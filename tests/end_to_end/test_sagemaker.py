@@ -64,7 +64,7 @@ def test_the_same_job_on_both_services(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"machine.instance_type": "ml.g5.huge"}, "SageMaker refuses the request: 1 validation error detected"),
+        ({"machine.instance_type": "ml.g5.huge"}, "SageMaker rejected the request: 1 validation error detected"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, "Could not assume role"),
         ({"aws.bucket": "nowhere-at-all"}, "Bucket nowhere-at-all does not exist"),
         ({"compiler": "trcomp", "machine.instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
@@ -95,12 +95,12 @@ def test_no_quota_ends_the_command(command_line: CommandLine, reviews: dict[str,
     done = command_line("compare", {**reviews, **ON_SAGEMAKER, **arms})
     assert done.returncode == 1, done.stdout
     [said] = done.stderr.splitlines()
-    assert "quota 'ml.g5.xlarge for training job usage' is 0: ask for more under Service Quotas" in said
+    assert "quota 'ml.g5.xlarge for training job usage' is 0: request an increase under Service Quotas" in said
     assert account.jobs.names() == []
     runs = command_line.runs()
     assert [run.info.status for run in runs] == ["FAILED"] * 2
     assert {run.data.tags["platform.failure_class"] for run in runs} == {"Refused"}
-    assert all("is 0: ask for more" in run.data.tags["platform.failure_message"] for run in runs)
+    assert all("is 0: request an increase" in run.data.tags["platform.failure_message"] for run in runs)
     [group] = command_line.runs("group")
     assert (group.info.status, group.data.tags["platform.group_state"]) == ("FAILED", "closed")
-    assert "is 0: ask for more" in group.data.tags["mlflow.note.content"]
+    assert "is 0: request an increase" in group.data.tags["mlflow.note.content"]

@@ -1,5 +1,5 @@
-"""Where a job runs: this machine or SageMaker, behind one protocol.
+"""The services that run jobs: this machine (`local`) and Amazon SageMaker (`sagemaker`).
 
-Open `launcher.py` first: it submits, follows and stops a job on either service. The protocol itself is
+Open `launcher.py` first: it submits, follows and stops a job on either service. Both implement the protocol in
 `training.contract.service`.
 """

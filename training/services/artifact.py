@@ -1,6 +1,6 @@
-"""A job's model artifact, unpacked from its stream: nothing of it is held in memory, nothing lands outside its folder.
+"""Unpacking of a job's model artifact from a stream, without holding it in memory.
 
-An archive may come from a script that anybody wrote, so it is read as one from a stranger.
+Any script may have written the archive, so it is treated as untrusted: no file is written outside the folder.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import BinaryIO
 from training.contract.errors import ArtifactError
 
 CHUNK_BYTES = 2**20
-MOST_MEMBERS = 10_000
-"""A model has a few dozen files; an archive of more is not looked through."""
+MAX_MEMBERS = 10_000
+"""Limit on the number of files; a model has a few dozen."""
 KEPT_FREE_BYTES = 2**28
-"""What stays free on a disk that an artifact is unpacked to."""
+"""Space that stays free on the disk to which an artifact is unpacked."""
 
 
 def unpack(
     archive: BinaryIO, folder: Path, *, named: str, wanted: Callable[[PurePosixPath], bool] = lambda _: True
 ) -> int:
-    """Write the files of a `tar.gz` to `folder` as they are read, and return their bytes.
+    """Write the files of a `tar.gz` to `folder` as they are read, and return their total size in bytes.
 
-    `named` is what messages call the archive, `wanted` tells which of its files are written. Raises ArtifactError for
-    an archive that is broken, reaches out of the folder, holds anything but files and folders, or does not fit.
+    `named` is the archive's name in messages; `wanted` selects the files to write. Raises ArtifactError for an archive
+    that is broken, does not fit on the disk, holds anything but files and folders, or has a path outside the folder.
     """
     written = 0
     try:
         with tarfile.open(fileobj=archive, mode="r|*", bufsize=CHUNK_BYTES) as tar:
             for number, member in enumerate(tar):
-                if number >= MOST_MEMBERS:
-                    raise ArtifactError(f"{named} holds more than {MOST_MEMBERS} files")
+                if number >= MAX_MEMBERS:
+                    raise ArtifactError(f"{named} holds more than {MAX_MEMBERS} files")
                 path = _checked(member, named)
                 if member.isfile() and wanted(path):
                     written += _write(tar, member, folder / path, named)
     except (tarfile.TarError, zlib.error, EOFError) as error:
-        raise ArtifactError(f"{named} is no whole tar archive: {_line(error)}") from error
+        raise ArtifactError(f"{named} is not a complete tar archive: {_first_line(error)}") from error
     return written
 
 
 def _checked(member: tarfile.TarInfo, named: str) -> PurePosixPath:
-    """Return the path of a member within the folder. Raises ArtifactError for what may not be unpacked."""
+    """Return the path of a member within the folder. Raises ArtifactError for a member that must not be unpacked."""
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or "\0" in member.name:
-        raise ArtifactError(f"{named} holds '{member.name[:200]}', which is outside of its folder")
+        raise ArtifactError(f"{named} holds '{member.name[:200]}', which is outside its folder")
     if not (member.isfile() or member.isdir()):
         kind = "a link" if member.issym() or member.islnk() else "neither a file nor a folder"
         raise ArtifactError(f"{named} holds '{member.name[:200]}', which is {kind}")
@@ -64,15 +64,15 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, named: s
                 f"{member.size / 2**20:.0f} MiB, and {max(0, free_bytes) / 2**20:.0f} MiB are free"
             )
         source = tar.extractfile(member)
-        assert source is not None  # it is a file
+        assert source is not None  # The member is a file.
         with target.open("wb") as file:
             shutil.copyfileobj(source, file, CHUNK_BYTES)
     except OSError as error:
-        if error.errno is None:  # of reading the archive, not of writing
+        if error.errno is None:  # An error of reading the archive, not of writing the file.
             raise
         raise ArtifactError(f"{named} cannot be unpacked: {error}") from error
     return member.size
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,4 +1,4 @@
-"""Submit a job, follow it, attach to it again, stop it: the same over every service."""
+"""Submit, follow, attach to and stop a job, in the same way on every service."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ __all__ = ["Follower", "Job", "Update", "failure_of", "stop_all", "submit"]
 
 BACK_OFF = 1.5
 VANISHED_AFTER_LOOKS = 3
-"""At which a job that was created is not found: a new one may not be known everywhere at once."""
+"""Failed looks after which a created job counts as deleted. A new job may take a moment to appear everywhere."""
 LOOKS_WITH_LINES = 5
-"""A job whose lines come is described at every fifth look."""
+"""Number of looks between two descriptions of a job that is printing lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """What is new since the update before."""
+    """Log lines, events and state that are new since the previous update."""
 
     lines: Sequence[str]
     """Log lines."""
     times: Sequence[float]
-    """When each was written, seconds since the epoch."""
+    """Time at which each line was written, seconds since the epoch."""
     events: Sequence[Event]
-    """Events that those lines complete, in order."""
+    """Events that these lines complete, in order."""
     description: Description | None
-    """The job's state where it changed, else None."""
+    """The job's state if it changed, else None."""
     cursor: str | None
-    """Where to follow on from: pass it to `follow` to see only what comes after this update. None is the start."""
+    """Position in the log: pass it to `follow` to get only what comes after this update. None is the start."""
     is_whole: bool = False
-    """Whether `lines` are the whole log once more, because some had come too late to be seen in their order."""
+    """True if `lines` are the whole log again, because some lines arrived too late to be in order."""
 
 
 class Follower:
-    """Reads a job's log and state on from look to look, so that one thread can follow many jobs.
+    """Reader of a job's log and state, one look at a time, so that one thread can follow many jobs.
 
-    A look asks for no more than may be new: a job that has not come to its training has no log, and one whose lines
-    come is running.
+    A look makes only the calls that may return something new: a job that has not started training has no log, and a
+    job that prints lines is running.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Follower:
         exists: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`exists` tells that the job was created: one that is not found then has vanished, which is a failure."""
+        """Follow from `cursor` on. Set `exists` for a job that was created: if it is missing later, it has failed."""
         self.job = job
         self._exists, self._missed = exists, 0
         self.description: Description | None = None
         self.ended = False
-        """True once the job has ended and its log is read out; there is nothing more to look for then."""
+        """True once the job has ended and its whole log has been read."""
         self.pause_seconds = 0.0
-        """Pause before the next look, seconds: short after something new, growing while nothing is."""
+        """Pause before the next look, seconds: short after a change, longer with each look without one."""
         self._from_start = cursor is None
         self._cursor, self._clock = cursor, clock
         self._reader = EventReader()
@@ -74,7 +74,7 @@ class Follower:
 
     def look(self) -> Update | None:
         """Return what is new, or None."""
-        # Described first: once a job has ended, the log that is read afterwards is all there is.
+        # Describe the job before reading its log: if the job has ended by now, the log read below is complete.
         changed = self._is_described_anew()
         page = self._next_page()
         self._looks_with_lines = self._looks_with_lines + 1 if page.lines else 0
@@ -87,7 +87,7 @@ class Follower:
         return self._update(page, changed=changed) if changed or page.lines else None
 
     def _is_described_anew(self) -> bool:
-        """Describe the job where it may have changed, and return whether it has."""
+        """Describe the job if it may have changed, and return whether it has."""
         if self._end_seen_at is not None or 0 < self._looks_with_lines < LOOKS_WITH_LINES:
             return False
         self._looks_with_lines = 0
@@ -97,7 +97,7 @@ class Follower:
         return self.description != before
 
     def _described(self) -> Description | None:
-        """Return the job's state, as far as it is known. Raises JobNotFound for a job that never was."""
+        """Return the job's last known state. Raises JobNotFound for a job that was never seen."""
         try:
             description = self.job.describe()
         except JobNotFound as error:
@@ -118,7 +118,7 @@ class Follower:
         return page
 
     def _logs(self, cursor: str | None) -> LogPage:
-        """Return lines of the log, which may be there when the job is not any more."""
+        """Return lines of the log. The log may outlive the job."""
         try:
             return self.job.service.logs(self.job.name, cursor)
         except JobNotFound:
@@ -133,13 +133,13 @@ class Follower:
         return max(pause_seconds, to_end) if to_end < math.inf else pause_seconds
 
     def _seconds_to_end(self) -> float:
-        """Return how long more lines may still come, seconds; of a job that has not ended, for ever."""
+        """Return the seconds during which more lines may arrive; infinity for a job that has not ended."""
         if self._end_seen_at is None:
             return math.inf
         return max(0.0, self._end_seen_at + self.job.service.log_delay_seconds - self._clock())
 
     def _late_lines(self) -> LogPage | None:
-        """Return the whole log where it holds more than was seen of it: lines may be stored behind later ones."""
+        """Return the whole log if it holds more lines than were read: a line may be stored after later ones."""
         if not self.job.service.log_delay_seconds or not self._from_start:
             return None
         whole = self._logs(None)
@@ -158,7 +158,7 @@ class Follower:
 
 @dataclass(frozen=True)
 class Job:
-    """A job at a service, known by its name alone: any process may rebuild it on any day."""
+    """A job of a service, identified by its name alone, so any process can open it again."""
 
     service: Service
     name: str
@@ -168,11 +168,11 @@ class Job:
         return self.service.describe(self.name)
 
     def stop(self) -> None:
-        """Ask the job to stop; returns at once."""
+        """Request that the job stops, and return at once."""
         self.service.stop(self.name)
 
     def follow(self, cursor: str | None = None, *, sleep: Sleep = time.sleep) -> Iterator[Update]:
-        """Yield what is new, from the log's start or `cursor` on, until the job has ended and its log is read out."""
+        """Yield updates, from the log's start or `cursor` on, until the job has ended and its whole log was read."""
         follower = Follower(self, cursor)
         while not follower.ended:
             if update := follower.look():
@@ -181,7 +181,7 @@ class Job:
                 sleep(follower.pause_seconds)
 
     def wait(self, *, sleep: Sleep = time.sleep) -> Description:
-        """Return the description once the job has ended."""
+        """Wait until the job has ended, and return its description."""
         pauses = _pauses(self.service)
         while (description := self.describe())["TrainingJobStatus"] not in TERMINAL_STATUSES:
             sleep(next(pauses))
@@ -189,16 +189,16 @@ class Job:
 
 
 def submit(service: Service, request: Request) -> Job:
-    """Start the job, or attach to the one that has its name: no job is ever started twice."""
+    """Start the job, or attach to an existing job of that name. No job is ever started twice."""
     with contextlib.suppress(JobExists):
         service.create(request)
     return Job(service, request["TrainingJobName"])
 
 
 def stop_all(stops: Iterable[Callable[[], object]]) -> None:
-    """Ask all jobs to stop, also after one that could not be asked. Raises the first one's error at the end.
+    """Stop all jobs, even if stopping one of them fails, then raise the first error.
 
-    One that has vanished needs no asking: whoever follows it hears of that.
+    A job that no longer exists is skipped: its follower reports that.
     """
     errors: list[TrainfareError] = []
     for stop in stops:

@@ -22,7 +22,7 @@ from models.endpoints.sagemaker.waiting import Waiting
 from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
 from training.contract.image_address import read_image
 from training.contract.price import Price
-from training.services.sagemaker.aws_context import Site, open_site
+from training.services.sagemaker.aws_context import AwsContext, open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import account_of
 from training.services.sagemaker.prices import listed_price, table_price
@@ -41,7 +41,7 @@ class SageMakerEndpoints:
         clients: Clients,
         *,
         account: str,
-        site: Callable[[], Site],
+        site: Callable[[], AwsContext],
         image: str | None = None,
         price_of: PriceOf = lambda _: None,
         waiting: Waiting | None = None,
@@ -151,7 +151,7 @@ class SageMakerEndpoints:
 class _Model:
     """The archive that SageMaker gives to the container: the training job's own, else one packed here."""
 
-    def __init__(self, spec: EndpointSpec, site: Site, *, with_code: bool) -> None:
+    def __init__(self, spec: EndpointSpec, site: AwsContext, *, with_code: bool) -> None:
         self._storage = site.storage
         self._files: Mapping[str, Path] = {}
         own = spec.artifact_uri or ""
@@ -185,20 +185,20 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
             return listed_price(clients, machine, home() / "prices.json", say, "Hosting")
         except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
             # No endpoint is given up for want of a price.
-            say(f"Note: no money is told: {error}")
+            say(f"Note: costs are omitted: {error}")
             return None
 
     return SageMakerEndpoints(
         clients,
         account=account,
-        site=lambda: open_site(given, clients),
+        site=lambda: open_aws_context(given, clients),
         image=aws_fields.get("image"),
         price_of=price_of,
         waiting=waiting,
     )
 
 
-def _deployment(spec: EndpointSpec, site: Site, image: InferenceImage, task: str, model_data: str) -> Deployment:
+def _deployment(spec: EndpointSpec, site: AwsContext, image: InferenceImage, task: str, model_data: str) -> Deployment:
     network = {"Subnets": site.fields.get("subnets", ()), "SecurityGroupIds": site.fields.get("security_groups", ())}
     return Deployment(
         name=spec.name,

@@ -65,7 +65,9 @@ def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any
         return EndpointFailed(
             f"Endpoint {name} is {status}, it does not answer{reason and f': {reason}'} (log: {log})."
         )
-    return InputError(f"Endpoint {name}: SageMaker refuses the request: {_said(response['Error'].get('Message', ''))}.")
+    return InputError(
+        f"Endpoint {name}: SageMaker rejected the request: {_said(response['Error'].get('Message', ''))}."
+    )
 
 
 def _said(text: str) -> str:

@@ -213,7 +213,7 @@ class TestNoModel:
     def test_an_artifact_that_is_broken(self, place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
         half = tmp_path / "half.tar.gz"
         half.write_bytes(archive_of("classification").read_bytes()[:100_000])
-        assert "is no whole tar archive: " in self.failure(place, half)
+        assert "is not a complete tar archive: " in self.failure(place, half)
 
     def test_a_later_try_that_succeeds_takes_the_failure_back(
         self, place: Place, tmp_path: Path, archive_of: ArchiveOf

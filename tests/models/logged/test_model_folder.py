@@ -149,7 +149,7 @@ def test_an_artifact_that_is_gone_or_no_model_leaves_nothing(tracked: Tracked, t
         fetched(tracked, gone, tmp_path / "home")
     (tmp_path / "other.tar.gz").write_bytes(b"no archive")
     other = tracked.job("none", tags={"platform.model_uri": (tmp_path / "other.tar.gz").as_uri()})
-    with pytest.raises(ArtifactError, match="is no whole tar archive"):
+    with pytest.raises(ArtifactError, match="is not a complete tar archive"):
         fetched(tracked, other, tmp_path / "home")
     tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
     run_id = tracked.job("none", tags=tags)

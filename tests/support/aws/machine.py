@@ -18,7 +18,7 @@ from typing import Any
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
 from training.services.local import container, processes
 from training.services.local.service import LocalService
-from training.services.sagemaker.gpus import gpu_count
+from training.services.sagemaker.aws_context import gpu_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
@@ -71,7 +71,7 @@ class Machine:
 
     def signal(self, number: signal.Signals) -> None:
         """Signal every process of the job's."""
-        for process in processes.marked(str(self.base.resolve())):
+        for process in processes.marked_processes(str(self.base.resolve())):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
 

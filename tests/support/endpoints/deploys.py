@@ -14,7 +14,7 @@ from typing import Any
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
-from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 
 
@@ -26,7 +26,7 @@ def main(folder: str, event: str) -> None:
     clients = Clients()
     clients.session.events.register(event, killed)
     endpoints = SageMakerEndpoints(
-        clients, account="123456789012", site=lambda: open_site({"role": "trainer"}, clients)
+        clients, account="123456789012", site=lambda: open_aws_context({"role": "trainer"}, clients)
     )
     spec = EndpointSpec(
         name="emotion",

@@ -11,7 +11,7 @@ from tests.support.aws.account import BUCKET, ROLE, Account
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Request, Service
-from training.services.local.processes import marked
+from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.service import SageMakerService
@@ -72,7 +72,7 @@ class LocalPlace:
         return self.root / "jobs" / job_name
 
     def has_processes(self, job_name: str) -> bool:
-        return bool(marked(str(self.job_folder(job_name).resolve() / "opt" / "ml")))
+        return bool(marked_processes(str(self.job_folder(job_name).resolve() / "opt" / "ml")))
 
 
 class SageMakerPlace:
@@ -115,7 +115,7 @@ class SageMakerPlace:
         return self._storage.put_folder(self._folder(name, files), "data")
 
     def has_processes(self, job_name: str) -> bool:
-        return bool(marked(str(self._account.jobs.container(job_name).resolve())))
+        return bool(marked_processes(str(self._account.jobs.container(job_name).resolve())))
 
     def _folder(self, name: str, files: dict[str, str]) -> Path:
         path = self._root / f"{name}-{len(list(self._root.glob(f'{name}-*')))}"

@@ -45,7 +45,7 @@ def test_what_is_not_wanted_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "./../evil"])
 def test_nothing_lands_outside(tmp_path: Path, name: str) -> None:
     inside = tmp_path / "inside"
-    with pytest.raises(ArtifactError, match=r"the artifact holds '.*evil', which is outside of its folder"):
+    with pytest.raises(ArtifactError, match=r"the artifact holds '.*evil', which is outside its folder"):
         unpack(archive((name, b"evil")), inside, named="the artifact")
     assert not list(tmp_path.rglob("evil"))
     assert not Path("/etc/evil").exists()
@@ -72,12 +72,12 @@ def test_an_archive_cut_anywhere_is_said_to_be_broken(tmp_path: Path, compressed
     whole = archive(("config.json", b"{}" * 500), ("weights", bytes(range(256)) * 40), compressed=compressed)
     content = whole.getvalue()
     for length in (0, 1, 20, 300, len(content) // 2):
-        with pytest.raises(ArtifactError, match="it is no whole tar archive: "):
+        with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
             unpack(io.BytesIO(content[:length]), tmp_path / str(length), named="it")
 
 
 def test_other_bytes_are_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="it is no whole tar archive: "):
+    with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
         unpack(io.BytesIO(b"<html>" * 1000), tmp_path, named="it")
 
 

@@ -149,7 +149,7 @@ def test_a_job_that_was_there_and_is_not_any_more_has_failed(tmp_path: Path) -> 
     assert update.description is not None
     failure_class, reason = failure_of(update.description, [], [])
     assert failure_class == "Vanished"
-    assert reason.startswith("There is no job 'job' in ")
+    assert reason.startswith("Job 'job' does not exist in ")
     assert reason.endswith(", though it was created: it may have been deleted.")
     with pytest.raises(JobNotFound):
         Follower(job).look()

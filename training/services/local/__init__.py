@@ -1,4 +1,4 @@
-"""Training jobs on this machine, under the contract of SageMaker's script mode.
+"""Training jobs on this machine, run as SageMaker's script mode runs them.
 
-Open `service.py` first; `supervisor.py` is the process that looks after one job.
+Open `service.py` first. `supervisor.py` is the process that runs one job.
 """

@@ -1,4 +1,4 @@
-"""Lay out the folders that a container would have, and pack up what the job leaves. Standard library only."""
+"""Create a container's folders for a job, and pack the model that the job saves. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from training.services.local import toolkit
 from training.services.local.variables import script_variables
 
 ROOT = "/opt/ml"
-"""Where a container has these folders."""
+"""Root of these folders in a container."""
 FOLDERS = ("code", "model", "input/config", "input/data", "output/data", "checkpoints")
 
-# What a process needs of this machine; everything else, and every secret with it, stays out of the job as it would
-# stay out of a container.
+# Environment variables of this machine that a job inherits. All others, secrets included, stay out of the job, as they
+# would stay out of a container.
 INHERITED_NAMES = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CC", "CXX"),
@@ -33,15 +33,15 @@ INHERITED_NAMES = frozenset(
 INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_")
 
 SECRET_VARIABLES = "TRAINFARE_SECRET_VARIABLES"
-"""Variable of a request that names further ones, separated by commas: they reach the job from the environment of
-whoever starts it, so that their values stand in no request, on no disk and in no tracker."""
+"""Environment variable of a request that lists further variables, separated by commas. The job inherits these from the
+environment of the process that starts it, so their values are never written to a request, a disk or a tracker."""
 
-# As in the deep-learning containers: a line is in the log as soon as it is printed.
+# As in AWS's deep-learning containers: a printed line appears in the log at once.
 IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
 
 
 class DataError(Exception):
-    """A channel, the source or a folder of the request cannot be used; the message says which and why."""
+    """A channel, the source or a folder of the request cannot be used. The message says which one and why."""
 
 
 def local_path(uri: str) -> Path:
@@ -49,29 +49,32 @@ def local_path(uri: str) -> Path:
     if uri.startswith("file://"):
         return Path(unquote(uri.removeprefix("file://").removeprefix("localhost")))
     if not uri.startswith("/"):
-        raise DataError(f"'{uri}' is no place on this machine; it must be a file:// URI or an absolute path")
+        raise DataError(f"'{uri}' is not a local path; it must be a file:// URI or an absolute path")
     return Path(uri)
 
 
-def rooted(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Return the request with hyperparameters that name a place in a container naming the same place under `base`.
+def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Return the request with `/opt/ml` replaced by `base` in hyperparameters that are container paths.
 
-    Published workloads pass `/opt/ml/model` and the like; in a container they need no change.
+    Published workloads pass paths such as `/opt/ml/model`, which exist only in a container.
     """
     hyperparameters = {
-        name: json.dumps(str(base) + value.removeprefix(ROOT)) if _is_in_container(name, value) else text
+        name: json.dumps(str(base) + value.removeprefix(ROOT)) if _is_container_path(name, value) else text
         for name, text in request["HyperParameters"].items()
         for value in [toolkit.decoded({name: text})[name]]
     }
     return {**request, "HyperParameters": hyperparameters}
 
 
-def _is_in_container(name: str, value: object) -> TypeGuard[str]:
+def _is_container_path(name: str, value: object) -> TypeGuard[str]:
     return isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/") and not name.startswith("sagemaker_")
 
 
 def lay_out(base: Path, request: Mapping[str, Any]) -> None:
-    """Make the container's folders under `base` and fill them. Raises DataError."""
+    """Create the container's folders under `base` and fill them with source, data and configuration.
+
+    Raises DataError.
+    """
     try:
         for folder in FOLDERS:
             (base / folder).mkdir(parents=True, exist_ok=True)
@@ -81,10 +84,10 @@ def lay_out(base: Path, request: Mapping[str, Any]) -> None:
         for channel in request.get("InputDataConfig", []):
             _link_channel(channel, base / "input" / "data")
     except OSError as error:
-        raise DataError(_said(error)) from error
+        raise DataError(_message(error)) from error
 
 
-def _said(error: OSError) -> str:
+def _message(error: OSError) -> str:
     return f"{error.strerror}: '{error.filename}'" if error.filename else str(error)
 
 
@@ -113,10 +116,10 @@ def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a source archive. Raises DataError for what is none."""
+    """Unpack a source archive. Raises DataError when the file is not a tar archive."""
     try:
         with tarfile.open(archive) as tar:
-            # Python before 3.11.4 knows no filter, and its `extractall` no argument for one.
+            # Python before 3.11.4 has no filters, so `extractall` has no `filter` argument there.
             tar.extraction_filter = getattr(tarfile, "data_filter", None)
             tar.extractall(folder)
     except tarfile.TarError as error:
@@ -133,7 +136,7 @@ def _link_checkpoints(request: Mapping[str, Any], folder: Path) -> None:
 
 
 def _link_channel(channel: Mapping[str, Any], data: Path) -> None:
-    """A channel is a folder; a URI of a single file gives a folder with that file, as on SageMaker."""
+    """Link a channel into the data folder. A single file becomes a folder that holds it, as on SageMaker."""
     name = channel["ChannelName"]
     source = local_path(channel["DataSource"]["S3DataSource"]["S3Uri"])
     if source.is_dir():
@@ -148,9 +151,10 @@ def _link_channel(channel: Mapping[str, Any], data: Path) -> None:
 def environment(
     request: Mapping[str, Any], base: Path, *, cores: int, gpus: tuple[str, ...], processes: int
 ) -> dict[str, str]:
-    """Return everything that the job's processes find in their environment.
+    """Return the environment variables of the job's processes.
 
-    As in a container: the request's variables win over the image's, the toolkit's over the request's.
+    The order of precedence is that of a container: the toolkit's variables override the request's, and the request's
+    override the image's.
     """
     secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
     inherited = {
@@ -159,21 +163,21 @@ def environment(
         if name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES) or name in secrets
     }
     threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))} if cores else {}
-    given = inherited | IMAGE_VARIABLES | threads | request.get("Environment", {})
+    container = inherited | IMAGE_VARIABLES | threads | request.get("Environment", {})
     visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
     cpus = cores or len(os.sched_getaffinity(0))
-    variables: dict[str, str] = given | script_variables(request, base, cpus=cpus, gpus=len(gpus)) | visible
+    variables: dict[str, str] = container | script_variables(request, base, cpus=cpus, gpus=len(gpus)) | visible
     return variables
 
 
 def artifact_path(request: Mapping[str, Any]) -> Path:
-    """Return where the model artifact of the job goes: `<output>/<job>/output/model.tar.gz`, as on SageMaker."""
+    """Return the path of the job's model artifact: `<output>/<job>/output/model.tar.gz`, as on SageMaker."""
     folder = local_path(request["OutputDataConfig"]["S3OutputPath"]) / str(request["TrainingJobName"])
     return folder / "output" / "model.tar.gz"
 
 
 def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
-    """Pack the model folder, free its space, and return the artifact; None when the job saved nothing.
+    """Pack the model folder, delete it, and return the archive's path, or None when the job saved no model.
 
     Raises DataError.
     """
@@ -184,12 +188,12 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
             return None
         artifact.parent.mkdir(parents=True, exist_ok=True)
         unfinished = artifact.with_name(f".{artifact.name}.new")
-        # Weights do not compress, and the time is billed: store them.
+        # Weights do not compress, and the time to compress them would be billed.
         with tarfile.open(unfinished, "w:gz", compresslevel=0) as tar:
             for path in sorted(model.iterdir()):
                 tar.add(path, arcname=path.name)
         unfinished.replace(artifact)
         shutil.rmtree(model)
     except OSError as error:
-        raise DataError(_said(error)) from error
+        raise DataError(_message(error)) from error
     return artifact

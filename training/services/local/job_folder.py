@@ -1,4 +1,4 @@
-"""The folder of a local job: what lies where, and whether somebody looks after it."""
+"""Folder of a local job: its files, its state and the lock of its supervisor."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from training.state.locks import exclusive_lock, is_exclusively_locked
 
 TAIL_BYTES = 64 * 1024
-"""How much of the end of a log is searched for a reason."""
+"""Bytes at the end of a log that are searched for the reason of a failure."""
 
 State = dict[str, Any]
-"""The part of a Description that changes, with times in seconds since the epoch, and `SupervisorPid`."""
+"""The changing part of a Description, with times in seconds since the epoch, plus `SupervisorPid`."""
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """`<root>/jobs/<name>`: the supervisor alone writes in it, everybody reads."""
+    """The folder `<root>/jobs/<name>`. Only the job's supervisor writes to it; any process may read it."""
 
     path: Path
 
@@ -30,12 +30,12 @@ class JobFolder:
 
     @property
     def base(self) -> Path:
-        """What `/opt/ml` is in a container."""
+        """Folder that stands for `/opt/ml` in a container."""
         return self.path / "opt" / "ml"
 
     @property
     def log(self) -> Path:
-        """Standard output and error of the job."""
+        """Log file: standard output and standard error of the job."""
         return self.path / "log.txt"
 
     @property
@@ -43,34 +43,34 @@ class JobFolder:
         return self.path / "request.json"
 
     def request(self) -> dict[str, Any]:
-        """The `CreateTrainingJob` request, as it came."""
+        """Return the `CreateTrainingJob` request, unchanged."""
         return dict(json.loads(self.request_file.read_bytes()))
 
     def state(self) -> State:
         return dict(json.loads((self.path / "state.json").read_bytes()))
 
     def write_state(self, state: State) -> None:
-        """Replace the state in one step: a reader sees the old one or the new one."""
+        """Replace the state atomically: a reader sees either the old state or the new one."""
         temporary = self.path / "state.json.new"
         temporary.write_text(json.dumps(state))
         temporary.replace(self.path / "state.json")
 
     def hold(self) -> int:
-        """Become the supervisor for as long as this process lives; the kernel lets go when it dies, however it dies."""
+        """Take the supervisor's lock for the life of this process. The kernel releases it when the process dies."""
         return exclusive_lock(self.path / "supervisor.lock")
 
     def is_supervised(self) -> bool:
-        """Return whether a supervisor lives; several may ask at once, for the lock asked for is a shared one."""
+        """Return whether the job's supervisor is alive. The check takes a shared lock, so several may check at once."""
         return is_exclusively_locked(self.path / "supervisor.lock")
 
     def lines(self) -> Iterator[str]:
-        """The log's lines, without their line ends; none when nothing was ever printed."""
+        """Yield the log's lines without their line ends; nothing when the job printed nothing."""
         if self.log.exists():
             with self.log.open(encoding="utf-8", errors="replace", newline="\n") as log:
                 yield from (line.rstrip("\n") for line in log)
 
     def log_tail(self) -> list[str]:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         if not self.log.exists():
             return []
         with self.log.open("rb") as log:
@@ -78,7 +78,7 @@ class JobFolder:
             return log.read().decode("utf-8", "replace").splitlines()
 
     def failure_text(self) -> str:
-        """What the script left in `output/failure`, or nothing."""
+        """Return the content of `output/failure`, or an empty string when the script wrote none."""
         try:
             return (self.base / "output" / "failure").read_text(encoding="utf-8", errors="replace")
         except OSError:

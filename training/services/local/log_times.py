@@ -1,7 +1,7 @@
-"""When each line of a local log was written: marks of (time, bytes so far), beside the log. Standard library only.
+"""Times of the lines of a local log, kept in a file beside the log. Standard library only.
 
-A script's lines carry no time of their own. The marks give each line the time at which it was first seen, once and for
-all, so that whoever reads the log, whenever, is told the same.
+A script's lines carry no time of their own. While the job runs, marks of (time, log size in bytes) are written, so
+each line has the time at which it first appeared, and every reader gets the same times.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ INTERVAL_SECONDS = 0.2
 
 
 class LogMarker:
-    """Writes a mark whenever the log has grown since the last one."""
+    """Writer of a mark each time the log has grown."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._marks, self._bytes = log, marks_file(log), 0
         self._marks.touch()
 
     def mark(self) -> None:
-        """Look at the log's size now. Never raises: a disk that is full must not end the job."""
+        """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job."""
         with contextlib.suppress(OSError):
             size = self._log.stat().st_size
             if size > self._bytes:
@@ -35,12 +35,12 @@ class LogMarker:
 
 
 def marks_file(log: Path) -> Path:
-    """Return where the marks of a log are."""
+    """Return the path of a log's marks."""
     return log.with_name("log-times.bin")
 
 
 class LogTimes:
-    """The marks of a log, read."""
+    """Reader of a log's marks."""
 
     def __init__(self, log: Path) -> None:
         file = marks_file(log)
@@ -48,15 +48,18 @@ class LogTimes:
 
     @property
     def marked_bytes(self) -> int | None:
-        """How much of the log has its time; None for a log without marks."""
+        """Bytes of the log whose time is known; None for a log without marks."""
         if self._content is None:
             return None
         return self._mark(len(self) - 1)[1] if len(self) else 0
 
     def at(self, ends: Iterable[int], otherwise: float) -> list[float]:
-        """Return when the lines ending at these bytes were written, seconds since the epoch; `otherwise` past all."""
-        places = (bisect.bisect_left(range(len(self)), end, key=lambda at: self._mark(at)[1]) for end in ends)
-        return [self._mark(place)[0] if place < len(self) else otherwise for place in places]
+        """Return the times of the lines that end at these bytes, in seconds since the epoch.
+
+        A line after the last mark gets the time `otherwise`.
+        """
+        indexes = (bisect.bisect_left(range(len(self)), end, key=lambda at: self._mark(at)[1]) for end in ends)
+        return [self._mark(index)[0] if index < len(self) else otherwise for index in indexes]
 
     def __len__(self) -> int:
         return len(self._content or b"") // MARK.size

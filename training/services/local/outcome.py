@@ -1,4 +1,4 @@
-"""What is said of a job that has ended: why it failed, and its last metrics. Pure; standard library only."""
+"""Failure reason and final metrics of a job that has ended. Pure; standard library only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ELLIPSIS = "\n[...]\n"
 
 
 def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str]) -> str:
-    """Return the reason as SageMaker and its toolkit word it.
+    """Return the reason in the form that SageMaker and its toolkit use.
 
-    `failure_text` is the content of `output/failure`, which the script may have written.
+    `failure_text` is the content of `output/failure`; it is empty when the script did not write the file.
     """
     message = failure_text.strip() or _last_traceback(log_tail)
     signal_number = _killed_by(outcome.exit_code, log_tail)
@@ -32,7 +32,7 @@ def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str])
 
 
 def shortened(text: str, limit_characters: int) -> str:
-    """Return the text's beginning and, mostly, its end, where the error itself stands."""
+    """Return a quarter of the limit from the text's start and the rest from its end, which holds the error."""
     if len(text) <= limit_characters:
         return text
     beginning = limit_characters // 4
@@ -40,17 +40,17 @@ def shortened(text: str, limit_characters: int) -> str:
 
 
 def _last_traceback(log_tail: Sequence[str]) -> str:
-    """The last traceback of the log, or its last line."""
+    """Return the last traceback of the log, or its last line when it has none."""
     starts = [index for index, line in enumerate(log_tail) if TRACEBACK in line]
     lines = log_tail[starts[-1] :] if starts else log_tail[-1:]
     return "\n".join(lines)
 
 
 def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
-    """Return the number of the signal that ended the script, or 0.
+    """Return the number of the signal that killed the script, or 0.
 
-    torchrun itself exits with 1 and reports each signal as a negative `exitcode`, that of the process which failed
-    first under the last heading; the others are those that it ended itself.
+    torchrun itself exits with 1 and reports a signal as a negative `exitcode`. The process that failed first is under
+    the last heading; torchrun ended the others itself.
     """
     if exit_code == EXIT_CODE_OF_SIGKILL:
         return int(signal.SIGKILL)
@@ -70,7 +70,7 @@ def _signal_text(number: int, out_of_memory: bool) -> str:
 
 
 def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
-    """Return the last value of each metric that the log shows; `time` in seconds since the epoch."""
+    """Return the last value of each metric in the log, all at `time`, in seconds since the epoch."""
     patterns = {each["Name"]: re.compile(each["Regex"]) for each in definitions}
     values: dict[str, float] = {}
     for line in lines if patterns else ():

@@ -1,4 +1,4 @@
-"""Start a job's processes, wait for them, and leave none behind. Linux only; standard library only."""
+"""Start a job's processes, wait for them, and kill what is left. Linux only; standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Literal
 from training.services.local.log_times import INTERVAL_SECONDS, LogMarker
 
 MARKER = "SAGEMAKER_BASE_DIR"
-"""Every process of a job inherits this variable, and no other job has its value: that is how they are found."""
+"""Variable that every process of a job inherits. Its value is unique to the job and identifies its processes."""
 
 KILL_ROUNDS = 500
 KILL_PAUSE_SECONDS = 0.01
@@ -26,40 +26,41 @@ EndedBy = Literal["itself", "stop", "time limit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What to run and within which bounds."""
+    """A command with its environment and limits."""
 
     command: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
     log: Path
-    """Takes standard output and error, appended."""
+    """File to which standard output and standard error are appended."""
     cores: Sequence[int]
-    """Cores to run on; empty for any."""
+    """Numbers of the cores to run on; empty for any core."""
     memory_bytes: int | None
-    """Limit on each process's data, bytes."""
+    """Limit on the data segment of each process, bytes; None for no limit."""
     inherited: Sequence[int]
-    """File descriptors that the processes keep open."""
+    """File descriptors that the processes inherit."""
     limit_seconds: float
-    """Run time after which it is stopped."""
+    """Run time after which the program is stopped, seconds."""
     grace_seconds: float
-    """Time between SIGTERM and SIGKILL."""
+    """Time between SIGTERM and SIGKILL, seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How it ended."""
+    """Exit code of a program and the reason why it ended."""
 
     exit_code: int
-    """Negative: the number of the signal that killed it."""
+    """Exit code; a negative one is the number of the signal that killed the program."""
     ended_by: EndedBy
     out_of_memory: bool
-    """Whether the kernel's out-of-memory killer struck meanwhile."""
+    """True if the kernel's out-of-memory killer killed a process during the run."""
 
 
 def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
-    """Run the program to its end. The caller has blocked SIGTERM, which means stop, and SIGCHLD.
+    """Run the program to its end.
 
-    `on_stop` is called before a program that is to be stopped gets its SIGTERM. Raises OSError when it cannot start.
+    The caller must have blocked SIGTERM, which stops the program, and SIGCHLD. `on_stop` is called before the program
+    is sent SIGTERM. Raises OSError when the program cannot start.
     """
     kills_before = out_of_memory_kills()
     deadline = time.monotonic() + program.limit_seconds
@@ -70,7 +71,7 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
         on_stop(ended_by)
         os.killpg(process.pid, signal.SIGTERM)
         _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
-    # The leader is not reaped yet, so its number, which names the group, cannot have gone to another process.
+    # The group's leader is not reaped yet, so its process ID cannot have been reused for another group.
     os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
     kill_marked(program.environment[MARKER])
@@ -101,7 +102,10 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
 
 
 def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker) -> EndedBy:
-    """Sleep until the process ends, the deadline (monotonic clock) passes or SIGTERM comes; mark the log's growth."""
+    """Wait until the process ends, the deadline passes or SIGTERM arrives, and mark the log's growth meanwhile.
+
+    `deadline` is on the monotonic clock.
+    """
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         remaining_seconds = deadline - time.monotonic()
         if remaining_seconds <= 0:
@@ -114,13 +118,13 @@ def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMa
 
 
 def kill_marked(base_dir: str) -> None:
-    """Kill every process that carries the job's mark, also those that left its group.
+    """Kill every process that carries the job's marker, including those that left its process group.
 
-    Looks again until none is found, since one may have forked meanwhile; not for ever, since one that waits for a
-    device dies only when that answers.
+    Repeat until none is left, because a process may have forked meanwhile. The number of rounds is limited: a process
+    that waits for a device dies only when the device responds.
     """
     for _ in range(KILL_ROUNDS):
-        pids = marked(base_dir)
+        pids = marked_processes(base_dir)
         if not pids:
             return
         for pid in pids:
@@ -129,8 +133,8 @@ def kill_marked(base_dir: str) -> None:
         time.sleep(KILL_PAUSE_SECONDS)
 
 
-def marked(base_dir: str) -> list[int]:
-    """Return the processes of this user whose environment carries the job's mark."""
+def marked_processes(base_dir: str) -> list[int]:
+    """Return the IDs of this user's processes whose environment carries the job's marker."""
     mark = f"{MARKER}={base_dir}".encode()
     return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if mark in _environment(folder)]
 
@@ -143,7 +147,7 @@ def _environment(process: Path) -> list[bytes]:
 
 
 def out_of_memory_kills() -> int:
-    """Return how often the kernel's out-of-memory killer struck in this process's memory cgroup, or on the machine."""
+    """Return how many processes the out-of-memory killer killed in this memory cgroup, or else on the machine."""
     for file in _kill_counters():
         with contextlib.suppress(OSError):
             for line in file.read_text().splitlines():
@@ -154,7 +158,7 @@ def out_of_memory_kills() -> int:
 
 
 def _kill_counters() -> list[Path]:
-    """The files that may hold the counter, the nearest to this process first."""
+    """Return the files that may hold the counter, the one nearest to this process first."""
     files: list[Path] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -163,6 +167,6 @@ def _kill_counters() -> list[Path]:
                 files.append(Path(f"/sys/fs/cgroup/{path}/memory.events"))
             elif "memory" in controllers.split(","):
                 files.append(Path(f"/sys/fs/cgroup/memory/{path}/memory.oom_control"))
-    # Within a container the paths above may not exist as they are named; its own cgroup is then mounted at the top.
+    # In a container these paths may not exist; its own cgroup is then mounted at the top.
     mounted = [Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control")]
     return [*files, *mounted, Path("/proc/vmstat")]

@@ -1,4 +1,4 @@
-"""What the local service refuses before anything is created. Pure but for the number of cores."""
+"""Checks of a request before the local service creates the job. Pure, except that it reads the number of cores."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PROGRAM_PATTERN = r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*"
 
 
 def check(request: Request) -> None:
-    """Raise InputError, which names the field, its value and the rule, for a request that cannot run here."""
+    """Raise InputError for a request that cannot run here. The message states the field, its value and the rule."""
     name, resources = request["TrainingJobName"], request["ResourceConfig"]
     if not re.fullmatch(JOB_NAME_PATTERN, name):
         raise InputError(f"Job name '{name}' is not allowed: it must match {JOB_NAME_PATTERN}.")
     if resources["InstanceCount"] != 1:
-        raise InputError(f"The local service is one machine; instance_count is {resources['InstanceCount']}.")
+        raise InputError(f"instance_count is {resources['InstanceCount']}; the local service runs on one machine.")
     hyperparameters = toolkit.decoded(request["HyperParameters"])
     program = str(hyperparameters.get("sagemaker_program", ""))
     if not re.fullmatch(PROGRAM_PATTERN, program) or ".." in program.split("/"):
@@ -33,16 +33,16 @@ def check(request: Request) -> None:
 def _check_images(hyperparameters: dict[str, Any]) -> None:
     if "sagemaker_training_compiler_enabled" in hyperparameters:
         raise InputError(
-            "Compilers 'trcomp' and 'trcomp-off' exist in SageMaker's images alone: "
+            "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images: "
             "choose the service 'sagemaker', or the compiler 'none' or 'inductor'."
         )
     for key in toolkit.DISTRIBUTION_KEYS:
         if hyperparameters.get(key) and key != "sagemaker_torch_distributed_enabled":
-            raise InputError(f"{key} asks for a launcher of SageMaker's images; the local service has torchrun alone.")
+            raise InputError(f"{key} needs a launcher of SageMaker's images; the local service has only torchrun.")
 
 
 def _check_variables(variables: dict[str, str]) -> None:
-    slots.wanted_cores(variables)
+    slots.requested_cores(variables)
     for name in (MEMORY_VARIABLE, GRACE_VARIABLE):
         text = variables.get(name, "1")
         if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", text) or float(text) == 0:

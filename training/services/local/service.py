@@ -1,9 +1,9 @@
-"""A training service on this machine: SageMaker's request in, SageMaker's description out.
+"""A training service on this machine that takes SageMaker's requests and returns SageMaker's descriptions.
 
-All state is on disk, under the service's root, so that any process can describe, follow, stop or collect any job:
+All state is on disk, under the service's root, so any process can describe, follow, stop or collect any job:
 
     jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lock, opt/ml/ (the container)
-    slots/          one lock a core or GPU, and the queue for them
+    slots/          one lock for each core and GPU, and the queue of waiting jobs
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ from training.services.local.log_times import LogTimes
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 PAGE_BYTES = 4 * 2**20
-"""Most that one page of the log holds; a longer line is cut."""
+"""Size limit of one page of the log; a longer line is split."""
 
 UNSHOWN_FIELDS = frozenset({"Tags"})
-"""Fields of a request that its description leaves out; SageMaker lists tags by a call of their own."""
+"""Fields of a request that its description omits. SageMaker has a separate call for tags."""
 
-ABANDONED = "InternalServerError: Killed: the job's supervisor is gone, by a signal or a restart of the machine."
+ABANDONED = (
+    "InternalServerError: Killed: the job's supervisor is gone; a signal killed it or the machine was restarted."
+)
 
 
 class LocalService:
-    """Jobs on this machine, each under a supervisor of its own that outlives whoever started it.
+    """Service for jobs on this machine. Each job has its own supervisor, which outlives the process that started it.
 
-    Beyond SageMaker's, a request's Environment may hold TRAINFARE_CORES (cores that the job takes; default all),
-    TRAINFARE_MEMORY_GIB (limit on each process's data) and TRAINFARE_STOP_GRACE_SECONDS (default 120), and a
-    description holds `BillableSecondsExact` (float).
+    A request's Environment may also hold TRAINFARE_CORES (number of cores of the job; default all),
+    TRAINFARE_MEMORY_GIB (limit on the data segment of each process) and TRAINFARE_STOP_GRACE_SECONDS (default 120).
+    A description also holds `BillableSecondsExact` (float).
     """
 
     name = "local"
@@ -56,15 +58,15 @@ class LocalService:
     jobs_command = "python -m experiments jobs"
 
     def __init__(self, root: Path) -> None:
-        # One spelling of the path for everybody: the processes of a job are found by it.
+        # The processes of a job are found by this path, so every process must spell it the same way.
         self._root = root.resolve()
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises JobExists when the name is taken, InputError for what this machine cannot run."""
+        """Start the job. Raises JobExists when the name is taken, InputError when this machine cannot run the job."""
         request_rules.check(request)
         folder = self._path(request["TrainingJobName"])
         if JobFolder(folder).request_file.exists():
-            raise JobExists(f"Job {folder.name} exists already in {folder.parent}.")
+            raise JobExists(f"Job {folder.name} already exists in {folder.parent}.")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             self._stage(folder, request)
@@ -72,7 +74,7 @@ class LocalService:
             raise ServiceError(f"Job {folder.name} could not be started: {error}.") from error
 
     def _stage(self, folder: Path, request: Request) -> None:
-        # A folder whose name starts with a full stop is not a job, whatever becomes of this process.
+        # A folder whose name starts with a full stop never counts as a job, even if this process is killed.
         staged = JobFolder(Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)))
         try:
             staged.request_file.write_text(json.dumps(request))
@@ -94,10 +96,11 @@ class LocalService:
                 check=False,
             )
         if started.stdout == supervisor.EXISTS:
-            raise JobExists(f"Job {folder.name} exists already in {folder.parent}.")
+            raise JobExists(f"Job {folder.name} already exists in {folder.parent}.")
         if started.stdout != supervisor.CREATED:
-            said = (staged.path / "supervisor.txt").read_text(errors="replace").strip().splitlines()[-1:]
-            raise ServiceError(f"Job {folder.name} could not be started: {''.join(said) or 'its supervisor died'}.")
+            last_line = (staged.path / "supervisor.txt").read_text(errors="replace").strip().splitlines()[-1:]
+            reason = "".join(last_line) or "its supervisor died"
+            raise ServiceError(f"Job {folder.name} could not be started: {reason}.")
 
     def describe(self, job_name: str) -> Description:
         """Return the job's state now. Raises JobNotFound."""
@@ -105,7 +108,7 @@ class LocalService:
         return _description(folder.request(), _state(folder))
 
     def stop(self, job_name: str) -> None:
-        """Ask the job to stop: SIGTERM, 120 s of grace, SIGKILL. Does nothing to a job that has ended."""
+        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing when the job has ended."""
         folder = self._job(job_name)
         state = _state(folder)
         if state["TrainingJobStatus"] in TERMINAL_STATUSES:
@@ -115,17 +118,17 @@ class LocalService:
         except ProcessLookupError:
             return
         try:
-            # Asked again: the number now names that very process, if the supervisor still lives.
+            # Check again: the process ID could have been reused before it was opened.
             if folder.is_supervised():
                 signal.pidfd_send_signal(process, signal.SIGTERM)
         finally:
             os.close(process)
 
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
-        """Return the log lines after `cursor` (a number of bytes), or from the start."""
+        """Return the log lines after `cursor`, a number of bytes, or from the start."""
         folder = self._job(job_name)
         offset_bytes = _offset(cursor)
-        # Asked first: what a job that has ended wrote before is complete, its last line included.
+        # Read the status before the log: if the job has ended by now, the log read below is complete.
         complete = _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
         if not folder.log.exists():
             return LogPage(lines=[], cursor=str(offset_bytes))
@@ -148,20 +151,20 @@ class LocalService:
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first."""
         folders = self._path("").glob("[!.]*/state.json")
-        found = [each for file in folders if (each := self._described(file.parent.name))]
+        jobs = [job for file in folders if (job := self._described(file.parent.name))]
         if running_only:
-            found = [each for each in found if each["TrainingJobStatus"] not in TERMINAL_STATUSES]
-        return sorted(found, key=lambda each: each["CreationTime"], reverse=True)
+            jobs = [job for job in jobs if job["TrainingJobStatus"] not in TERMINAL_STATUSES]
+        return sorted(jobs, key=lambda job: job["CreationTime"], reverse=True)
 
     def _described(self, job_name: str) -> Description | None:
-        """Return the job's state, or None of one that is deleted meanwhile."""
+        """Return the job's state, or None when the job has just been deleted."""
         try:
             return self.describe(job_name)
         except (JobNotFound, FileNotFoundError):
             return None
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return a file that the job wrote to its output data folder, or None when there is none."""
+        """Return the content of a file in the job's output data folder, or None when the file does not exist."""
         data = self._job(job_name).base / "output" / "data"
         file = (data / filename).resolve()
         inside = file.is_relative_to(data.resolve())
@@ -169,14 +172,14 @@ class LocalService:
 
     @contextmanager
     def open_model(self, uri: str) -> Iterator[BinaryIO]:
-        """Open a model artifact by its address. Raises ArtifactError."""
-        place = urlparse(uri)
-        if place.scheme != "file":
+        """Open a model artifact by its `file://` URI. Raises ArtifactError."""
+        location = urlparse(uri)
+        if location.scheme != "file":
             raise ArtifactError(f"The model artifact {uri} is not on this machine.")
         try:
-            artifact = Path(unquote(place.path)).open("rb")  # noqa: SIM115 - errors of reading it are the reader's
+            artifact = Path(unquote(location.path)).open("rb")  # noqa: SIM115 - later errors are the reader's to handle
         except OSError as error:
-            raise ArtifactError(f"The model artifact {place.path} cannot be read: {error.strerror}.") from error
+            raise ArtifactError(f"The model artifact {location.path} cannot be read: {error.strerror}.") from error
         with artifact:
             yield artifact
 
@@ -186,43 +189,43 @@ class LocalService:
     def _job(self, job_name: str) -> JobFolder:
         folder = JobFolder(self._path(job_name))
         if not re.fullmatch(JOB_NAME_PATTERN, job_name) or not folder.request_file.exists():
-            raise JobNotFound(f"There is no job '{job_name}' in {folder.path.parent}.")
+            raise JobNotFound(f"Job '{job_name}' does not exist in {folder.path.parent}.")
         return folder
 
 
 def _offset(cursor: str | None) -> int:
     if cursor is not None and not re.fullmatch(r"[0-9]{1,18}", cursor):
-        raise ServiceError(f"'{cursor}' is no place in a log of the local service; it must be a number of bytes.")
+        raise ServiceError(f"'{cursor}' is not a cursor of the local service; it must be a number of bytes.")
     return int(cursor or 0)
 
 
 def _page_bytes(marks: LogTimes, offset_bytes: int, complete: bool) -> int:
-    """Return how much to read: while the job runs, only lines whose time is known, so that it never changes."""
+    """Return the number of bytes to read. While the job runs, lines without a recorded time are left for later."""
     if complete or marks.marked_bytes is None:
         return PAGE_BYTES
     return min(PAGE_BYTES, max(0, marks.marked_bytes - offset_bytes))
 
 
 def _whole_lines(content: bytes, complete: bool) -> bytes:
-    """Return `content` up to its last line end; all of it at the end of a complete log, or of a line too long."""
+    """Return `content` up to its last line end; all of it at the end of a complete log or within an overlong line."""
     end = content.rfind(b"\n") + 1
-    at_the_end = complete and len(content) < PAGE_BYTES
-    endless = end == 0 and len(content) == PAGE_BYTES
-    return content if at_the_end or endless else content[:end]
+    is_last_page = complete and len(content) < PAGE_BYTES
+    is_overlong = end == 0 and len(content) == PAGE_BYTES
+    return content if is_last_page or is_overlong else content[:end]
 
 
 def _state(folder: JobFolder) -> State:
-    """Return the state now; a job whose supervisor was killed has failed, and what is left of it is killed."""
+    """Return the state now. A job whose supervisor was killed counts as failed, and its processes are killed."""
     state = folder.state()
     if state["TrainingJobStatus"] in TERMINAL_STATUSES or folder.is_supervised():
         return state
-    state = folder.state()  # Its last words may have come between the two questions.
+    state = folder.state()  # The supervisor may have ended the job between the two checks.
     if state["TrainingJobStatus"] in TERMINAL_STATUSES:
         return state
     processes.kill_marked(str(folder.base))
-    printed = folder.log.stat().st_mtime if folder.log.exists() else 0.0
-    last_sign = max(state["LastModifiedTime"], printed)
-    failed = job_record.entered(job_record.billed(state, last_sign), "Failed", "Training job failed", last_sign)
+    last_output = folder.log.stat().st_mtime if folder.log.exists() else 0.0
+    end = max(state["LastModifiedTime"], last_output)
+    failed = job_record.with_transition(job_record.with_billing(state, end), "Failed", "Training job failed", end)
     return failed | {"FailureReason": ABANDONED}
 
 
@@ -233,7 +236,7 @@ def _description(request: Request, state: State) -> Description:
 
 
 def _with_times(name: str, value: Any) -> Any:
-    """Return a value of the state with its times as `datetime`s."""
+    """Return a value of the state with its times converted to `datetime`."""
     if isinstance(value, list):
         return [{key: _with_times(key, each) for key, each in entry.items()} for entry in value]
     if name.endswith("Time") or name == "Timestamp":

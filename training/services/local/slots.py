@@ -1,7 +1,7 @@
-"""Who may use which GPU or core of this machine: one lock file each, and a queue in order of arrival.
+"""Assignment of this machine's GPUs and cores to jobs: one lock file each, and a first-come, first-served queue.
 
-A lock is a flock on an open file: the kernel releases it when its last holder is gone, so nothing that is killed
-keeps a core. The job inherits the locks from its supervisor and holds them on if it outlives it. Standard library only.
+A lock is a flock on an open file. The kernel releases it when its last holder exits, so a killed job keeps no core.
+A job inherits the locks from its supervisor and keeps them if it outlives it. Standard library only.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What there is to share."""
+    """GPUs and cores of this machine."""
 
     gpus: tuple[str, ...]
-    """Values for CUDA_VISIBLE_DEVICES, one a GPU or MIG slice."""
+    """Values for CUDA_VISIBLE_DEVICES, one for each GPU or MIG slice."""
     cores: tuple[int, ...]
     """Numbers of the cores that this process may run on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What a job asks for."""
+class SlotRequest:
+    """Numbers of GPUs and cores that a job needs."""
 
     gpus: int
     cores: int
@@ -45,17 +45,20 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """What a job was given."""
+    """GPUs and cores that a job holds."""
 
     gpus: tuple[str, ...]
     cores: tuple[int, ...]
-    """Empty: any core."""
+    """Numbers of the cores; empty for any core."""
     locks: tuple[int, ...]
-    """File descriptors that hold it."""
+    """File descriptors that hold the locks."""
 
 
 def machine(environment: Mapping[str, str]) -> Machine:
-    """Return this machine as a job with this environment may see it: CUDA_VISIBLE_DEVICES narrows the GPUs."""
+    """Return the GPUs and cores that a job with this environment may use.
+
+    CUDA_VISIBLE_DEVICES, from the job's environment or else from this process's, limits the GPUs.
+    """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is not None:
@@ -70,7 +73,7 @@ def _nvidia_smi() -> str:
 
 
 def gpu_names(listing: str) -> tuple[str, ...]:
-    """Return the GPUs of `nvidia-smi --list-gpus`: their numbers, or the identifiers of their MIG slices."""
+    """Return the GPUs in the output of `nvidia-smi --list-gpus`: their numbers, or the UUIDs of their MIG slices."""
     names: list[str] = []
     for block in re.split(r"^(?=GPU \d+:)", listing, flags=re.MULTILINE):
         if match := re.match(r"GPU (\d+):", block):
@@ -78,48 +81,51 @@ def gpu_names(listing: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def wanted_cores(environment: Mapping[str, str]) -> int | None:
-    """Return the cores that the job asks for, or None for its share of the machine. Raises InputError."""
+def requested_cores(environment: Mapping[str, str]) -> int | None:
+    """Return the number of cores that the job requests, or None when it requests none. Raises InputError."""
     text = environment.get(CORES_VARIABLE)
     if text is None:
         return None
     available = len(os.sched_getaffinity(0))
     if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= available:
         raise InputError(
-            f"{CORES_VARIABLE} is '{text}'; it must be a whole number from 1 to {available}, the cores here."
+            f"{CORES_VARIABLE} is '{text}'; it must be a whole number from 1 to {available}, the number of cores here."
         )
     return int(text)
 
 
-def wanted(environment: Mapping[str, str], processes: int, machine: Machine) -> Wanted:
-    """Return what a job of so many processes needs: a GPU each where there are GPUs, else cores. Raises InputError."""
-    cores = wanted_cores(environment)
+def slot_request(environment: Mapping[str, str], processes: int, machine: Machine) -> SlotRequest:
+    """Return the GPUs and cores that a job with this many processes needs.
+
+    On a machine with GPUs each process needs one; else the job needs cores, by default all. Raises InputError.
+    """
+    cores = requested_cores(environment)
     if not machine.gpus:
-        return Wanted(gpus=0, cores=cores or len(machine.cores))
+        return SlotRequest(gpus=0, cores=cores or len(machine.cores))
     if processes > len(machine.gpus):
-        raise InputError(f"The job wants {processes} devices; this machine has {len(machine.gpus)}.")
-    return Wanted(gpus=processes, cores=cores or 0)
+        raise InputError(f"The job needs {processes} devices; this machine has {len(machine.gpus)}.")
+    return SlotRequest(gpus=processes, cores=cores or 0)
 
 
-def take(root: Path, wanted: Wanted, machine: Machine, pause: Callable[[float], bool]) -> Slot | None:
-    """Wait in order of arrival until the slot is free, and return it.
+def take(root: Path, request: SlotRequest, machine: Machine, pause: Callable[[float], bool]) -> Slot | None:
+    """Wait in order of arrival until a slot is free, and return it, or None when the job was stopped meanwhile.
 
-    `pause(seconds)` waits and returns whether the job was stopped meanwhile; then None is returned.
+    `pause(seconds)` waits and returns whether the job was stopped.
     """
     root.mkdir(parents=True, exist_ok=True)
     with _ticket(root / "queue") as ticket:
         while True:
-            if _is_first(ticket) and (slot := _try_take(root, wanted, machine)):
+            if _is_first(ticket) and (slot := _try_take(root, request, machine)):
                 return slot
             if pause(POLL_SECONDS):
                 return None
 
 
-def _try_take(root: Path, wanted: Wanted, machine: Machine) -> Slot | None:
-    gpus = _lock_some(root, [f"gpu-{gpu}" for gpu in machine.gpus], wanted.gpus)
-    cores = _lock_some(root, [f"core-{core}" for core in machine.cores], wanted.cores)
+def _try_take(root: Path, request: SlotRequest, machine: Machine) -> Slot | None:
+    gpus = _lock_some(root, [f"gpu-{gpu}" for gpu in machine.gpus], request.gpus)
+    cores = _lock_some(root, [f"core-{core}" for core in machine.cores], request.cores)
     locks = (*gpus.values(), *cores.values())
-    if len(locks) < wanted.gpus + wanted.cores:
+    if len(locks) < request.gpus + request.cores:
         _release(locks)
         return None
     return Slot(
@@ -130,7 +136,7 @@ def _try_take(root: Path, wanted: Wanted, machine: Machine) -> Slot | None:
 
 
 def _lock_some(root: Path, names: Iterable[str], count: int) -> dict[str, int]:
-    """Lock up to `count` of the named resources."""
+    """Lock up to `count` of the named resources, and return their file descriptors by name."""
     held: dict[str, int] = {}
     for name in names:
         if len(held) == count:
@@ -155,7 +161,10 @@ def _release(locks: Iterable[int]) -> None:
 
 @contextlib.contextmanager
 def _ticket(queue: Path) -> Iterator[Path]:
-    """A locked file whose name sorts by arrival; it gets that name only once locked, so none is ever seen unlocked."""
+    """Create a locked file whose name sorts by time of arrival.
+
+    The file gets this name only after it is locked, so no other process ever sees it unlocked.
+    """
     queue.mkdir(exist_ok=True)
     unnamed = queue / f".{uuid.uuid4().hex}"
     lock = _try_lock(unnamed)
@@ -169,7 +178,7 @@ def _ticket(queue: Path) -> Iterator[Path]:
 
 
 def _is_first(ticket: Path) -> bool:
-    """Return whether nobody who is still alive came before."""
+    """Return whether no process that is still alive arrived earlier."""
     earlier = (other for other in sorted(ticket.parent.glob("[0-9]*")) if other.name < ticket.name)
     return all(_is_abandoned(other) for other in earlier)
 

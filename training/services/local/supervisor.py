@@ -1,8 +1,8 @@
-"""The process that looks after one local job: `python -m training.services.local.supervisor STAGED FOLDER`.
+"""The process that runs one local job: `python -m training.services.local.supervisor STAGED FOLDER`.
 
-It outlives whoever started it. STAGED holds the request; renaming it to FOLDER is what creates the job, so a job
-exists if and only if its supervisor has run. It answers `created` or `exists` on standard output; standard error is a
-file in STAGED. Standard library only, so that it starts at once.
+It outlives the process that started it. STAGED holds the request; renaming it to FOLDER creates the job, so a job
+exists if and only if its supervisor has run. The supervisor prints `created` or `exists` on standard output; standard
+error is a file in STAGED. Standard library only, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
 STOP_GRACE_SECONDS = 120.0
 """SageMaker's time between SIGTERM and SIGKILL."""
 
-ENDINGS = {
+FINAL_STATUSES = {
     "itself": ("Completed", "Training job completed"),
     "stop": ("Stopped", "Training job stopped"),
     "time limit": ("MaxRuntimeExceeded", "Training job runtime exceeded MaxRuntimeInSeconds"),
@@ -39,20 +39,23 @@ ENDINGS = {
 
 
 def main(staged: str, final: str) -> None:
-    """Create the job and see it to its end."""
+    """Create the job and run it to its end."""
     if os.fork() > 0:
-        os._exit(0)  # The caller waits for this process alone, and need not reap the one that stays.
-    # Blocked, they wait until they are asked for: no stop is lost, and no handler interrupts anything.
+        os._exit(0)  # The caller waits only for this process; its child continues, and the caller need not reap it.
+    # Blocked signals stay pending until the code waits for them: no stop is lost, and no handler interrupts anything.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     folder = JobFolder(Path(final))
     created = _claim(JobFolder(Path(staged)), folder)
-    _answer(CREATED if created else EXISTS)
+    _reply(CREATED if created else EXISTS)
     if created:
         _supervise(folder, job_record.Record(folder))
 
 
 def _claim(staged: JobFolder, final: JobFolder) -> bool:
-    """Turn the staged folder into the job; False when the job exists. The lock is held from before it can be seen."""
+    """Turn the staged folder into the job. Returns False when the job exists.
+
+    The supervisor's lock is taken first, so no other process ever sees the job without it.
+    """
     staged.hold()
     staged.write_state(job_record.first_state(os.getpid()))
     try:
@@ -65,16 +68,16 @@ def _claim(staged: JobFolder, final: JobFolder) -> bool:
     return True
 
 
-def _answer(word: str) -> None:
-    """Tell the caller, who may be dead by now, and close the pipe on which it waits."""
+def _reply(word: str) -> None:
+    """Send the reply to the caller, which may be dead by now, and close the pipe on which it waits."""
     with contextlib.suppress(BrokenPipeError):
         os.write(1, word.encode())
-    # Standard error goes to a file beside the job already.
+    # Standard error is already a file beside the job.
     os.dup2(2, 1)
 
 
 def _supervise(folder: JobFolder, log: job_record.Record) -> None:
-    """See the job to an end that is written down, whatever happens."""
+    """Run the job, and record its failure if anything goes wrong."""
     try:
         supervise(folder, folder.request(), log)
     except (container.DataError, InputError) as error:
@@ -85,13 +88,13 @@ def _supervise(folder: JobFolder, log: job_record.Record) -> None:
 
 
 def supervise(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record) -> None:
-    """Wait for a slot, lay out the container, run the script, pack up its model."""
+    """Wait for a slot, create the container's folders, run the script, and pack its model."""
     slot = _slot(folder, request, log)
     if slot is None:
         log.end("Stopped", "Training job stopped before it started")
         return
     log.enter("Downloading", "Downloading input data and the source")
-    request = container.rooted(request, folder.base)
+    request = container.relocate_paths(request, folder.base)
     container.lay_out(folder.base, request)
     log.enter("Training", "Training in progress")
     outcome = processes.run(_program(folder, request, slot), lambda ended_by: _announce(log, ended_by))
@@ -104,17 +107,17 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], log: job_record.Rec
 def _slot(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record) -> slots.Slot | None:
     variables = request.get("Environment", {})
     machine = slots.machine(variables)
-    wanted = slots.wanted(variables, _processes(request), machine)
+    slot_request = slots.slot_request(variables, _processes(request), machine)
     announced = False
 
     def pause(seconds: float) -> bool:
         nonlocal announced
         if not announced:
-            log.enter("Pending", "Waiting for a device or cores that other jobs use")
+            log.enter("Pending", "Waiting for devices or cores that other jobs hold")
             announced = True
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
 
-    return slots.take(folder.path.parent.parent / "slots", wanted, machine, pause)
+    return slots.take(folder.path.parent.parent / "slots", slot_request, machine, pause)
 
 
 def _processes(request: Mapping[str, Any]) -> int:
@@ -144,12 +147,12 @@ def _announce(log: job_record.Record, ended_by: processes.EndedBy) -> None:
 
 
 def _finish(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record, outcome: processes.Outcome) -> None:
-    """End a job that was not at fault; one that was stopped keeps what it saved, as on SageMaker."""
+    """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
     log.enter("Uploading", "Uploading the model")
     artifact = container.upload_model(folder.base, request)
     ended = log.end_billing()
     fields: dict[str, Any] = {"ModelArtifacts": {"S3ModelArtifacts": artifact.as_uri()}} if artifact else {}
-    log.end(*ENDINGS[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended), **fields)
+    log.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended), **fields)
 
 
 def _finish_failed(

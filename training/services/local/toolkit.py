@@ -1,6 +1,6 @@
-"""What the SageMaker training toolkit (sagemaker-training 5.1.4) would run, worked out without it.
+"""The command and configuration files of the SageMaker training toolkit (sagemaker-training 5.1.4), without it.
 
-Pure functions of a request, checked against the toolkit itself by their test. Standard library only.
+Pure functions of a request; a test compares them with the toolkit itself. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-# The host's own name need not resolve; `localhost` always does.
+# The machine's host name may not resolve; `localhost` always does.
 HOST = "localhost"
 NETWORK_INTERFACE = "lo"
 INSTANCE_GROUP = "homogeneousCluster"
 
-# sagemaker_training/params.py: these say what to run and are kept from the script in every form.
+# sagemaker_training/params.py: these configure the toolkit and are never passed to the script.
 CONSUMED_KEYS = frozenset(
     {
         "sagemaker_program",
@@ -42,7 +42,7 @@ DISTRIBUTION_KEYS = (
 
 
 def decoded(hyperparameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return the hyperparameters with their JSON read; what is not JSON stays the text that it is."""
+    """Return the hyperparameters decoded from JSON. A value that is not JSON stays a string."""
     return {name: _decoded(text) for name, text in hyperparameters.items()}
 
 
@@ -54,17 +54,17 @@ def _decoded(text: str) -> Any:
 
 
 def user_hyperparameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those that reach the script."""
+    """Return the hyperparameters that are passed to the script."""
     return {k: v for k, v in hyperparameters.items() if k not in CONSUMED_KEYS and not k.startswith("sagemaker_")}
 
 
 def framework_parameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those that choose the launcher."""
+    """Return the hyperparameters that choose the launcher."""
     return {k: v for k, v in hyperparameters.items() if k not in CONSUMED_KEYS and k.startswith("sagemaker_")}
 
 
 def arguments(hyperparameters: Mapping[str, Any]) -> list[str]:
-    """Return the script's command line, sorted by name; a name of one letter gets one hyphen."""
+    """Return the script's command-line arguments, sorted by name. A name of one letter gets one hyphen."""
     pairs = ((("--" if len(k) > 1 else "-") + k, _argument(hyperparameters[k])) for k in sorted(hyperparameters))
     return [word for pair in pairs for word in pair]
 
@@ -76,24 +76,24 @@ def _argument(value: Any) -> str:
 
 
 def processes(hyperparameters: Mapping[str, Any]) -> int:
-    """Return how many processes the job starts, one a device."""
+    """Return the number of processes that the job starts, one for each device."""
     if not hyperparameters.get("sagemaker_torch_distributed_enabled"):
         return 1
     return int(hyperparameters.get("sagemaker_mpi_num_of_processes_per_host", 1))
 
 
 def command(python: str, hyperparameters: Mapping[str, Any]) -> list[str]:
-    """Return what to run in the code folder, for decoded hyperparameters."""
+    """Return the command to run in the code folder, for decoded hyperparameters."""
     script = [str(hyperparameters["sagemaker_program"]), *arguments(user_hyperparameters(hyperparameters))]
     if hyperparameters.get("sagemaker_torch_distributed_enabled"):
-        # --standalone: the toolkit's fixed port serves one job in one container, here several share the machine.
+        # --standalone picks a free port: the toolkit's fixed port would clash when several jobs share the machine.
         count = str(processes(hyperparameters))
         return [python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", count, *script]
     return [python, "--", *script]
 
 
 def resource_config(instance_type: str) -> dict[str, Any]:
-    """Return `resourceconfig.json`."""
+    """Return the content of `resourceconfig.json`."""
     group = {"instance_group_name": INSTANCE_GROUP, "instance_type": instance_type, "hosts": [HOST]}
     return {
         "current_host": HOST,
@@ -106,6 +106,6 @@ def resource_config(instance_type: str) -> dict[str, Any]:
 
 
 def input_data_config(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `inputdataconfig.json`."""
+    """Return the content of `inputdataconfig.json`."""
     channel = {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
     return {each["ChannelName"]: channel for each in request.get("InputDataConfig", [])}

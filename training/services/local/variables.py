@@ -1,6 +1,6 @@
-"""The variables that the SageMaker training toolkit (sagemaker-training 5.1.4) sets for a script.
+"""Environment variables that the SageMaker training toolkit (sagemaker-training 5.1.4) sets for a script.
 
-Pure; tests/training/services/local/test_toolkit.py holds them to the toolkit itself. Standard library only.
+Pure; tests/training/services/local/test_toolkit.py compares them with the toolkit itself. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INFO_LOG_LEVEL = 20
 def script_variables(request: Mapping[str, Any], base: Path, *, cpus: int, gpus: int) -> dict[str, str]:
     """Return the variables that the platform and the toolkit set for the script.
 
-    `cpus` and `gpus` are what the job may use, not what the machine has.
+    `cpus` and `gpus` are the numbers that the job may use, not those of the machine.
     """
     values = _settings(request, base, cpus, gpus)
     snapshot = {name: value for name, value in values.items() if name not in ("channels", "hps", "framework_params")}
@@ -84,7 +84,7 @@ def _distribution_groups(framework: Mapping[str, Any]) -> Any:
 
 
 def _snapshot_only(request: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What SM_TRAINING_ENV holds beyond the other variables, or under another name."""
+    """Return the fields of SM_TRAINING_ENV that no other variable holds under the same name."""
     folders = _channel_folders(request, Path(values["input_dir"]).parent)
     groups = values["distribution_instance_groups"]
     return {
@@ -105,7 +105,7 @@ def _snapshot_only(request: Mapping[str, Any], values: Mapping[str, Any]) -> dic
 def _platform(request: Mapping[str, Any], base: Path) -> dict[str, str]:
     parameters = toolkit.decoded(request["HyperParameters"])
     return {
-        # The toolkit's own name for the folder that stands where /opt/ml does; scripts find checkpoints by it.
+        # The toolkit's variable for the folder that stands for /opt/ml; scripts use it to find checkpoints.
         "SAGEMAKER_BASE_DIR": str(base),
         "SAGEMAKER_JOB_NAME": str(parameters.get("sagemaker_job_name", "")),
         "SAGEMAKER_REGION": str(parameters.get("sagemaker_region", "")),

@@ -1,4 +1,4 @@
-"""Training jobs on Amazon SageMaker, through boto3: the only room of `training` that imports it.
+"""Training jobs on Amazon SageMaker. No other package of `training` imports boto3.
 
 Open `service.py` first.
 """

@@ -1,4 +1,4 @@
-"""Where jobs run at AWS: account, role, bucket and network; and what of a job has to be there before it starts."""
+"""Account, role, bucket and network of jobs on AWS, and the upload of a job's source and data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.script_mode import launcher_of
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.gpus import gpu_count
 from training.services.sagemaker.identity import account_of, role_of
 from training.services.sagemaker.images import default_image
 from training.services.sagemaker.sdk_defaults import sdk_defaults
@@ -20,28 +19,28 @@ from training.services.sagemaker.sdk_rules import advice, check_sdk_rules
 from training.services.sagemaker.storage import Storage, session_bucket
 
 SPEC_FIELDS = ("subnets", "security_groups", "isolate_network", "encrypt_traffic", "volume_key", "output_key", "tags")
-"""Fields of an experiment's `aws` that a job takes as they are."""
+"""Fields of an experiment's `aws` that are copied to each job."""
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
-    """One account and region, with all that its jobs share."""
+class AwsContext:
+    """Settings that all jobs of one account and region share."""
 
     clients: Clients
     role_arn: str
     storage: Storage
     fields: Mapping[str, Any]
-    """Those of `SPEC_FIELDS` that are set."""
+    """Values of the `SPEC_FIELDS` that are set."""
     _uris: dict[str, str] = field(default_factory=dict)
-    """Where what lies here was put: local URI to S3 URI."""
+    """Uploads so far: local URI to S3 URI."""
 
-    def placed(self, spec: JobSpec) -> JobSpec:
-        """Return the job as it will stand at AWS, its data not yet there. Raises InputError for what cannot run."""
+    def resolve(self, spec: JobSpec) -> JobSpec:
+        """Return the job as it will run on AWS, but with local source and data. Raises InputError if it cannot run."""
         region = self.clients.region
         image = default_image(spec.compiler, spec.instance_type, region) if spec.image == "local" else spec.image
-        placed = spec.model_copy(
+        resolved = spec.model_copy(
             update={
                 "region": region,
                 "role_arn": self.role_arn,
@@ -52,20 +51,20 @@ class Site:
                 **self.fields,
             }
         )
-        check_sdk_rules(placed)
-        _check_devices(placed, gpu_count(spec.instance_type, region))
-        return placed
+        check_sdk_rules(resolved)
+        _check_devices(resolved, gpu_count(spec.instance_type, region))
+        return resolved
 
-    def shipped(self, spec: JobSpec, say: Say) -> JobSpec:
-        """Return the job with its source and channels uploaded, each once."""
-        placed = self.placed(spec)
-        for note in advice(placed):
-            say(f"Note: {note}")
-        return placed.model_copy(
+    def upload(self, spec: JobSpec, log: Log) -> JobSpec:
+        """Upload the job's source and channels, each only once, and return the job with their S3 URIs."""
+        resolved = self.resolve(spec)
+        for note in advice(resolved):
+            log(f"Note: {note}")
+        return resolved.model_copy(
             update={
                 "source_uri": self._put(spec.source_uri, lambda folder: self.storage.put_source(folder)),
                 "channels": {
-                    name: self._put(uri, lambda folder: self.storage.put_folder(folder, "data", say))
+                    name: self._put(uri, lambda folder: self.storage.put_folder(folder, "data", log))
                     for name, uri in spec.channels.items()
                 },
             }
@@ -79,37 +78,52 @@ class Site:
         return self._uris[uri]
 
 
-def open_site(given: Mapping[str, Any], clients: Clients | None = None) -> Site:
-    """Return the site for an experiment's `aws` fields, the SDK's configuration filling what they leave out.
+def open_aws_context(options: Mapping[str, Any], clients: Clients | None = None) -> AwsContext:
+    """Return the context for an experiment's `aws` fields; the SDK's configuration provides fields that are not set.
 
-    `clients` are those of the same region, where there are some already. Raises AccessError, InputError: before
-    anything is uploaded or started.
+    Pass `clients` to reuse existing ones of the same region. Raises AccessError or InputError before anything is
+    uploaded or started.
     """
-    wanted = {**sdk_defaults(), **given}
-    clients = clients or Clients(wanted.get("region"))
+    options = {**sdk_defaults(), **options}
+    clients = clients or Clients(options.get("region"))
     account = account_of(clients)
-    role = role_of(clients, wanted.get("role"))
-    bucket = session_bucket(clients, account, wanted.get("bucket"))
-    prefix = "/".join(part for part in (wanted.get("bucket_prefix"), "trainfare") if part)
-    storage = Storage(clients, bucket, prefix, wanted.get("output_key"))
-    fields = {name: wanted[name] for name in SPEC_FIELDS if name in wanted}
+    role = role_of(clients, options.get("role"))
+    bucket = session_bucket(clients, account, options.get("bucket"))
+    prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
+    storage = Storage(clients, bucket, prefix, options.get("output_key"))
+    fields = {name: options[name] for name in SPEC_FIELDS if name in options}
     fields |= {name: tuple(fields[name]) for name in ("subnets", "security_groups") if name in fields}
-    return Site(clients=clients, role_arn=role, storage=storage, fields=fields)
+    return AwsContext(clients=clients, role_arn=role, storage=storage, fields=fields)
 
 
 def _environment(spec: JobSpec) -> dict[str, str]:
-    """Return the variables with the compiler's cache where the container has room for it, and keeps it."""
+    """Return the job's variables with a compiler cache folder inside the container.
+
+    With checkpoints the cache lies among them, so that it is kept for a later job.
+    """
     variables = dict(spec.environment)
     if "TORCHINDUCTOR_CACHE_DIR" in variables:
-        kept = "/opt/ml/checkpoints/.compile-cache" if spec.checkpoint_uri else "/tmp/compile-cache"
-        variables["TORCHINDUCTOR_CACHE_DIR"] = kept
+        cache = "/opt/ml/checkpoints/.compile-cache" if spec.checkpoint_uri else "/tmp/compile-cache"
+        variables["TORCHINDUCTOR_CACHE_DIR"] = cache
     return variables
 
 
+def gpu_count(instance_type: str, region: str) -> int | None:
+    """Return the number of GPUs of an instance type, or None if the SDK (sagemaker-core 2.27.0) does not list it."""
+    # Imported here because the import takes a second.
+    from sagemaker.core import instance_types_gpu_info
+
+    info = instance_types_gpu_info.retrieve(region).get(instance_type)
+    return None if info is None else int(info["Count"])
+
+
 def _check_devices(spec: JobSpec, gpus: int | None) -> None:
-    """A launcher of SageMaker's starts a process on each GPU: counted otherwise, the rate would be scaled wrongly."""
+    """Check that `devices` is the number of GPUs, because SageMaker's launchers start a process on each GPU.
+
+    With any other number the learning rate would be scaled wrongly. Raises InputError.
+    """
     if gpus is not None and launcher_of(spec) is not None and spec.devices != gpus:
         raise InputError(
             f"machine.devices is {spec.devices}, but {spec.instance_type} has {gpus} GPUs, and launcher "
-            f"'{launcher_of(spec)}' starts a process on each."
+            f"'{launcher_of(spec)}' starts one process on each GPU."
         )

@@ -1,4 +1,4 @@
-"""What AWS answers when it does not do as it is asked, in our own errors, each a sentence that a person can act on."""
+"""Translation of boto3's errors into our own, each with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -30,74 +30,78 @@ NOT_FOUND = re.compile(
 )
 EXISTS = re.compile(r"Cannot create already existing", re.IGNORECASE)
 
-RENEW = "renew them (`aws sso login`, or new keys) and give the same command again"
+RENEW = "renew them (`aws sso login`, or new keys) and run the same command again"
 
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Raise what boto3 raises as an error of ours; `what` is what was asked for, such as `job demo-1`."""
+    """Translate boto3's errors within this context; `what` names the object of the call, such as `Job demo-1`."""
     try:
         yield
     except exceptions.ClientError as error:
-        raise refusal(what, error.response) from error
+        raise response_error(what, error.response) from error
     except NO_CREDENTIALS as error:
         raise AccessError(
-            f"{what}: AWS credentials are missing ({_line(error)}): `aws configure`, `aws sso login` or AWS_PROFILE "
-            f"gives some. Nothing was started."
+            f"{what}: AWS credentials are missing ({_first_line(error)}): run `aws configure` or `aws sso login`, or "
+            f"set AWS_PROFILE. Nothing was started."
         ) from error
     except (exceptions.TokenRetrievalError, exceptions.UnauthorizedSSOTokenError) as error:
-        raise AccessError(f"{what}: AWS credentials have expired ({_line(error)}): {RENEW}.") from error
+        raise AccessError(f"{what}: AWS credentials have expired ({_first_line(error)}): {RENEW}.") from error
     except (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError) as error:
-        raise Unreachable(f"{what}: AWS does not answer ({_line(error)}); check the region and the network.") from error
+        raise Unreachable(
+            f"{what}: AWS does not answer ({_first_line(error)}); check the region and the network."
+        ) from error
     except exceptions.ParamValidationError as error:
-        raise InputError(f"{what}: the request is malformed: {_line(error)}.") from error
+        raise InputError(f"{what}: the request is malformed: {_first_line(error)}.") from error
     except exceptions.BotoCoreError as error:
-        raise ServiceError(f"{what}: {_line(error)}.") from error
+        raise ServiceError(f"{what}: {_first_line(error)}.") from error
 
 
-def refusal(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
-    """Return the error for what AWS answered."""
+def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
+    """Return our error for AWS's error response."""
     code, message = str(response["Error"].get("Code")), str(response["Error"].get("Message", ""))
-    said = message.strip().rstrip(".") or code
+    reason = message.strip().rstrip(".") or code
     if code in EXPIRED:
         return AccessError(f"{what}: AWS credentials have expired: {RENEW}.")
     if code in UNKNOWN_KEY:
-        return AccessError(f"{what}: AWS does not know the credentials ({said}).")
+        return AccessError(f"{what}: AWS does not know the credentials ({reason}).")
     if code in DENIED:
-        return AccessError(f"{what}: access is denied: {said}. docs/aws.md lists the rights that are needed.")
+        return AccessError(f"{what}: access is denied: {reason}. docs/aws.md lists the permissions that are needed.")
     if code == "ResourceLimitExceeded":
-        return quota_error(what, said)
+        return quota_error(what, reason)
     if code == "ResourceInUse" or EXISTS.search(message):
-        return JobExists(f"{what} exists already at SageMaker.")
+        return JobExists(f"{what} already exists at SageMaker.")
     if code in {"ResourceNotFound", "ResourceNotFoundException"} or NOT_FOUND.search(message):
         return JobNotFound(f"{what} does not exist at SageMaker in this region and account.")
     if code in THROTTLED:
-        return Unreachable(f"{what}: AWS answers too many calls ({said}); give the same command again later.")
+        return Unreachable(f"{what}: AWS throttles the calls ({reason}); run the same command again later.")
     if code.startswith("ValidationException"):
-        return InputError(f"{what}: SageMaker refuses the request: {said}.")
-    return ServiceError(f"{what}: {code}: {said}.")
+        return InputError(f"{what}: SageMaker rejected the request: {reason}.")
+    return ServiceError(f"{what}: {code}: {reason}.")
 
 
 def quota_error(what: str, message: str) -> QuotaError:
-    """Return the error for a quota; SageMaker's message names it, its limit and how much more was asked for."""
+    """Return the error for a quota. SageMaker's message states the quota, its limit and the requested amount."""
     name = re.search(r"service limit '([^']+)'", message)
-    limit, wanted = _number(r"' is (\d+)", message), _number(r"request delta of (\d+)", message)
-    is_final = limit is not None and limit < (wanted or 1)
+    limit, amount = _number(r"' is (\d+)", message), _number(r"request delta of (\d+)", message)
+    is_final = limit is not None and limit < (amount or 1)
     hint = (
-        "ask for more under Service Quotas, SageMaker, or take another machine type; until then it cannot start"
+        "request an increase under Service Quotas, SageMaker, or choose another instance type"
         if is_final
-        else "all of it is in use: it is free again as others end"
+        else "all of it is in use; try again when other jobs have ended"
     )
     quota = name[1] if name else "unknown"
     allowed = "reached" if limit is None else str(limit)
-    asked = f", and {wanted} are asked for" if is_final and limit else ""
-    return QuotaError(f"{what}: the account's quota '{quota}' is {allowed}{asked}: {hint}.", quota, is_final=is_final)
+    requested = f", and {amount} were requested" if is_final and limit else ""
+    return QuotaError(
+        f"{what}: the account's quota '{quota}' is {allowed}{requested}: {hint}.", quota, is_final=is_final
+    )
 
 
 def _number(pattern: str, message: str) -> int | None:
-    found = re.search(pattern, message)
-    return int(found[1]) if found else None
+    match = re.search(pattern, message)
+    return int(match[1]) if match else None
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""The clients of one account and region: one each, shared by everything in the process."""
+"""The boto3 clients of one account and region, one for each service, shared by the whole process."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.rate_limit import Pace
 
 QUICK_TRIES = 3
-"""Of the first call: whoever waits at the terminal hears soon that a region or the network is not there."""
+"""Attempts of the first call, so that a wrong region or a missing network is reported soon."""
 PATIENT_TRIES = 10
-"""Of every other; they take about two minutes. AWS's own variable AWS_MAX_ATTEMPTS sets another number."""
+"""Attempts of every other call; they take about two minutes. AWS's variable AWS_MAX_ATTEMPTS overrides the number."""
 CALLS_PER_SECOND = 8.0
 CALLS_AT_ONCE = 8
 PACED = ("sagemaker", "logs")
-"""Where an account's limits are of the order of ten calls a second, shared with all of its other users."""
+"""Services that allow an account about ten calls a second, shared by all its users."""
 
 
 def _patient_tries() -> int:
-    given = os.environ.get("AWS_MAX_ATTEMPTS", "")
-    return int(given) if given.isdigit() and int(given) > 0 else PATIENT_TRIES
+    text = os.environ.get("AWS_MAX_ATTEMPTS", "")
+    return int(text) if text.isdigit() and int(text) > 0 else PATIENT_TRIES
 
 
 def _config(tries: int) -> Config:
-    # Adaptive: all of the process's calls slow down together once AWS says that they come too fast, with jitter
-    # between them.
+    # Adaptive: once AWS throttles, all calls of the process slow down together, with jitter between them.
     return Config(
         retries={"mode": "adaptive", "total_max_attempts": tries},
         connect_timeout=10,
@@ -41,11 +40,11 @@ def _config(tries: int) -> Config:
 
 
 class Clients:
-    """Makes each client once. Credentials, region, profile and endpoints are boto3's to find."""
+    """Cache of boto3 clients. boto3 finds the credentials, the profile and the endpoints."""
 
     def __init__(self, region: str | None = None) -> None:
         with translated("AWS"):
-            # boto3 itself knows AWS_DEFAULT_REGION alone.
+            # boto3 itself reads only AWS_DEFAULT_REGION.
             self.session = boto3.Session(region_name=region or os.environ.get("AWS_REGION") or None)
         if self.session.region_name is None:
             raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
@@ -56,13 +55,13 @@ class Clients:
         self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
 
     def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:
-        """Return the client of a service, such as `sagemaker`; of another region where one is given.
+        """Return the client of a service, such as `sagemaker`, in this region or another.
 
-        One that is `quick` soon gives up asking what does not answer.
+        A `quick` client gives up soon when the service does not answer.
         """
         key = service, region or self.region, quick
         tries = QUICK_TRIES if quick else _patient_tries()
-        # Making one is not safe among threads; using one is.
+        # Creating a client is not thread-safe; using one is.
         with self._lock:
             if key not in self._made:
                 with translated(service):

@@ -1,8 +1,8 @@
 """A job's log in CloudWatch, read page by page, each line once.
 
-CloudWatch gives events late, out of order among streams, and sometimes again. Each event has an id; what was seen
-within the last `LATE_SECONDS` of the log is asked for again and told apart by it. What comes later than that is in the
-log's full reading, from the start, once the job has ended.
+CloudWatch may return events late, repeated, or out of order among streams. So each page reads the last `LATE_SECONDS`
+of the log again, and drops the events whose id was read before. Events that arrive even later are read at the end of
+the job, when the whole log is read again from its start.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from training.contract.service import LogPage
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
 PAGE_EVENTS = 10_000
-"""As many as FilterLogEvents gives at once."""
+"""Most events that FilterLogEvents returns at once."""
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a log was read."""
+    """Position up to which a log was read."""
 
     newest_ms: int = 0
-    """Time of the newest event seen, milliseconds since the epoch."""
-    seen: frozenset[str] = frozenset()
-    """Ids of the events seen that may be given again."""
+    """Time of the newest event that was read, milliseconds since the epoch."""
+    recent_ids: frozenset[str] = frozenset()
+    """Ids of events that were read and may be returned again."""
 
     @property
     def from_ms(self) -> int:
-        """From when on events are asked for."""
+        """Time from which to request events, milliseconds since the epoch."""
         return max(0, self.newest_ms - 1000 * LATE_SECONDS)
 
     def text(self) -> str:
-        return json.dumps([self.newest_ms, sorted(self.seen)])
+        return json.dumps([self.newest_ms, sorted(self.recent_ids)])
 
 
 def read_cursor(text: str | None) -> Cursor:
@@ -44,31 +44,31 @@ def read_cursor(text: str | None) -> Cursor:
     if text is None:
         return Cursor()
     try:
-        newest, seen = json.loads(text)
-        return Cursor(int(newest), frozenset(str(each) for each in seen))
+        newest, recent_ids = json.loads(text)
+        return Cursor(int(newest), frozenset(str(each) for each in recent_ids))
     except (ValueError, TypeError) as error:
-        raise ServiceError(f"'{text[:80]}' is no place in a log of SageMaker's.") from error
+        raise ServiceError(f"'{text[:80]}' is not a cursor of the SageMaker service.") from error
 
 
 def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
-    """Return the lines among `events` that `cursor` has not seen, in the order of their times, and how far that is."""
-    fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.seen}
-    # Ids are numbers that grow.
+    """Return the lines of `events` that were not read before `cursor`, ordered by time, with the new cursor."""
+    fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.recent_ids}
+    # Ids are increasing numbers, so a shorter one is smaller.
     ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], len(each["eventId"]), each["eventId"]))
     newest_ms = max([cursor.newest_ms, *(each["timestamp"] for each in ordered)])
     after = Cursor(newest_ms)
-    # All that may be given again is among these events: they were asked for from before this moment on.
-    kept = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
+    # Every event that may be returned again is among `events`, which start earlier than `after.from_ms`.
+    recent_ids = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
     lines, times = [], []
     for each in ordered:
         machine = _other_machine(each.get("logStreamName", ""))
         for line in str(each["message"]).rstrip("\n").split("\n"):
             lines.append(machine + line)
             times.append(each["timestamp"] / 1000)
-    return LogPage(lines=lines, cursor=Cursor(newest_ms, frozenset(kept)).text(), times=times)
+    return LogPage(lines=lines, cursor=Cursor(newest_ms, frozenset(recent_ids)).text(), times=times)
 
 
 def _other_machine(stream: str) -> str:
-    """Return what the lines of a stream `JOB/algo-2-TIME` begin with: nothing on the first machine."""
+    """Return the prefix for lines of a stream `JOB/algo-2-TIME`: the machine's name, or "" for the first machine."""
     machine = stream.rpartition("/")[2].rpartition("-")[0]
     return "" if machine in {"", "algo-1"} else f"[{machine}] "

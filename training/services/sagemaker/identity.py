@@ -1,4 +1,4 @@
-"""Who asks, and which role the jobs assume."""
+"""The caller's AWS account, and the role that jobs assume."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ ASSUMED = re.compile(r"arn:aws[a-z-]*:sts::\d{12}:assumed-role/([^/]+)/")
 
 
 def account_of(clients: Clients) -> str:
-    """Return the account's number. Raises AccessError where nobody is known to ask."""
+    """Return the account's number. Raises AccessError when there are no valid credentials."""
     with translated("AWS"):
         return str(clients.get("sts", quick=True).get_caller_identity()["Account"])
 
 
-def role_of(clients: Clients, asked: str | None) -> str:
-    """Return the ARN of the role for jobs: the one asked for by ARN or name, else the role that this process runs as.
+def role_of(clients: Clients, role: str | None) -> str:
+    """Return the ARN of the role for jobs: `role`, an ARN or a name, or else the role that this process runs as.
 
-    Within SageMaker (a notebook, Studio, a job) this process runs as a role that jobs may assume. Elsewhere a role has
-    to be named: a person's own role is rarely one that SageMaker may assume.
+    Inside SageMaker (a notebook, Studio, a job) this process runs as a role that jobs may assume. Elsewhere `role` is
+    required, because SageMaker may rarely assume a person's own role.
     """
-    if asked and ROLE_ARN.fullmatch(asked):
-        return asked
-    if asked:
-        return _by_name(clients, asked)
+    if role and ROLE_ARN.fullmatch(role):
+        return role
+    if role:
+        return _by_name(clients, role)
     with translated("AWS"):
         caller = str(clients.get("sts").get_caller_identity()["Arn"])
     assumed = ASSUMED.match(caller)
     if assumed and "sagemaker" in caller.lower():
         return _by_name(clients, assumed[1])
     raise InputError(
-        "aws.role is not given, and this does not run inside SageMaker: name a role that SageMaker may assume, or "
-        "set one in SageMaker's own config.yaml (docs/aws.md)."
+        "aws.role is not set, and this does not run inside SageMaker: set it to a role that SageMaker may assume, or "
+        "set one in the SageMaker SDK's config.yaml (docs/aws.md)."
     )
 
 
@@ -47,5 +47,7 @@ def _by_name(clients: Clients, name: str) -> str:
             return str(clients.get("iam").get_role(RoleName=name.rpartition("/")[2])["Role"]["Arn"])
         except ClientError as error:
             if error.response["Error"]["Code"] == "NoSuchEntity":
-                raise AccessError(f"Role {name} does not exist in this account: give a role's name or ARN.") from error
+                raise AccessError(
+                    f"Role {name} does not exist in this account: set aws.role to a name or ARN."
+                ) from error
             raise

@@ -1,4 +1,4 @@
-"""What a machine costs an hour, with the source of the figure and its date; never a figure without them."""
+"""Price of an instance type per hour, always with the source of the figure and its date."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
 
 PRICE_LIST_REGION = "us-east-1"
-"""The price list is served in few regions, for all of them."""
+"""Region of the price list API, which only a few regions serve; its prices cover all regions."""
 CACHED_DAYS = 7
 
 Component = Literal["Training", "Hosting"]
-"""What the machine does: the list has a price for each."""
+"""Use of the instance; the price list has a price for each use."""
 
 
 def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
-    """Return (USD an hour, ISO date of publication) of the one price in the entries; None where there is not one.
+    """Return (USD per hour, ISO date of publication) of the only price in the entries, or None.
 
-    An entry is a JSON text with `product`, `terms` and `publicationDate`. Several entries of one price are one price;
-    two prices are none, for nobody could say which was paid.
+    An entry is a JSON text with `product`, `terms` and `publicationDate`. Entries with equal prices count as one. With
+    two different prices None is returned, because it is unknown which one applies.
     """
-    found: set[float] = set()
+    prices: set[float] = set()
     published = ""
     for entry in entries:
         product = json.loads(entry)
@@ -35,47 +35,49 @@ def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
         for term in product["terms"].get("OnDemand", {}).values():
             for dimension in term["priceDimensions"].values():
                 if dimension["unit"] == "Hrs":
-                    found.add(float(dimension["pricePerUnit"]["USD"]))
-    found.discard(0.0)
-    return (found.pop(), published[:10]) if len(found) == 1 else None
+                    prices.add(float(dimension["pricePerUnit"]["USD"]))
+    prices.discard(0.0)
+    return (prices.pop(), published[:10]) if len(prices) == 1 else None
 
 
 def listed_price(
     clients: Clients,
     instance_type: str,
     cache: Path,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     component: Component = "Training",
 ) -> Price | None:
-    """Return what AWS's price list says of a machine type in the clients' region, or None.
+    """Return the price of an instance type in the clients' region from AWS's price list, or None.
 
-    Answers are kept in the file `cache` for a week, with the day they were read. A list that cannot be read is said,
-    and no reason not to go on.
+    Prices are cached in the file `cache` for a week. If the list cannot be read, a note is logged and no error raised.
     """
     key = f"{clients.region} {instance_type}" + ("" if component == "Training" else f" {component}")
-    known = _cached(cache)
-    if key in known and _age_days(known[key]["read"]) <= CACHED_DAYS:
-        return _price(known[key])
+    cached = _read_cache(cache)
+    if key in cached and _age_days(cached[key]["read"]) <= CACHED_DAYS:
+        return _price(cached[key])
     try:
-        answer = parse_price_list(_asked(clients, instance_type, component))
+        listed = parse_price_list(_price_list(clients, instance_type, component))
     except ServiceError as error:
-        say(f"Note: no money is told, for the price list was not read: {error}")
+        log(f"Note: costs are omitted: the price list could not be read: {error}")
         return None
-    if answer is None:
-        say(f"Note: no money is told: the price list has not exactly one price of {key}; aws.prices names a table.")
+    if listed is None:
+        log(
+            f"Note: costs are omitted: the price list does not have exactly one price for {key}; "
+            "set aws.prices to a table of prices."
+        )
         return None
-    known[key] = {"usd_per_hour": answer[0], "date": answer[1], "read": _today().isoformat()}
+    cached[key] = {"usd_per_hour": listed[0], "date": listed[1], "read": _today().isoformat()}
     cache.parent.mkdir(parents=True, exist_ok=True)
     temporary = cache.with_name(f".{cache.name}.new")
-    temporary.write_text(json.dumps(known, indent=1))
+    temporary.write_text(json.dumps(cached, indent=1))
     temporary.replace(cache)
-    return _price(known[key])
+    return _price(cached[key])
 
 
 def table_price(table: Path, instance_type: str) -> Price | None:
-    """Return the price in a table of the user's own: JSON, `{"date": ..., "usd_per_hour": {"ml.g5.xlarge": 1.4}}`.
+    """Return the price in the user's own JSON table, or None if the table does not list the instance type.
 
-    Raises InputError for a file that is not that.
+    The table has the form `{"date": ..., "usd_per_hour": {"ml.g5.xlarge": 1.4}}`. Raises InputError for any other file.
     """
     try:
         read = json.loads(table.read_text("utf-8"))
@@ -96,10 +98,10 @@ def table_price(table: Path, instance_type: str) -> Price | None:
     return Price(usd_per_hour=figure, source=table.name, date=day.isoformat())
 
 
-def _asked(clients: Clients, instance_type: str, component: Component) -> list[str]:
-    # instanceType is `ml.g5.xlarge-Training` in the list; instanceName is what everybody calls the type.
-    wanted = {"regionCode": clients.region, "instanceName": instance_type, "component": component}
-    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+def _price_list(clients: Clients, instance_type: str, component: Component) -> list[str]:
+    # In the list, instanceType is `ml.g5.xlarge-Training`; instanceName is the usual name of the type.
+    fields = {"regionCode": clients.region, "instanceName": instance_type, "component": component}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
     pricing = clients.get("pricing", PRICE_LIST_REGION)
     with translated(f"The price of {instance_type}"):
         pages = pricing.get_paginator("get_products").paginate(
@@ -108,21 +110,21 @@ def _asked(clients: Clients, instance_type: str, component: Component) -> list[s
         return [entry for page in pages for entry in page["PriceList"]]
 
 
-def _cached(cache: Path) -> dict[str, Mapping[str, Any]]:
+def _read_cache(cache: Path) -> dict[str, Mapping[str, Any]]:
     try:
         return dict(json.loads(cache.read_text()))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ServiceError(f"{cache} is no cache of prices: {error}. Delete it.") from error
+        raise ServiceError(f"The cache of prices {cache} cannot be read: {error}. Delete the file.") from error
 
 
-def _price(known: Mapping[str, Any]) -> Price:
-    return Price(usd_per_hour=float(known["usd_per_hour"]), source="AWS price list", date=str(known["date"]))
+def _price(entry: Mapping[str, Any]) -> Price:
+    return Price(usd_per_hour=float(entry["usd_per_hour"]), source="AWS price list", date=str(entry["date"]))
 
 
-def _age_days(read: str) -> int:
-    return (_today() - date.fromisoformat(read)).days
+def _age_days(read_on: str) -> int:
+    return (_today() - date.fromisoformat(read_on)).days
 
 
 def _today() -> date:

@@ -1,4 +1,4 @@
-"""Calls of one process spaced in time, however many jobs it follows and however many threads call."""
+"""A limit on the rate of this process's calls, over all jobs and threads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 
 class Pace:
-    """Lets `burst` calls pass at once, and `per_second` in the long run: in t seconds at most burst + t * per_second.
+    """A rate limiter that allows at most burst + t * per_second calls in any t seconds.
 
-    The others wait their turn, so nothing is refused and nothing comes in a rush.
+    Further calls wait for their turn; none is rejected.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Return when it is this call's turn."""
+        """Block until it is this call's turn."""
         with self._lock:
             now = self._clock()
             self._turn = max(self._turn + self._interval_seconds, now - self._ahead_seconds)

@@ -1,6 +1,7 @@
-"""What the configuration file of SageMaker's SDK says, under the names of our fields.
+"""Settings of the SageMaker SDK's configuration files, under the names of our fields.
 
-Administrator's and user's `config.yaml`, as https://sagemaker.readthedocs.io/en/stable/overview.html describes them.
+These are the administrator's and the user's `config.yaml`; see
+https://sagemaker.readthedocs.io/en/stable/overview.html.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from training.contract.errors import InputError
 
-PLACES = {
+CONFIG_PATHS = {
     "role": ("TrainingJob", "RoleArn"),
     "subnets": ("TrainingJob", "VpcConfig", "Subnets"),
     "security_groups": ("TrainingJob", "VpcConfig", "SecurityGroupIds"),
@@ -24,28 +25,28 @@ PLACES = {
 
 
 def sdk_defaults() -> dict[str, Any]:
-    """Return the fields that the SDK's configuration sets. Raises InputError for a file that it refuses."""
-    # Imported late: it takes seconds.
+    """Return the fields that the SDK's configuration sets. Raises InputError for an invalid file."""
+    # Imported here because the import takes seconds.
     from sagemaker.core.config.config import load_sagemaker_config
 
     try:
         return read_defaults(load_sagemaker_config())
-    # Its own errors, those of jsonschema and of YAML: each names the file.
+    # The SDK raises its own errors and those of jsonschema and YAML. Each message names the file.
     except Exception as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {said}.") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {reason}.") from error
 
 
 def read_defaults(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that a configuration sets. Pure."""
     root = configuration.get("SageMaker", {})
-    found = {name: _at(root, path) for name, path in PLACES.items()}
-    tags = _at(root, ("TrainingJob", "Tags"))
-    found["tags"] = {each["Key"]: each["Value"] for each in tags} if tags else None
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: _value(root, path) for name, path in CONFIG_PATHS.items()}
+    tags = _value(root, ("TrainingJob", "Tags"))
+    values["tags"] = {each["Key"]: each["Value"] for each in tags} if tags else None
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _at(tree: Any, path: tuple[str, ...]) -> Any:
+def _value(tree: Any, path: tuple[str, ...]) -> Any:
     for key in path:
         if not isinstance(tree, Mapping) or key not in tree:
             return None

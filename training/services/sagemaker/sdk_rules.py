@@ -1,8 +1,8 @@
-"""What SageMaker's SDK refuses or advises against, said before anything is uploaded. Pure.
+"""Rules and advice of SageMaker's SDK, applied to a job before anything is uploaded. Pure.
 
 Sources: sagemaker-python-sdk 2.257.7, `training_compiler/config.py`, `huggingface/training_compiler/config.py` and
-`fw_utils.py`; botocore's documentation of CreateTrainingJob. A rule that looks at versions is held to images whose
-address tells them; an image of one's own is its owner's affair, as with the SDK.
+`fw_utils.py`; botocore's documentation of CreateTrainingJob. As in the SDK, rules about versions apply only to images
+whose URI states the versions, not to a user's own images.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ EFA_TYPES = ("ml.g4dn.8xlarge", "ml.g4dn.12xlarge", "ml.g5.48xlarge", "ml.p3dn.2
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
 
 Rule = Callable[[JobSpec, Image | None], str | None]
-"""Returns what is wrong with a job in its image, or None."""
+"""A function that returns the error of a job in its image, or None."""
 
 
 def check_sdk_rules(spec: JobSpec) -> None:
-    """Raise InputError, naming the rule, for a job that SageMaker would refuse or start in vain."""
+    """Raise InputError for a job that SageMaker would reject, or that could not run once started."""
     image = read_image(spec.image)
     for rule in RULES:
-        if wrong := rule(spec, image):
-            raise InputError(f"{wrong}.")
+        if message := rule(spec, image):
+            raise InputError(f"{message}.")
 
 
 def advice(spec: JobSpec) -> list[str]:
-    """Return what would be better otherwise, though it runs as it is."""
-    found = []
+    """Return notes on settings of a job that can run but would be better with other settings."""
+    notes = []
     if launcher_of(spec) == "xla" and spec.instance_type not in EFA_TYPES:
-        found.append(
-            f"{spec.instance_type} has no Elastic Fabric Adapter, which the Training Compiler uses between devices: "
+        notes.append(
+            f"{spec.instance_type} has no Elastic Fabric Adapter, which the Training Compiler uses between devices; "
             f"{', '.join(EFA_TYPES)} have one."
         )
     if spec.compiler == "trcomp" and spec.compiler_debug:
-        found.append("The Training Compiler's debug mode slows training down: leave it off where time is measured.")
+        notes.append("The Training Compiler's debug mode slows training down; turn it off to measure time.")
     partitions = int(spec.model_parallel.get("partitions", 1))
     if spec.launcher == "smp" and partitions > 1:
-        found.append(
-            f"launcher smp splits the model over {partitions} GPUs, but batch, learning rate and rows are counted as "
-            "if each GPU had a copy of its own: no training under it has been tried, so check the first losses."
+        notes.append(
+            f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
+            "as if each GPU had its own copy. Training under it was never tested: check the first losses."
         )
-    return found
+    return notes
 
 
 def _types(spec: JobSpec) -> tuple[str, ...]:
@@ -67,12 +67,12 @@ def _is_trainium(instance_type: str) -> bool:
     return _family(instance_type).startswith("trn")
 
 
-def _type_is_one(spec: JobSpec, _: Image | None) -> str | None:
+def _instance_types(spec: JobSpec, _: Image | None) -> str | None:
     for each in _types(spec):
         if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9-]+", each):
-            return f"instance_type '{each}' is no machine of SageMaker's: they are called as ml.g5.xlarge is"
+            return f"instance_type '{each}' is not a SageMaker instance type; an example is ml.g5.xlarge"
     if len(set(_types(spec))) < len(_types(spec)):
-        return f"fallback_instance_types repeat a type: {', '.join(_types(spec))}; each is tried once"
+        return f"fallback_instance_types repeats a type: {', '.join(_types(spec))}; list each type once"
     return None
 
 
@@ -82,25 +82,26 @@ def _compiler_family(spec: JobSpec, _: Image | None) -> str | None:
     for each in _types(spec):
         if _family(each) not in COMPILER_FAMILIES:
             return (
-                f"compiler '{spec.compiler}' does not run on {each}: SageMaker Training Compiler supports the "
-                f"families {', '.join(COMPILER_FAMILIES)} alone"
+                f"compiler '{spec.compiler}' does not run on {each}: SageMaker Training Compiler supports only the "
+                f"families {', '.join(COMPILER_FAMILIES)}"
             )
     return None
 
 
 def _compiler_image(spec: JobSpec, image: Image | None) -> str | None:
-    """Also the SDK's refusal of images of one's own: the compiler is not to be had outside its images."""
-    needs = spec.compiler in TRAINING_COMPILER
-    if needs and not (image and image.has_training_compiler):
-        return f"compiler '{spec.compiler}' needs one of SageMaker Training Compiler's images, and {spec.image} is none"
-    if not needs and image and image.has_training_compiler:
+    """Check that the image fits the compiler. Like the SDK, reject a user's own image for the Training Compiler."""
+    needs_compiler = spec.compiler in TRAINING_COMPILER
+    if needs_compiler and not (image and image.has_training_compiler):
+        return f"compiler '{spec.compiler}' needs an image of SageMaker Training Compiler; {spec.image} is not one"
+    if not needs_compiler and image and image.has_training_compiler:
         return (
-            f"compiler '{spec.compiler}' in the Training Compiler's image {spec.image} would not be what it says: "
-            f"'trcomp-off' is the control within that image"
+            f"compiler '{spec.compiler}' does not run in the Training Compiler's image {spec.image}: "
+            f"use 'trcomp-off' as the control within that image"
         )
-    if needs and image and image.transformers and not (1, 9) <= image.pytorch[:2] <= (1, 11):
+    if needs_compiler and image and image.transformers and not (1, 9) <= image.pytorch[:2] <= (1, 11):
         return (
-            f"compiler '{spec.compiler}' with Transformers' images is for PyTorch 1.9 to 1.11, not {image.pytorch_text}"
+            f"compiler '{spec.compiler}' needs PyTorch 1.9 to 1.11 in images with Transformers; "
+            f"this image has {image.pytorch_text}"
         )
     return None
 
@@ -108,22 +109,22 @@ def _compiler_image(spec: JobSpec, image: Image | None) -> str | None:
 def _compiler_launcher(spec: JobSpec, image: Image | None) -> str | None:
     launcher = launcher_of(spec)
     if launcher == "xla" and spec.compiler not in TRAINING_COMPILER:
-        return f"launcher 'xla' comes with the compilers trcomp and trcomp-off, not with '{spec.compiler}'"
+        return f"launcher 'xla' needs the compiler trcomp or trcomp-off, not '{spec.compiler}'"
     if spec.compiler not in TRAINING_COMPILER or launcher is None:
         return None
     if launcher in {"smddp", "smp"}:
-        return f"launcher '{launcher}' and compiler '{spec.compiler}' exclude each other"
-    old = image is not None and image.pytorch < (1, 11)
-    if launcher == "xla" and old:
-        return f"launcher 'xla' needs PyTorch 1.11 or later, and the image has {image.pytorch_text if image else ''}"
-    if launcher != "xla" and not old:
-        return f"launcher '{launcher}' does not go with compiler '{spec.compiler}' from PyTorch 1.11 on: 'xla' does"
+        return f"launcher '{launcher}' and compiler '{spec.compiler}' cannot be combined"
+    is_old = image is not None and image.pytorch < (1, 11)
+    if launcher == "xla" and is_old:
+        return f"launcher 'xla' needs PyTorch 1.11 or later; the image has {image.pytorch_text if image else ''}"
+    if launcher != "xla" and not is_old:
+        return f"compiler '{spec.compiler}' needs launcher 'xla' from PyTorch 1.11 on, not '{launcher}'"
     return None
 
 
 def _inductor(spec: JobSpec, image: Image | None) -> str | None:
     if spec.compiler == "inductor" and image and image.pytorch < (2,):
-        return f"compiler 'inductor' needs PyTorch 2.0 or later, and the image has {image.pytorch_text}"
+        return f"compiler 'inductor' needs PyTorch 2.0 or later; the image has {image.pytorch_text}"
     return None
 
 
@@ -132,12 +133,12 @@ def _torchrun(spec: JobSpec, image: Image | None) -> str | None:
         return None
     for each in _types(spec):
         if not (_is_gpu(each) or _is_trainium(each)):
-            return f"launcher 'torchrun' runs on GPUs and Trainium alone, and {each} has neither"
-    # The SDK lists versions from 1.13.1 to the newest of its day; newer ones have come since.
+            return f"launcher 'torchrun' runs only on GPUs and Trainium; {each} has neither"
+    # The SDK lists the versions from 1.13.1 to the newest of its release; later versions are allowed here.
     if image and _is_gpu(spec.instance_type) and image.pytorch < (1, 13, 1):
-        return f"launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs, and the image has {image.pytorch_text}"
+        return f"launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has {image.pytorch_text}"
     if not spec.program.endswith(".py"):
-        return f"launcher 'torchrun' starts Python programs alone, and '{spec.program}' is none"
+        return f"launcher 'torchrun' starts only Python programs; '{spec.program}' is not one"
     return None
 
 
@@ -148,7 +149,7 @@ def _pytorch_ddp(spec: JobSpec, image: Image | None) -> str | None:
         and image
         and image.pytorch < (1, 10)
     ):
-        return f"launcher 'pytorchddp' needs PyTorch 1.10 or later, and the image has {image.pytorch_text}"
+        return f"launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has {image.pytorch_text}"
     return None
 
 
@@ -156,7 +157,7 @@ def _trainium(spec: JobSpec, _: Image | None) -> str | None:
     launcher = launcher_of(spec)
     for each in _types(spec):
         if _is_trainium(each) and launcher not in {None, "torchrun"}:
-            return f"launcher '{launcher}' does not run on Trainium ({each}): 'torchrun' does"
+            return f"launcher '{launcher}' does not run on Trainium ({each}): use 'torchrun'"
     return None
 
 
@@ -165,20 +166,20 @@ def _data_parallel(spec: JobSpec, image: Image | None) -> str | None:
         return None
     for each in _types(spec):
         if each not in SMDDP_TYPES:
-            return f"launcher 'smddp' runs on {', '.join(SMDDP_TYPES)} alone, not on {each}"
+            return f"launcher 'smddp' runs only on {', '.join(SMDDP_TYPES)}, not on {each}"
     if image and not (1, 6) <= image.pytorch <= (2, 2, 0):
-        return f"launcher 'smddp' is for PyTorch 1.6 to 2.2.0, and the image has {image.pytorch_text}"
+        return f"launcher 'smddp' needs PyTorch 1.6 to 2.2.0; the image has {image.pytorch_text}"
     return None
 
 
 def _launcher_options(spec: JobSpec, _: Image | None) -> str | None:
     launcher = launcher_of(spec)
     if spec.mpi_options and launcher not in {"smddp", "smp"}:
-        return f"mpi_options goes with the launchers smddp and smp, not with {launcher or 'a single process'}"
+        return f"mpi_options needs the launcher smddp or smp, not {launcher or 'a single process'}"
     if spec.model_parallel and launcher != "smp":
-        return f"model_parallel goes with launcher smp, not with {launcher or 'a single process'}"
+        return f"model_parallel needs the launcher smp, not {launcher or 'a single process'}"
     if launcher == "smp" and "partitions" not in spec.model_parallel:
-        return "launcher 'smp' needs model_parallel.partitions: into how many parts is the model cut?"
+        return "launcher 'smp' needs model_parallel.partitions, the number of parts of the model"
     return next(_wrong_parameters(spec), None)
 
 
@@ -193,65 +194,69 @@ POSITIVE = ("microbatches", "partitions", "active_microbatches")
 
 
 def _wrong_parameters(spec: JobSpec) -> Iterator[str]:
-    """The rules of `validate_mp_config`."""
-    given = spec.model_parallel
+    """Yield the errors of `model_parallel`, by the rules of the SDK's `validate_mp_config`."""
+    options = spec.model_parallel
     for name, allowed in ALLOWED.items():
-        if name in given and given[name] not in allowed:
-            yield f"model_parallel.{name} is {given[name]!r}; it must be one of {', '.join(map(str, allowed))}"
+        if name in options and options[name] not in allowed:
+            yield f"model_parallel.{name} is {options[name]!r}; it must be one of {', '.join(map(str, allowed))}"
     for name in POSITIVE:
-        value = given.get(name, 1)
+        value = options.get(name, 1)
         if type(value) is not int or value < 1:
             yield f"model_parallel.{name} is {value!r}; it must be a whole number from 1"
-    for name, value in given.items():
+    for name, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
             yield f"model_parallel.{name} is {value}; it must be a finite number"
-    if given.get("auto_partition") is False and "default_partition" not in given:
-        yield "model_parallel.default_partition is needed where auto_partition is false"
-    default, parts = given.get("default_partition", 0), given.get("partitions", 0)
-    if "default_partition" in given and isinstance(parts, int) and not (type(default) is int and 0 <= default < parts):
+    if options.get("auto_partition") is False and "default_partition" not in options:
+        yield "model_parallel.default_partition is required when auto_partition is false"
+    default, parts = options.get("default_partition", 0), options.get("partitions", 0)
+    is_below = type(default) is int and isinstance(parts, int) and 0 <= default < parts
+    if "default_partition" in options and isinstance(parts, int) and not is_below:
         yield f"model_parallel.default_partition is {default!r}; it must be below partitions, {parts}"
-    weight = given.get("memory_weight", 0.0)
+    weight = options.get("memory_weight", 0.0)
     if not isinstance(weight, (int, float)) or not 0.0 <= weight <= 1.0:
         yield f"model_parallel.memory_weight is {weight!r}; it must be from 0 to 1"
-    port = given.get("ddp_port", 0)
+    port = options.get("ddp_port", 0)
     if type(port) is not int or port < 0:
         yield f"model_parallel.ddp_port is {port!r}; it must be a whole number from 0"
-    if not isinstance(given.get("partition_file", ""), str):
-        yield f"model_parallel.partition_file is {given['partition_file']!r}; it must be text"
+    if not isinstance(options.get("partition_file", ""), str):
+        yield f"model_parallel.partition_file is {options['partition_file']!r}; it must be text"
     for name in ("ddp_port", "ddp_dist_backend"):
-        if name in given and "ddp" not in given:
-            yield f"model_parallel.{name} needs ddp"
-    if given.get("horovod") and given.get("ddp"):
-        yield "model_parallel.horovod and model_parallel.ddp exclude each other"
+        if name in options and "ddp" not in options:
+            yield f"model_parallel.{name} needs model_parallel.ddp"
+    if options.get("horovod") and options.get("ddp"):
+        yield "model_parallel.horovod and model_parallel.ddp cannot be combined"
 
 
 def _spot(spec: JobSpec, _: Image | None) -> str | None:
     if not spec.spot:
         if spec.max_wait_seconds is not None:
-            return f"max_wait_seconds {spec.max_wait_seconds} goes with spot, and spot is off"
+            return f"max_wait_seconds {spec.max_wait_seconds} applies only to spot training, but spot is off"
         return None
     if not (spec.checkpoint_uri or "").startswith("s3://"):
-        return "spot needs a checkpoint URI in S3: without one an interrupted job begins again and pays twice"
+        return "spot needs a checkpoint URI in S3: without one, an interrupted job starts again and is billed twice"
     if spec.max_wait_seconds is not None and spec.max_wait_seconds < spec.max_run_seconds:
         return (
-            f"max_wait_seconds {spec.max_wait_seconds} must be at least max_run_seconds {spec.max_run_seconds}: "
-            f"the run is part of the wait"
+            f"max_wait_seconds {spec.max_wait_seconds} must be at least max_run_seconds {spec.max_run_seconds}, "
+            f"because the wait includes the run"
         )
     if spec.fallback_instance_types:
-        return "spot and fallback_instance_types exclude each other: SageMaker takes fallbacks on demand alone"
+        return "spot and fallback_instance_types cannot be combined: fallbacks work only with on-demand instances"
     if spec.keep_alive_seconds:
-        return f"spot and keep_alive_seconds {spec.keep_alive_seconds} exclude each other: spot machines are given back"
+        return (
+            f"spot and keep_alive_seconds {spec.keep_alive_seconds} cannot be combined: "
+            "spot instances cannot be kept alive"
+        )
     return None
 
 
 def _network(spec: JobSpec, _: Image | None) -> str | None:
     if bool(spec.subnets) != bool(spec.security_groups):
         missing = "security_groups" if spec.subnets else "subnets"
-        return f"subnets and security_groups go together, and {missing} is not given"
+        return f"subnets and security_groups must be set together; {missing} is missing"
     return None
 
 
 RULES: tuple[Rule, ...] = (
-    *(_type_is_one, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
+    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
     *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )

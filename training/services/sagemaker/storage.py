@@ -1,4 +1,4 @@
-"""What jobs read, put into S3 once: folders and sources keyed by their content."""
+"""Upload of data and source folders to S3, under keys derived from their content, so each is uploaded once."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from botocore.exceptions import ClientError
 from training.contract.errors import AccessError, InputError
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.upload_progress import Uploading
+from training.services.sagemaker.upload_progress import UploadProgress
 
 COMPLETE = ".complete"
-"""Written last: without it a prefix is what an upload that was cut short left behind."""
+"""Suffix of the object that is written last. Without it the prefix is an incomplete upload."""
 ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
-ELSEWHERE = frozenset({"301", "400", "403"})
+NOT_READABLE = frozenset({"301", "400", "403"})
+"""Codes for an object of another region or account."""
 PARTS = TransferConfig(multipart_threshold=64 * 2**20, multipart_chunksize=64 * 2**20, max_concurrency=8)
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class Storage:
-    """One bucket and prefix, in which everything has a place that its content names."""
+    """A bucket and prefix whose objects have keys derived from their content."""
 
     def __init__(self, clients: Clients, bucket: str, prefix: str = "trainfare", key: str | None = None) -> None:
-        """`key` is the KMS key of what is written; None is the bucket's own."""
+        """Encrypt uploads with the KMS key `key`, or with the bucket's default key if it is None."""
         self._s3 = clients.get("s3")
         self._bucket, self._prefix = bucket, prefix.strip("/")
         self._extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key} if key else {}
 
     def uri(self, *names: str) -> str:
-        """Return the address of a place in this storage."""
+        """Return the S3 URI of an object or prefix in this storage."""
         return "/".join([f"s3://{self._bucket}", self._prefix, *names])
 
-    def put_folder(self, folder: Path, kind: str, say: Say = lambda _: None) -> str:
-        """Upload a folder's files once, and return the prefix that holds them.
+    def put_folder(self, folder: Path, kind: str, log: Log = lambda _: None) -> str:
+        """Upload a folder's files once, and return the URI of their prefix.
 
-        The prefix is named by their content. Files that an earlier upload has brought are left, so that one which was
-        cut short goes on where it was; the prefix counts once its last object, `.complete`, is there.
+        The prefix is a hash of their content. Existing files are skipped, so an interrupted upload resumes where it
+        stopped. The prefix is complete once its last object, `.complete`, exists.
         """
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         digests = {path: _digest(path) for path in files}
@@ -53,54 +54,54 @@ class Storage:
         name = hashlib.sha256(listing.encode()).hexdigest()[:32]
         if self._size(f"{kind}/{name}{COMPLETE}") is not None:
             return self.uri(kind, name)
-        self._put_files(folder, files, f"{kind}/{name}", say)
-        # Beside the prefix, not in it: a channel holds the data alone.
+        self._put_files(folder, files, f"{kind}/{name}", log)
+        # Beside the prefix, not below it, because a channel must hold nothing but data.
         self._put(f"{kind}/{name}{COMPLETE}", listing.encode())
         return self.uri(kind, name)
 
     def put_source(self, folder: Path) -> str:
-        """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks; equal sources have one address."""
-        archive = packed(folder)
+        """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share one URI."""
+        archive = pack_source(folder)
         key = f"source/{hashlib.sha256(archive).hexdigest()[:32]}/sourcedir.tar.gz"
         if self._size(key) != len(archive):
             self._put(key, archive)
         return self.uri(key)
 
     def has(self, name: str) -> bool:
-        """Tell whether an object is there, whole: S3 shows none before its last byte."""
+        """Return whether an object exists in this storage. S3 lists an object only once it is complete."""
         return self._size(name) is not None
 
     def exists(self, uri: str) -> bool:
-        """Tell whether an object anywhere in S3 is there, by its URI, and may be read from this region."""
-        place = urlparse(uri)
+        """Return whether an S3 URI names an object that can be read from this region."""
+        location = urlparse(uri)
         with translated(uri):
             try:
-                self._s3.head_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
+                self._s3.head_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
             except ClientError as error:
-                if error.response["Error"]["Code"] in ABSENT | ELSEWHERE:
+                if error.response["Error"]["Code"] in ABSENT | NOT_READABLE:
                     return False
                 raise
         return True
 
-    def put_file(self, path: Path, name: str, say: Say = lambda _: None) -> str:
-        """Upload a file, however large, in parts, and return its address."""
-        uploading = Uploading(path.stat().st_size, self.uri(name), say)
-        self._send(path, name, uploading)
-        uploading.ended()
+    def put_file(self, path: Path, name: str, log: Log = lambda _: None) -> str:
+        """Upload a file of any size, in parts, and return its URI."""
+        progress = UploadProgress(path.stat().st_size, self.uri(name), log)
+        self._send(path, name, progress)
+        progress.finish()
         return self.uri(name)
 
-    def _put_files(self, folder: Path, files: list[Path], place: str, say: Say) -> None:
-        uploading = Uploading(sum(path.stat().st_size for path in files), self.uri(place), say)
+    def _put_files(self, folder: Path, files: list[Path], prefix: str, log: Log) -> None:
+        progress = UploadProgress(sum(path.stat().st_size for path in files), self.uri(prefix), log)
         for path in files:
             size = path.stat().st_size
-            key = f"{place}/{path.relative_to(folder).as_posix()}"
+            key = f"{prefix}/{path.relative_to(folder).as_posix()}"
             if self._size(key) == size:
-                uploading.found(size)
+                progress.skip(size)
                 continue
-            self._send(path, key, uploading)
-        uploading.ended()
+            self._send(path, key, progress)
+        progress.finish()
 
-    def _send(self, path: Path, name: str, uploading: Uploading) -> None:
+    def _send(self, path: Path, name: str, progress: UploadProgress) -> None:
         with translated(self.uri(name)):
             self._s3.upload_file(
                 str(path),
@@ -108,7 +109,7 @@ class Storage:
                 self._key(name),
                 ExtraArgs=self._extra or None,
                 Config=PARTS,
-                Callback=uploading.sent,
+                Callback=progress.add,
             )
 
     def _put(self, key: str, content: bytes) -> None:
@@ -116,7 +117,7 @@ class Storage:
             self._s3.put_object(Bucket=self._bucket, Key=self._key(key), Body=content, **self._extra)
 
     def _size(self, key: str) -> int | None:
-        """Return the size of an object in bytes, or None where there is none."""
+        """Return the size of an object in bytes, or None if it does not exist."""
         with translated(self.uri(key)):
             try:
                 return int(self._s3.head_object(Bucket=self._bucket, Key=self._key(key))["ContentLength"])
@@ -129,8 +130,8 @@ class Storage:
         return f"{self._prefix}/{name}"
 
 
-def packed(folder: Path) -> bytes:
-    """Return a folder as `tar.gz`, the same bytes for the same files: no times, no owners, sorted."""
+def pack_source(folder: Path) -> bytes:
+    """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted and have no times or owners."""
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for path in _sources(folder):
@@ -152,43 +153,45 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def session_bucket(clients: Clients, account: str, asked: str | None = None) -> str:
-    """Return the bucket to use: the one asked for, else `sagemaker-<region>-<account>`, made where there is none.
+def session_bucket(clients: Clients, account: str, name: str | None = None) -> str:
+    """Return the bucket `name`, or else the default bucket `sagemaker-<region>-<account>`, created if needed.
 
-    The name is that of SageMaker's SDK. Raises InputError for a bucket in another region, AccessError for one that is
-    somebody else's: data must not go there.
+    SageMaker's SDK has the same default. Raises InputError for a bucket in another region, and AccessError for a bucket
+    of another account, which must not receive data.
     """
-    bucket = asked or f"sagemaker-{clients.region}-{account}"
+    bucket = name or f"sagemaker-{clients.region}-{account}"
     s3 = clients.get("s3")
     try:
-        answer = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
+        response = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
     except ClientError as error:
-        return _missing_bucket(clients, bucket, account, error, made=asked is None)
-    found = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
-    _check_region(bucket, found, clients.region)
+        return _create_bucket(clients, bucket, account, error, is_default=name is None)
+    region = response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
+    _check_region(bucket, region, clients.region)
     return bucket
 
 
-def _missing_bucket(clients: Clients, bucket: str, account: str, error: ClientError, *, made: bool) -> str:
+def _create_bucket(clients: Clients, bucket: str, account: str, error: ClientError, *, is_default: bool) -> str:
+    """Create the default bucket if it is missing. For any other bucket or error, raise InputError or AccessError."""
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     headers: dict[str, Any] = error.response["ResponseMetadata"].get("HTTPHeaders", {})
     if status == 301:
         _check_region(bucket, headers.get("x-amz-bucket-region", "another region"), clients.region)
     if status == 403:
         raise AccessError(
-            f"Bucket {bucket} belongs to another account than {account}, or may not be read: nothing was uploaded."
+            f"Bucket {bucket} does not belong to account {account}, or may not be read. Nothing was uploaded."
         ) from error
-    if status != 404 or not made:
-        raise InputError(f"Bucket {bucket} does not exist: make it, or leave `bucket` out.") from error
-    place = {} if clients.region == "us-east-1" else {"LocationConstraint": clients.region}
+    if status != 404 or not is_default:
+        raise InputError(f"Bucket {bucket} does not exist: create it, or omit `bucket`.") from error
+    location = {} if clients.region == "us-east-1" else {"LocationConstraint": clients.region}
     with translated(f"Bucket {bucket}"):
         s3 = clients.get("s3")
-        s3.create_bucket(Bucket=bucket, **({"CreateBucketConfiguration": place} if place else {}))
+        s3.create_bucket(Bucket=bucket, **({"CreateBucketConfiguration": location} if location else {}))
     return bucket
 
 
-def _check_region(bucket: str, found: str, wanted: str) -> None:
-    if found != wanted:
+def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
+    if bucket_region != job_region:
         raise InputError(
-            f"Bucket {bucket} is in {found}, and the jobs run in {wanted}: SageMaker reads no other region's."
+            f"Bucket {bucket} is in {bucket_region}, but the jobs run in {job_region}; "
+            "SageMaker reads only buckets of its own region."
         )

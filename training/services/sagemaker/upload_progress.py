@@ -1,4 +1,4 @@
-"""What a person reads while a folder is uploaded: nothing of what is quick, a line now and then of what is not."""
+"""Progress messages of an upload: a line every few seconds, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ import time
 from collections.abc import Callable
 
 QUIET_SECONDS = 5.0
-"""Between two lines."""
+"""Least time between two progress lines."""
 
 
-class Uploading:
-    """Is told of bytes as they leave, from any thread."""
+class UploadProgress:
+    """Thread-safe counter of uploaded bytes that logs its progress."""
 
     def __init__(
-        self, total: int, place: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self, total_bytes: int, uri: str, log: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`total` is in bytes; `place` is where they go."""
-        self._total, self._place, self._say, self._clock = total, place, say, clock
-        self._sent = self._there = 0
-        self._said_at = clock()
+        """`uri` is the target of the upload, for messages."""
+        self._total, self._uri, self._log, self._clock = total_bytes, uri, log, clock
+        self._sent = self._skipped = 0
+        self._logged_at = clock()
         self._lock = threading.Lock()
 
-    def sent(self, count: int) -> None:
-        """Say that bytes have left."""
+    def add(self, count: int) -> None:
+        """Count bytes that were uploaded."""
         with self._lock:
             self._sent += count
-            if self._clock() - self._said_at >= QUIET_SECONDS:
-                self._said_at = self._clock()
-                self._say(f"  {size(self._sent + self._there)} of {size(self._total)} uploaded")
+            if self._clock() - self._logged_at >= QUIET_SECONDS:
+                self._logged_at = self._clock()
+                self._log(f"  {size(self._sent + self._skipped)} of {size(self._total)} uploaded")
 
-    def found(self, count: int) -> None:
-        """Say that bytes were there from an earlier upload."""
+    def skip(self, count: int) -> None:
+        """Count bytes that an earlier upload left at the target."""
         with self._lock:
-            self._there += count
+            self._skipped += count
 
-    def ended(self) -> None:
-        """Say what was uploaded."""
-        kept = f", beside {size(self._there)} from an earlier upload" if self._there else ""
-        self._say(f"Uploaded {size(self._sent)}{kept} to {self._place}")
+    def finish(self) -> None:
+        """Log the number of bytes that were uploaded."""
+        skipped = f" ({size(self._skipped)} were there from an earlier upload)" if self._skipped else ""
+        self._log(f"Uploaded {size(self._sent)} to {self._uri}{skipped}")
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in the largest unit that leaves a whole one: 900 bytes, 1.5 KiB, 12.0 GiB."""
+    """Return a number of bytes as text, such as 900 bytes, 1.5 KiB or 12.0 GiB."""
     if count < 1024:
         return f"{count:.0f} bytes"
     for unit in ("KiB", "MiB"):

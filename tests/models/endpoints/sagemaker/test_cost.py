@@ -50,4 +50,4 @@ def test_a_list_that_is_not_read_costs_no_answer(price_list: Api, tmp_path: Path
     said: list[str] = []
     price_list.faults.last("GetProducts", BROKEN)
     assert listed_price(Clients(), "ml.g4dn.xlarge", tmp_path / "prices.json", said.append, "Hosting") is None
-    assert said[0].startswith("Note: no money is told, for the price list was not read")
+    assert said[0].startswith("Note: costs are omitted: the price list could not be read")

@@ -195,8 +195,8 @@ def test_an_account_without_a_quota(endpoints: SageMakerEndpoints, account: Acco
     with pytest.raises(QuotaError) as met:
         endpoints.deploy(spec(), quiet)
     assert str(met.value) == (
-        "Endpoint emotion: the account's quota 'ml.g4dn.xlarge for endpoint usage' is 0: ask for more under Service "
-        "Quotas, SageMaker, or take another machine type; until then it cannot start."
+        "Endpoint emotion: the account's quota 'ml.g4dn.xlarge for endpoint usage' is 0: request an increase under "
+        "Service Quotas, SageMaker, or choose another instance type."
     )
     assert account.hosting.names() == {}
 
@@ -275,7 +275,7 @@ def test_what_cannot_be_deployed(endpoints: SageMakerEndpoints, account: Account
     for fields, said in (
         ({"machine": "local"}, "machine is 'local': SageMaker's begin with 'ml.'"),
         ({"precision": "bf16"}, "precision is 'bf16': at SageMaker the image decides it"),
-        ({"machine": "ml.none.xlarge"}, r"Endpoint emotion: SageMaker refuses the request: .*ml\.none\.xlarge"),
+        ({"machine": "ml.none.xlarge"}, r"Endpoint emotion: SageMaker rejected the request: .*ml\.none\.xlarge"),
         ({"task": "translation"}, "task is 'translation': an endpoint serves classification, question-answering"),
     ):
         with pytest.raises(InputError, match=said):

@@ -51,8 +51,8 @@ def listed(account: Account) -> dict[str, int]:
 REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
     (DENIED, AccessError, r"Endpoint emotion: access is denied: User: .*\. docs/aws.md lists the rights"),
     (NO_ROOM, QuotaError, "Endpoint emotion: the account's quota 'Models' is 10: all of it is in use"),
-    (MALFORMED, InputError, "Endpoint emotion: SageMaker refuses the request: Something is not"),
-    (THROTTLED, Unreachable, "Endpoint emotion: AWS answers too many calls"),
+    (MALFORMED, InputError, "Endpoint emotion: SageMaker rejected the request: Something is not"),
+    (THROTTLED, Unreachable, "Endpoint emotion: AWS throttles the calls"),
     (BROKEN, ServiceError, "Endpoint emotion: InternalFailure"),
     (EXPIRED, AccessError, "Endpoint emotion: AWS credentials have expired"),
     (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),

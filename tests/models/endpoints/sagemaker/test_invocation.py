@@ -55,12 +55,12 @@ def test_what_the_container_refuses(deployed: SageMakerEndpoints, account: Accou
 @pytest.mark.slow
 def test_what_sagemaker_refuses(deployed: SageMakerEndpoints, account: Account) -> None:
     refused: tuple[tuple[Exception, type[Exception], str], ...] = (
-        (THROTTLED, Unreachable, "Endpoint emotion: AWS answers too many calls"),
+        (THROTTLED, Unreachable, "Endpoint emotion: AWS throttles the calls"),
         (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),
         (Refused("ModelNotReadyException", "Loading", 429), Unreachable, rf"^Endpoint emotion is not ready: .* {LOG}"),
         (Refused("ServiceUnavailable", "", 503), Unreachable, "Endpoint emotion is not ready"),
         (Refused("AccessDeniedException", "no", 403), AccessError, "Endpoint emotion: access is denied: no"),
-        (Refused("ValidationError", "Body is empty"), InputError, "Endpoint emotion: SageMaker refuses the request"),
+        (Refused("ValidationError", "Body is empty"), InputError, "Endpoint emotion: SageMaker rejected the request"),
         (Refused("InternalFailure", "oh", 500), TrainfareError, "Endpoint emotion: InternalFailure: oh"),
     )
     for error, kind, said in refused:

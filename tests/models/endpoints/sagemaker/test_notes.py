@@ -123,7 +123,7 @@ def test_a_price_table_that_is_gone_deletes_and_hides_nothing(
     assert main(["endpoints"]) == 0
     told = capsys.readouterr()
     assert "endpoint/emotion" in told.out
-    assert "Note: no money is told: Price table" in told.err
+    assert "Note: costs are omitted: Price table" in told.err
 
 
 def test_what_it_cost_on_other_machines_stays_in_its_costs(

@@ -13,7 +13,7 @@ from tests.models.endpoints.sagemaker.conftest import QUICK
 from tests.support.aws.account import ACCOUNT, Account
 from tests.training.services.sagemaker.test_rights import ACTIONS, actions
 from training.contract.errors import EndpointFailed
-from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 
 UNSEEN = {
@@ -36,7 +36,7 @@ def test_endpoints_need_what_they_call_and_nothing_else(
     clients = Clients()
     clients.session.events.register("before-call", note)
     recorded = SageMakerEndpoints(
-        clients, account=ACCOUNT, site=lambda: open_site({"role": "trainer"}, clients), waiting=QUICK
+        clients, account=ACCOUNT, site=lambda: open_aws_context({"role": "trainer"}, clients), waiting=QUICK
     )
     recorded.deploy(spec(lifetime_seconds=60.0), lambda _: None)
     recorded.deploy(spec(run_id="9999fff", replace=True), lambda _: None)

@@ -181,7 +181,7 @@ class TestNames:
         job = submit(place.service, place.request("print('first')"))
         first, lines = ended(job)
         second = place.request("print('second')")
-        with pytest.raises(JobExists, match="Job job exists"):
+        with pytest.raises(JobExists, match="Job job already exists"):
             place.service.create(second)
         attached, attached_lines = ended(submit(place.service, second))
         assert (attached, attached_lines) == (first, lines) == (first, ["first"])

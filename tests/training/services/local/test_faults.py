@@ -18,7 +18,7 @@ from tests.support.services.following import RUNS_ON, SAYS_EVENTS, ended, runnin
 from tests.support.services.places import LocalPlace
 from training.contract.errors import JobExists, ServiceError
 from training.services.launcher import Job, failure_of, submit
-from training.services.local.processes import marked
+from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -34,10 +34,10 @@ class TestFaults:
         job = submit(place.service, place.request(script))
         running(job)
         base = str(place.job_folder().resolve() / "opt" / "ml")
-        until(lambda: len(marked(base)) == 2)
+        until(lambda: len(marked_processes(base)) == 2)
         os.kill(supervisor_pid(place), signal.SIGKILL)
         until(lambda: job.describe()["TrainingJobStatus"] == "Failed")
-        assert marked(base) == []
+        assert marked_processes(base) == []
         description, lines = ended(job)
         assert lines == ["running"]
         assert "supervisor is gone" in description["FailureReason"]
@@ -85,7 +85,7 @@ class TestFaults:
     def test_kill_9_of_the_job(self, place: LocalPlace) -> None:
         job = submit(place.service, place.request(RUNS_ON))
         running(job)
-        (pid,) = marked(str(place.job_folder().resolve() / "opt" / "ml"))
+        (pid,) = marked_processes(str(place.job_folder().resolve() / "opt" / "ml"))
         os.kill(pid, signal.SIGKILL)
         description, lines = ended(job)
         assert failure_of(description, [], lines)[0] == "Killed"

@@ -57,8 +57,8 @@ class TestFolders:
         ("uri", "reason"),
         [
             ("/no/where", "source '/no/where' does not exist"),
-            ("s3://bucket/sourcedir.tar.gz", "'s3://bucket/sourcedir.tar.gz' is no place on this machine"),
-            ("relative", "'relative' is no place on this machine"),
+            ("s3://bucket/sourcedir.tar.gz", "'s3://bucket/sourcedir.tar.gz' is not a local path"),
+            ("relative", "'relative' is not a local path"),
         ],
     )
     def test_a_source_that_is_none(self, place: LocalPlace, uri: str, reason: str) -> None:
@@ -116,9 +116,9 @@ class TestRefusals:
             ({"environment": {"TRAINFARE_CORES": "two"}}, "TRAINFARE_CORES is 'two'"),
             ({"environment": {"TRAINFARE_MEMORY_GIB": "-1"}}, "TRAINFARE_MEMORY_GIB is '-1'; it must be a number"),
             ({"environment": {"TRAINFARE_STOP_GRACE_SECONDS": "nan"}}, "TRAINFARE_STOP_GRACE_SECONDS is 'nan'"),
-            ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist in SageMaker's images alone"),
+            ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images"),
             ({"compiler": "trcomp-off"}, "choose the service 'sagemaker', or the compiler 'none' or 'inductor'"),
-            ({"instance_count": 2}, "The local service is one machine; instance_count is 2"),
+            ({"instance_count": 2}, "instance_count is 2; the local service runs on one machine"),
         ],
     )
     def test_nothing_is_created(self, place: LocalPlace, fields: dict, message: str) -> None:
@@ -141,10 +141,10 @@ class TestRefusals:
     def test_other_launchers(self, place: LocalPlace) -> None:
         request = place.request("pass")
         request["HyperParameters"]["sagemaker_mpi_enabled"] = "true"
-        with pytest.raises(InputError, match="sagemaker_mpi_enabled asks for a launcher of SageMaker's images"):
+        with pytest.raises(InputError, match="sagemaker_mpi_enabled needs a launcher of SageMaker's images"):
             place.service.create(request)
 
     def test_cursors(self, place: LocalPlace) -> None:
         ended(submit(place.service, place.request("print(1)")))
-        with pytest.raises(ServiceError, match="'-5' is no place in a log"):
+        with pytest.raises(ServiceError, match="'-5' is not a cursor"):
             place.service.logs("job", "-5")

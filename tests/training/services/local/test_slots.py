@@ -59,7 +59,7 @@ class TestSlots:
     def test_more_devices_than_there_are(self, place: LocalPlace) -> None:
         request = place.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
         description, _ = ended(submit(place.service, request))
-        assert description["FailureReason"] == "ClientError: The job wants 3 devices; this machine has 2."
+        assert description["FailureReason"] == "ClientError: The job needs 3 devices; this machine has 2."
 
     def test_jobs_wait_in_order_and_are_not_billed_for_it(self, place: LocalPlace) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}

@@ -61,7 +61,7 @@ ADDED = {
 
 def under_the_toolkit(request: Request, base: Path) -> tuple[dict[str, str], subprocess.CompletedProcess[bytes]]:
     """Run the request's job by the toolkit's own command, in folders laid out as a container's."""
-    container.lay_out(base, container.rooted(request, base))
+    container.lay_out(base, container.relocate_paths(request, base))
     given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "AWS_DEFAULT_REGION": "us-east-1"}
     given |= {"SAGEMAKER_BASE_DIR": str(base), "TRAINING_JOB_NAME": request["TrainingJobName"]}
     given |= request["Environment"]

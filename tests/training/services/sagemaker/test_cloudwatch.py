@@ -72,5 +72,5 @@ def test_every_line_once_however_it_is_delivered(told: list[tuple[int, int]]) ->
 
 @pytest.mark.parametrize("text", ["", "x", "[1]", '{"a": 1}', "[null, []]"])
 def test_a_place_that_is_none(text: str) -> None:
-    with pytest.raises(ServiceError, match="is no place in a log of SageMaker's"):
+    with pytest.raises(ServiceError, match="is not a cursor of the SageMaker service"):
         read_cursor(text)

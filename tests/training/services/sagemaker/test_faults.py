@@ -79,7 +79,7 @@ def test_jobs_are_listed_and_stopped_by_group(
 def test_no_quota(place: SageMakerPlace, account: Account) -> None:
     account.jobs.quotas["ml.g4dn.xlarge"] = 0
     with pytest.raises(
-        QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: ask for more"
+        QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: request an increase"
     ) as refused:
         place.service.create(place.request("pass"))
     assert refused.value.is_final
@@ -112,7 +112,7 @@ def test_the_next_machine_is_taken(place: SageMakerPlace, account: Account) -> N
 
 
 def test_what_sagemaker_refuses(place: SageMakerPlace, account: Account) -> None:
-    with pytest.raises(InputError, match=r"Job job: SageMaker refuses the request: .*ml\.none\.xlarge"):
+    with pytest.raises(InputError, match=r"Job job: SageMaker rejected the request: .*ml\.none\.xlarge"):
         place.service.create(place.request("pass", instance_type="ml.none.xlarge"))
     assert account.jobs.names() == []
 

@@ -16,7 +16,7 @@ from training.contract.errors import (
     ServiceError,
     Unreachable,
 )
-from training.services.sagemaker.aws_errors import refusal
+from training.services.sagemaker.aws_errors import response_error
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import account_of, role_of
 
@@ -31,12 +31,12 @@ def test_a_role_by_name_and_by_arn(account: Account) -> None:
 
 
 def test_a_role_that_does_not_exist(account: Account) -> None:
-    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: give a role's name or ARN"):
+    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: set aws.role to a name or ARN"):
         role_of(Clients(), "nobody")
 
 
 def test_no_role_outside_sagemaker(account: Account) -> None:
-    with pytest.raises(InputError, match=r"aws\.role is not given, and this does not run inside SageMaker"):
+    with pytest.raises(InputError, match=r"aws\.role is not set, and this does not run inside SageMaker"):
         role_of(Clients(), None)
 
 
@@ -75,15 +75,15 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
         ("ExpiredTokenException", "expired", AccessError, "credentials have expired: renew them"),
         ("UnrecognizedClientException", "bad token", AccessError, "AWS does not know the credentials (bad token)"),
         ("AccessDeniedException", "no iam:PassRole", AccessError, "access is denied: no iam:PassRole. docs/aws.md"),
-        ("ResourceInUse", "", JobExists, "Job a exists already at SageMaker"),
+        ("ResourceInUse", "", JobExists, "Job a already exists at SageMaker"),
         ("ValidationException", "Requested resource not found.", JobNotFound, "Job a does not exist at SageMaker"),
-        ("ValidationException", "Bad enum.", InputError, "SageMaker refuses the request: Bad enum."),
-        ("ThrottlingException", "Rate exceeded", Unreachable, "AWS answers too many calls (Rate exceeded)"),
+        ("ValidationException", "Bad enum.", InputError, "SageMaker rejected the request: Bad enum."),
+        ("ThrottlingException", "Rate exceeded", Unreachable, "AWS throttles the calls (Rate exceeded)"),
         ("InternalFailure", "", ServiceError, "Job a: InternalFailure: InternalFailure."),
     ],
 )
 def test_refusals(code: str, message: str, kind: type, said: str) -> None:
-    error = refusal("Job a", {"Error": {"Code": code, "Message": message}})
+    error = response_error("Job a", {"Error": {"Code": code, "Message": message}})
     assert type(error) is kind
     assert said in str(error)
 
@@ -91,9 +91,9 @@ def test_refusals(code: str, message: str, kind: type, said: str) -> None:
 @pytest.mark.parametrize(
     ("limit", "wanted", "hint"),
     [
-        (0, 1, "is 0: ask for more under Service Quotas, SageMaker, or take another machine type"),
-        (2, 4, "is 2, and 4 are asked for: ask for more under Service Quotas"),
-        (2, 2, "is 2: all of it is in use: it is free again as others end."),
+        (0, 1, "is 0: request an increase under Service Quotas, SageMaker, or choose another instance type"),
+        (2, 4, "is 2, and 4 were requested: request an increase under Service Quotas"),
+        (2, 2, "is 2: all of it is in use; try again when other jobs have ended."),
     ],
 )
 def test_quotas(limit: int, wanted: int, hint: str) -> None:
@@ -101,7 +101,7 @@ def test_quotas(limit: int, wanted: int, hint: str) -> None:
         f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
         f"utilization of {limit} Instances and a request delta of {wanted} Instances."
     )
-    error = refusal("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
+    error = response_error("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
     assert isinstance(error, QuotaError)
     assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < wanted)
     assert hint in str(error)

@@ -35,9 +35,9 @@ def test_the_others_run_on(
     assert account.jobs.names() == ["granted"]
     assert [outcome.failure[0] if outcome.failure else None for outcome in outcomes] == ["Refused"] * 3 + [None]
     reasons = [str(outcome.refusal) for outcome in outcomes[:3]]
-    assert "is 0: ask for more" in reasons[0]
-    assert "is 1, and 2 are asked for: ask for more" in reasons[1]
-    assert "SageMaker refuses the request" in reasons[2]
+    assert "is 0: request an increase" in reasons[0]
+    assert "is 1, and 2 were requested: request an increase" in reasons[1]
+    assert "SageMaker rejected the request" in reasons[2]
     runs = child_runs(store, group)
     assert {name: run.info.status for name, run in runs.items()} == {
         **dict.fromkeys(wanted, "FAILED"),

@@ -16,7 +16,7 @@ from tests.support.services.following import RUNS_ON, ended, running
 from tests.support.services.places import SageMakerPlace
 from training.contract.errors import JobExists
 from training.services.launcher import submit
-from training.services.sagemaker.aws_context import open_site
+from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.service import SageMakerService
 
@@ -66,7 +66,7 @@ def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_p
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("training.services.sagemaker.aws_context.Clients", Recorded)
-        site = open_site({"role": "trainer"})
+        site = open_aws_context({"role": "trainer"})
     large = tmp_path / "large"
     large.mkdir()
     (large / "file").write_bytes(b"0" * (65 * 2**20))

@@ -58,38 +58,41 @@ def test_what_runs(fields: dict[str, Any]) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"instance_type": "g5.xlarge"}, "instance_type 'g5.xlarge' is no machine of SageMaker's"),
-    ({"fallback_instance_types": ("ml.g5.xlarge",)}, "fallback_instance_types repeat a type"),
+    ({"instance_type": "g5.xlarge"}, "instance_type 'g5.xlarge' is not a SageMaker instance type"),
+    ({"fallback_instance_types": ("ml.g5.xlarge",)}, "fallback_instance_types repeats a type"),
     ({"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
-    ({"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.p4de.24xlarge"}, "p3, p3dn, g4dn, p4d, g5 alone"),
+    (
+        {"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.p4de.24xlarge"},
+        "supports only the families p3, p3dn, g4dn, p4d, g5",
+    ),
     (
         {"compiler": "trcomp", "image": TRCOMP, "fallback_instance_types": ("ml.p5.48xlarge",)},
         "does not run on ml.p5.48xlarge",
     ),
-    ({"compiler": "trcomp"}, "compiler 'trcomp' needs one of SageMaker Training Compiler's images"),
-    ({"compiler": "trcomp", "image": "own.example/x:1"}, "and own.example/x:1 is none"),
+    ({"compiler": "trcomp"}, "compiler 'trcomp' needs an image of SageMaker Training Compiler"),
+    ({"compiler": "trcomp", "image": "own.example/x:1"}, "own.example/x:1 is not one"),
     ({"image": TRCOMP}, "compiler 'none' in the Training Compiler's image"),
     (
         {"compiler": "trcomp", "image": TRCOMP.replace("1.11.0", "1.12.0")},
-        "is for PyTorch 1.9 to 1.11, not 1.12.0",
+        "needs PyTorch 1.9 to 1.11 in images with Transformers; this image has 1.12.0",
     ),
-    ({"launcher": "xla", "devices": 4}, "launcher 'xla' comes with the compilers trcomp and trcomp-off"),
+    ({"launcher": "xla", "devices": 4}, "launcher 'xla' needs the compiler trcomp or trcomp-off"),
     (
         {"compiler": "trcomp", "image": TRCOMP, "launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge"},
-        "launcher 'smddp' and compiler 'trcomp' exclude each other",
+        "launcher 'smddp' and compiler 'trcomp' cannot be combined",
     ),
     (
         {"compiler": "trcomp", "image": OLD_TRCOMP, "devices": 4, "instance_type": "ml.p3.8xlarge"},
-        "launcher 'xla' needs PyTorch 1.11 or later, and the image has 1.9.0",
+        "launcher 'xla' needs PyTorch 1.11 or later; the image has 1.9.0",
     ),
     (
         {"compiler": "trcomp", "image": TRCOMP, "launcher": "torchrun", "devices": 4},
-        "launcher 'torchrun' does not go with compiler 'trcomp' from PyTorch 1.11 on",
+        "compiler 'trcomp' needs launcher 'xla' from PyTorch 1.11 on, not 'torchrun'",
     ),
-    ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later, and the image has 1.9"),
-    ({"devices": 2, "instance_type": "ml.m5.large"}, "runs on GPUs and Trainium alone, and ml.m5.large has neither"),
-    ({"devices": 2, "image": OLD}, "launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs, and the image has 1.9"),
-    ({"devices": 2, "program": "train.sh"}, "starts Python programs alone, and 'train.sh' is none"),
+    ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later; the image has 1.9"),
+    ({"devices": 2, "instance_type": "ml.m5.large"}, "runs only on GPUs and Trainium; ml.m5.large has neither"),
+    ({"devices": 2, "image": OLD}, "launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has 1.9"),
+    ({"devices": 2, "program": "train.sh"}, "starts only Python programs; 'train.sh' is not one"),
     (
         {"devices": 2, "launcher": "pytorchddp", "instance_type": "ml.trn1.2xlarge", "image": "own.example/x:1"},
         "launcher 'pytorchddp' does not run on Trainium",
@@ -97,10 +100,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"launcher": "smddp", "devices": 4, "image": OLD}, "not on ml.g5.xlarge"),
     (
         {"launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge"},
-        "is for PyTorch 1.6 to 2.2.0, and the image has 2.9.0",
+        "needs PyTorch 1.6 to 2.2.0; the image has 2.9.0",
     ),
-    ({"mpi_options": "-x A"}, "mpi_options goes with the launchers smddp and smp, not with a single process"),
-    ({"devices": 2, "model_parallel": {"partitions": 2}}, "model_parallel goes with launcher smp, not with torchrun"),
+    ({"mpi_options": "-x A"}, "mpi_options needs the launcher smddp or smp, not a single process"),
+    ({"devices": 2, "model_parallel": {"partitions": 2}}, "model_parallel needs the launcher smp, not torchrun"),
     (
         {**SMP, "model_parallel": {"partitions": 2, "pipeline": "fast"}},
         "model_parallel.pipeline is 'fast'; it must be one of simple",
@@ -112,7 +115,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**SMP, "model_parallel": {"partitions": True}}, "model_parallel.partitions is True; it must be a whole number"),
     (
         {**SMP, "model_parallel": {"partitions": 2, "auto_partition": False}},
-        "default_partition is needed where auto_partition is false",
+        "default_partition is required when auto_partition is false",
     ),
     (
         {**SMP, "model_parallel": {"partitions": 2, "default_partition": 2}},
@@ -127,7 +130,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "model_parallel.x is nan; it must be a finite number",
     ),
     ({**SMP, "model_parallel": {"partitions": 2, "ddp_port": 1}}, "model_parallel.ddp_port needs ddp"),
-    ({**SMP, "model_parallel": {"partitions": 2, "ddp": True, "horovod": True}}, "exclude each other"),
+    ({**SMP, "model_parallel": {"partitions": 2, "ddp": True, "horovod": True}}, "cannot be combined"),
     (SMP, "launcher 'smp' needs model_parallel.partitions"),
     (
         {**SMP, "model_parallel": {"partitions": 2, "ddp": True, "ddp_port": -1}},
@@ -139,9 +142,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launcher": "pytorchddp", "devices": 4, "image": OLD},
-        "launcher 'pytorchddp' needs PyTorch 1.10 or later, and the image has 1.9",
+        "launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has 1.9",
     ),
-    ({"max_wait_seconds": 60}, "max_wait_seconds 60 goes with spot, and spot is off"),
+    ({"max_wait_seconds": 60}, "max_wait_seconds 60 applies only to spot training, but spot is off"),
     ({"spot": True}, "spot needs a checkpoint URI in S3"),
     ({"spot": True, "checkpoint_uri": "file:///kept"}, "spot needs a checkpoint URI in S3"),
     (
@@ -150,14 +153,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"spot": True, "checkpoint_uri": "s3://b/c", "fallback_instance_types": ("ml.g4dn.xlarge",)},
-        "spot and fallback_instance_types exclude each other",
+        "spot and fallback_instance_types cannot be combined",
     ),
     (
         {"spot": True, "checkpoint_uri": "s3://b/c", "keep_alive_seconds": 600},
-        "spot and keep_alive_seconds 600 exclude each other",
+        "spot and keep_alive_seconds 600 cannot be combined",
     ),
-    ({"subnets": ("subnet-1",)}, "subnets and security_groups go together, and security_groups is not given"),
-    ({"security_groups": ("sg-1",)}, "subnets and security_groups go together, and subnets is not given"),
+    ({"subnets": ("subnet-1",)}, "subnets and security_groups must be set together; security_groups is missing"),
+    ({"security_groups": ("sg-1",)}, "subnets and security_groups must be set together; subnets is missing"),
 ]
 
 
@@ -178,7 +181,9 @@ def test_advice_on_the_network_between_devices() -> None:
 
 def test_a_model_split_over_gpus_is_warned_of() -> None:
     split = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 4})
-    assert advice(split)[0].startswith("launcher smp splits the model over 4 GPUs, but batch, learning rate and rows")
+    assert advice(split)[0].startswith(
+        "launcher smp splits the model over 4 GPUs, but batch size, learning rate and rows"
+    )
     whole = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 1})
     assert advice(whole) == []
 

@@ -12,8 +12,8 @@ import pytest
 from tests.support.aws.account import ACCOUNT, BUCKET, REGION, Account
 from training.contract.errors import InputError
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.storage import Storage, packed, session_bucket
-from training.services.sagemaker.upload_progress import Uploading, size
+from training.services.sagemaker.storage import Storage, pack_source, session_bucket
+from training.services.sagemaker.upload_progress import UploadProgress, size
 
 
 @pytest.fixture
@@ -49,16 +49,16 @@ def test_a_folder_is_uploaded_once(account: Account, storage: Storage, tmp_path:
 def test_a_long_upload_is_told_now_and_then() -> None:
     """In parts of 1 MiB, one every 2 s: a line after 5 s at the earliest."""
     now, said = [0.0], []
-    uploading = Uploading(10 * 2**20, "s3://b/k", said.append, lambda: now[0])
-    uploading.found(3 * 2**20)
+    progress = UploadProgress(10 * 2**20, "s3://b/k", said.append, lambda: now[0])
+    progress.skip(3 * 2**20)
     for _ in range(7):
         now[0] += 2
-        uploading.sent(2**20)
-    uploading.ended()
+        progress.add(2**20)
+    progress.finish()
     assert said == [
         "  6.0 MiB of 10.0 MiB uploaded",
         "  9.0 MiB of 10.0 MiB uploaded",
-        "Uploaded 7.0 MiB, beside 3.0 MiB from an earlier upload to s3://b/k",
+        "Uploaded 7.0 MiB to s3://b/k (3.0 MiB were there from an earlier upload)",
     ]
     assert [size(count) for count in (0, 1023, 1536, 5 * 2**30)] == ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 GiB"]
 
@@ -99,9 +99,9 @@ def test_a_source_is_the_same_archive_wherever_and_whenever_it_lies(storage: Sto
     one = folder_of(tmp_path / "a", {"train.py": b"print(1)", "tasks/x.py": b"", "__pycache__/y.pyc": b"z"})
     two = folder_of(tmp_path / "b", {"tasks/x.py": b"", "train.py": b"print(1)"})
     os.utime(two / "train.py", (0, 0))
-    assert packed(one) == packed(two)
+    assert pack_source(one) == pack_source(two)
     assert storage.put_source(one) == storage.put_source(two)
-    with tarfile.open(fileobj=io.BytesIO(packed(one)), mode="r:gz") as tar:
+    with tarfile.open(fileobj=io.BytesIO(pack_source(one)), mode="r:gz") as tar:
         assert tar.getnames() == ["tasks/x.py", "train.py"]
 
 
@@ -112,11 +112,11 @@ def test_the_session_bucket_is_made_once(account: Account) -> None:
 
 
 def test_a_bucket_that_is_asked_for_is_not_made(account: Account) -> None:
-    with pytest.raises(InputError, match="Bucket mine does not exist: make it, or leave `bucket` out"):
+    with pytest.raises(InputError, match="Bucket mine does not exist: create it, or omit `bucket`"):
         session_bucket(Clients(), ACCOUNT, "mine")
 
 
 def test_a_bucket_of_another_region_is_refused(account: Account) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    with pytest.raises(InputError, match=f"Bucket far is in eu-central-1, and the jobs run in {REGION}"):
+    with pytest.raises(InputError, match=f"Bucket far is in eu-central-1, but the jobs run in {REGION}"):
         session_bucket(Clients(), ACCOUNT, "far")
