@@ -157,7 +157,7 @@ def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_a_silent_process_writes_nothing(tmp_path: Path) -> None:
-    Events(tmp_path, speaks=False, descriptor=-1).emit("note", message="x")
+    Events(tmp_path, enabled=False, descriptor=-1).emit("note", message="x")
     assert list(tmp_path.iterdir()) == []
 
 
