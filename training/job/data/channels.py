@@ -185,10 +185,10 @@ def integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.nda
     """Return the values of a column of integer lists, concatenated, and the end of each list."""
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise BadData(f"{file}: column {name} holds {column.type}, not integer_lists of whole numbers")
+        raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
     values = column.flatten()
     if not pa.types.is_integer(values.type) or values.null_count:
-        raise BadData(f"{file}: column {name} holds {column.type}, not integer_lists of whole numbers")
+        raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
     offsets = column.offsets.to_numpy()
     return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
 
