@@ -26,6 +26,7 @@ SMALL_ROOMS = {
     "tracking/server": "the client and its errors",
     "training": "its files are in its rooms",
     "training/job": "the entry point and the run; the rest is in its rooms",
+    "training/job/weights": "a model has few kinds of file",
     "training/services": "what both services share; the services are rooms",
     "training/staging": "one entry point over its rooms",
 }

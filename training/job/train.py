@@ -1,6 +1,15 @@
-"""Entry point of the job: takes the signals, runs the training, and tells of whatever goes wrong.
+"""Entry point of a training job.
 
-Run by SageMaker's script mode, or by hand with the `SM_*` variables set: `python train.py --model ... --epochs 1`.
+SageMaker's script mode runs this file. To run it by hand, set the `SM_*` variables and call `python train.py --model
+... --epochs 1`.
+
+A training goes through these steps:
+
+1. `train.py` opens the event log and starts to listen for SIGTERM (`processes/signals.py`). Only then does it import
+   torch and transformers, which takes seconds.
+2. `training_run.run` reads the arguments and channels, trains, evaluates and saves. It emits events all along.
+3. If anything fails, `main` reports it (`reporting/failure.py`): as a `failure` event, in the file `failure` that
+   SageMaker shows as the reason, and as the exit code. A job that was stopped ends with exit code 143.
 """
 
 import os
@@ -8,32 +17,33 @@ import sys
 from pathlib import Path
 from typing import Optional
 
+import compilation.lean_imports  # noqa: F401
 from processes import ranks
 from processes.signals import StopRequest
 from reporting.errors import Stopped
 from reporting.events import Events
-from reporting.failure import another_failed, report
+from reporting.failure import another_process_failed, report
 
 
 def main() -> int:
-    """Return the exit code."""
+    """Run the training and return the exit code."""
     output = _folder("SM_OUTPUT_DIR")
-    events = Events(_folder("SM_OUTPUT_DATA_DIR"), speaks=ranks.rank() == 0)
+    events = Events(_folder("SM_OUTPUT_DATA_DIR"), enabled=ranks.rank() == 0)
     stop = StopRequest(
-        end=lambda: _leave(report(Stopped("SIGTERM was received"), events, output)),
-        others_failed=lambda: another_failed(output),
+        end_process=lambda: _leave(report(Stopped("SIGTERM was received"), events, output)),
+        another_failed=lambda: another_process_failed(output),
     )
     stop.install()
     try:
-        # Imported here: it takes seconds, in which a signal may come and an import may fail.
+        # Imported here because the import takes seconds: SIGTERM and import errors must already be handled.
         from training_run import run
 
         run(sys.argv[1:], os.environ, events, stop)
     except BaseException as error:
         stop.claim_end()
-        # One that was stopped earlier leaves the others in the midst of an exchange.
-        deserted = stop.is_asked and ranks.count() > 1 and isinstance(error, RuntimeError)
-        return report(Stopped("SIGTERM was received") if deserted else error, events, output)
+        # A process that stops early leaves the others waiting in an exchange, where they fail with a RuntimeError.
+        abandoned = stop.is_requested and ranks.count() > 1 and isinstance(error, RuntimeError)
+        return report(Stopped("SIGTERM was received") if abandoned else error, events, output)
     stop.claim_end()
     return 0
 
@@ -43,14 +53,14 @@ def _folder(variable: str) -> Optional[Path]:
 
 
 def _mp_fn(index: int) -> None:
-    """Run one process of torch_xla's launcher, which looks for this name."""
+    """Run one process under torch_xla's launcher, which calls a function of this name."""
     code = main()
     if code:
         sys.exit(code)
 
 
 def _leave(code: int) -> None:
-    """End the process without taking the interpreter down: that takes torch a second, which is billed."""
+    """Exit without shutting the interpreter down. The shutdown takes torch a second, which is billed."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,17 @@
-"""One training, from its settings to its result."""
+"""One training, from its settings to its result.
+
+`run` reads from top to bottom:
+
+1. Settle the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
+   `push_to_hub`, check that the Hub repository accepts the token.
+2. Load the model (`weights/pretrained.py`) and build the trainer, with its callbacks: one reports progress
+   (`loop/trainer_callback.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
+3. Emit `start`, then train (`loop/job_trainer.py`). Before the first step, compile every batch shape
+   (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
+   (`estimating/calibration.py`).
+4. Evaluate the last step if that has not happened yet. Load the best checkpoint's weights if they are asked for.
+5. Save the model, push it to the Hub, and emit `result`, the last event.
+"""
 
 import platform
 import shutil
@@ -10,13 +23,13 @@ import pyarrow
 import torch
 import transformers
 
-from checkpoints.retention import Keeper
+from checkpoints.retention import CheckpointKeeper
 from compilation import dropout
 from data.batch_shapes import planned_shapes
 from data.channels import check_tokens
 from data.padding import Collator, Work
 from data.sampler import TrainSampler
-from estimating.calibration import Calibrated, calibrate
+from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
@@ -33,70 +46,69 @@ from reporting.events import Events
 from settings.job_settings import Settings, settle
 from settings.trainer_arguments import trainer_arguments
 from settings.training_identity import check_same, identity
-from weights.pretrained import takes_types
-from weights.tokenizer_files import save_tokenizer
+from weights.pretrained import save_tokenizer, supports_token_types
 
 
-def run(words: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
-    """Train as the arguments say; the last event is the result."""
+def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
+    """Train as the arguments say. The last event is the result."""
     if environment.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
-    hosts.settle_in()
-    settings = settle(words, environment, events)
-    # Only the first process pushes, and the first thing it does is to see that it can.
+    hosts.configure_host()
+    settings = settle(argv, environment, events)
+    # Only the first process pushes. It checks now that it can: a wrong token then costs seconds, not a training.
     destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     if settings.arguments.dropout == "auto" and (dropout.CAN_COMPILE or not settings.compiler.compiles_here):
         dropout.install()
     model = _load_model(settings)
-    settings = _with_types_that_fit(settings, model)
-    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_teller(events))
+    settings = _drop_unsupported_token_types(settings, model)
+    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
     events.emit("start", **_start(settings, model))
     try:
-        trainer.go_on_from(settings.resumed[0] if settings.resumed else None)
-    except Calibrated as done:
-        _tell_result(settings, trainer, done.metrics, {}, events)
+        trainer.train_from(settings.resumed[0] if settings.resumed else None)
+    except CalibrationFinished as done:
+        _emit_result(settings, trainer, done.metrics, {}, events)
         return
-    stop.finish_no_more_steps()
+    stop.end_if_requested()
     if reporter.evaluated_at_step != trainer.state.global_step:
         trainer.evaluate()
-    if trainer.take_best():
-        # Once more, for the tables; its numbers were told at its own step.
+    if trainer.load_best_weights():
+        # Evaluate again to fill the tables. The metrics were already reported at the best step.
         reporter.is_quiet = True
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
     metrics = {**_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
-    # Last, when the processes have nothing more to tell each other: none waits for the upload.
+    # The push comes last: no other process has to wait for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
-    _tell_result(
+    _emit_result(
         settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, pushed, events
     )
 
 
-def _phase_teller(events: Events) -> Any:
+def _phase_logger(events: Events) -> Any:
     return lambda name, seconds: events.emit("phase", phase=name, seconds=seconds)
 
 
 def _load_model(settings: Settings) -> Any:
-    # A new layer's first weights come from the seed.
+    # The initial weights of new layers are drawn from the seed.
     transformers.set_seed(settings.arguments.seed)
-    model = settings.task.load_model(settings.pretrained, settings.train.facts)
-    for place, channel in (
+    model = settings.task.load_model(settings.pretrained, settings.train.metadata)
+    for folder, channel in (
         (settings.places.train, settings.train),
         (settings.places.validation, settings.validation),
     ):
-        check_tokens(channel.rows, model.config.vocab_size, place)
+        check_tokens(channel.rows, model.config.vocab_size, folder)
     return model
 
 
-def _with_types_that_fit(settings: Settings, model: Any) -> Settings:
+def _drop_unsupported_token_types(settings: Settings, model: Any) -> Settings:
     types = settings.train.rows.types
-    if types is None or takes_types(model, int(types.max())):
+    if types is None or supports_token_types(model, int(types.max())):
         return settings
-    train, validation = settings.train.without_types(), settings.validation.without_types()
+    train, validation = settings.train.without_token_types(), settings.validation.without_token_types()
     return replace(settings, train=train, validation=validation)
 
 
@@ -104,14 +116,14 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     arguments, task = settings.arguments, settings.task
     sampler = train_sampler(settings)
     validation = settings.evaluated
-    # Trainer writes nothing but checkpoints there.
+    # Trainer writes only checkpoints to this folder.
     folder = settings.unfinished_checkpoints or settings.places.output_data
     trainer = JobTrainer(
         meter=meter,
         compiler=settings.compiler,
         sampler=sampler,
         eval_sampler=eval_sampler(settings),
-        eval_collator=Collator(settings.eval_padding, settings.validation.facts, task.targets),
+        eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
         scorer=None if settings.evaluates_sample else task.Scorer(validation),
         keeper=_keeper(settings, model),
         preprocess_logits_for_metrics=task.kept,
@@ -119,27 +131,32 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         args=trainer_arguments(
             arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
         ),
-        data_collator=Collator(settings.padding, settings.train.facts, task.targets, arguments.per_device_batch_size),
+        data_collator=Collator(
+            settings.padding, settings.train.metadata, task.targets, arguments.per_device_batch_size
+        ),
         train_dataset=settings.train.rows,
         eval_dataset=validation.rows,
     )
-    # One process drives one device: without this Trainer would spread a single process over all GPUs it sees.
+    # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
     trainer.args._n_gpu = min(trainer.args.n_gpu, 1)
     if settings.unfinished_checkpoints and trainer.is_world_process_zero():
-        # What an earlier start did not finish, and the empty folder that Trainer makes.
+        # Remove an unfinished checkpoint of an earlier start, and the empty folder that Trainer creates.
         shutil.rmtree(settings.unfinished_checkpoints, ignore_errors=True)
     return trainer, sampler
 
 
-def _keeper(settings: Settings, model: Any) -> Keeper:
-    """Return what keeps checkpoints. Raises `ArgumentError` when the one at hand is of another training."""
-    found = identity(settings, model) if settings.saves or settings.resumed else {}
+def _keeper(settings: Settings, model: Any) -> CheckpointKeeper:
+    """Return the object that keeps checkpoints.
+
+    Raises `ArgumentError` when the checkpoint to resume from belongs to another training.
+    """
+    this_training = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
-        check_same(settings.resumed[0], settings.resumed[1].identity, found)
-    return Keeper(
+        check_same(settings.resumed[0], settings.resumed[1].identity, this_training)
+    return CheckpointKeeper(
         settings.places.checkpoints,
         settings.arguments.save_total_limit,
-        found,
+        this_training,
         settings.progress_before,
         settings.best,
         settings.target,
@@ -153,7 +170,7 @@ def _reporter(
         trainer.meter.add_phase("load", hardware.process_age_seconds())
         if settings.is_calibration:
             reporter.is_quiet = True
-            raise Calibrated(calibrate(settings, trainer, events))
+            raise CalibrationFinished(calibrate(settings, trainer, events))
         if settings.compiler.compiles_here:
             _compile(settings, trainer, sampler, events)
 
@@ -171,7 +188,7 @@ def _probe(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, event
 
 
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
-    """Compile all that will run."""
+    """Compile every batch shape of the training before its first step."""
     batch_size = settings.arguments.per_device_batch_size
     orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
     most_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
@@ -180,7 +197,7 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
     with trainer.meter.phase("compile"):
         compile_shapes(trainer, trainer.model_wrapped, shapes, settings, dynamic)
-    settings.compiler.warmed_up()
+    settings.compiler.mark_warm()
 
 
 def _save(settings: Settings, trainer: JobTrainer) -> None:
@@ -207,7 +224,7 @@ def _start(settings: Settings, model: Any) -> Dict[str, Any]:
 def _push(
     settings: Settings, trainer: JobTrainer, destination: Destination, metrics: Dict[str, Any], events: Events
 ) -> Dict[str, Any]:
-    """Return what the `result` event tells of the push."""
+    """Push the model and return what the `result` event reports about it."""
     base = None if settings.places.pretrained else hub_name(settings.arguments.model)
     card = model_card(destination.repository.rpartition("/")[2], base, settings.effective(), metrics)
     with trainer.meter.phase("push"):
@@ -216,7 +233,7 @@ def _push(
 
 
 def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
-    """Return the figures of the `result` event; all processes come here, for their work is summed."""
+    """Return the metrics of the `result` event. All processes must call this, because their work is summed."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
     steady = meter.steady()
     steady_work = _summed(steady.work if steady else Work(0, 0, 0), device)
@@ -239,7 +256,7 @@ def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dic
     }
 
 
-def _tell_result(
+def _emit_result(
     settings: Settings, trainer: JobTrainer, metrics: Dict[str, Any], pushed: Dict[str, Any], events: Events
 ) -> None:
     events.emit(

@@ -23,7 +23,7 @@ LABELS = ("calm", "wild é")
 
 
 def write_channel(
-    folder: Path, ids: Sequence[Sequence[int]], labels: Sequence[int], types: Any = None, **facts: Any
+    folder: Path, ids: Sequence[Sequence[int]], labels: Sequence[int], types: Any = None, **metadata: Any
 ) -> None:
     columns = {"input_ids": pa.array(ids, pa.list_(pa.int32())), "label": pa.array(labels, pa.int64())}
     if types is not None:
@@ -32,7 +32,7 @@ def write_channel(
     pq.write_table(pa.table(columns), folder / "data.parquet", store_schema=False)
     known = {"task": "classification", "label_names": LABELS, "max_length": 12, "rows": len(ids)}
     known |= {"pad_token_id": 0, "pad_token_type_id": 0, "padding_side": "right"}
-    (folder / "channel.json").write_text(json.dumps({**known, **facts}))
+    (folder / "channel.json").write_text(json.dumps({**known, **metadata}))
 
 
 def example_rows(count: int) -> tuple[list[list[int]], list[int]]:

@@ -219,7 +219,7 @@ def test_a_stopped_job_saves_its_step_and_goes_on_where_it_was(job: Any, new_job
     (torn / "model.safetensors").write_bytes(b"")
 
     resumed = job.run(**saving)
-    assert any("checkpoint-999 is not whole" in note["message"] for note in resumed.events("note"))
+    assert any("checkpoint-999 is incomplete" in note["message"] for note in resumed.events("note"))
     assert resumed.events("start")[-1]["resumed_from_step"] == step
     later = [e for e in resumed.events("metric") if "loss" in e["values"]]
     assert [e["step"] for e in later] == list(range(1, 76))

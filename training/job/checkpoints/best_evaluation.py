@@ -9,26 +9,26 @@ from reporting.errors import ArgumentError
 
 
 @dataclass
-class Best:
-    """Which step evaluated best; the first of equals."""
+class BestEvaluation:
+    """The step with the best value of a metric; the first of several equal ones."""
 
     metric: str
     """Name as Trainer logs it, such as `eval_f1_macro`."""
     step: Optional[int] = None
-    """Optimizer steps until then."""
+    """Optimizer steps taken by then; None before the first evaluation."""
     value: Optional[float] = None
-    """The metric's."""
+    """Best value of the metric so far."""
 
     def observe(self, values: Mapping[str, float], step: int) -> None:
-        """Take note of an evaluation. Raises `ArgumentError` when it does not tell the metric."""
+        """Record an evaluation. Raises `ArgumentError` when it does not report the metric."""
         if self.metric not in values:
             known = ", ".join(sorted(name for name in values if name.startswith("eval_")))
-            raise ArgumentError(f"best_metric is {self.metric!r}, but an evaluation of this task tells {known}")
+            raise ArgumentError(f"best_metric is {self.metric!r}, but an evaluation of this task reports {known}")
         if not math.isnan(values[self.metric]) and self._is_better(values[self.metric]):
             self.step, self.value = step, values[self.metric]
 
     def metrics(self) -> Dict[str, float]:
-        """Return `best/step`, if any evaluation told a number."""
+        """Return `best/step`, or nothing when no evaluation had a number."""
         return {} if self.step is None else {"best/step": self.step}
 
     def _is_better(self, value: float) -> bool:

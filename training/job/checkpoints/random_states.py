@@ -1,4 +1,4 @@
-"""The states of every source of random numbers that a training draws from."""
+"""The states of all random number generators that a training uses."""
 
 import random
 from contextlib import contextmanager
@@ -9,13 +9,24 @@ import torch
 
 
 @contextmanager
-def random_states_kept() -> Iterator[None]:
-    """Draw random numbers inside; afterwards all is as if none had been drawn."""
-    python, numpy_state, processor = random.getstate(), np.random.get_state(), torch.get_rng_state()
+def preserve_random_states() -> Iterator[None]:
+    """Restore all random states on exit, so that draws inside have no effect on what follows."""
+    python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     yield
     random.setstate(python)
     np.random.set_state(numpy_state)
-    torch.set_rng_state(processor)
+    torch.set_rng_state(cpu)
     if gpu is not None:
         torch.cuda.set_rng_state(gpu)
+
+
+def allow_numpy_states() -> None:
+    """Let torch load NumPy's random state, which every checkpoint holds.
+
+    From version 2.6, torch loads only tensors and plain values unless a class is declared safe. transformers before
+    4.48 does not declare NumPy's.
+    """
+    if hasattr(torch.serialization, "add_safe_globals"):
+        make_array = np.empty(0).__reduce__()[0]
+        torch.serialization.add_safe_globals([make_array, np.ndarray, np.dtype, type(np.dtype(np.uint32))])

@@ -1,36 +1,36 @@
-"""What a training keeps: its newest checkpoints and its best one, each with all that the next start must know."""
+"""Keep the newest checkpoints and the best one, each with everything that the next start needs."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 from checkpoints import checkpoint_files
-from checkpoints.best_evaluation import Best
+from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import Progress
 from checkpoints.target import Target
 from reporting.errors import BadData
 
 
 @dataclass(frozen=True)
-class Keeper:
-    """Told when a checkpoint is written."""
+class CheckpointKeeper:
+    """Record each new checkpoint and remove old ones."""
 
     folder: Optional[Path]
-    """Takes the checkpoints; None where none is kept."""
+    """Folder for the checkpoints; None if none are kept."""
     limit: Optional[int]
-    """Checkpoints kept; None keeps all."""
+    """Number of checkpoints to keep; None keeps all."""
     identity: Dict[str, Any]
-    """What makes this training (see `identity`)."""
+    """Values that identify this training (see `settings/training_identity.py`)."""
     before: Progress
-    """How far earlier starts had come."""
-    best: Optional[Best]
-    """The best evaluation so far; None looks for none."""
+    """Progress of earlier starts."""
+    best: Optional[BestEvaluation]
+    """Best evaluation so far; None if none is tracked."""
     target: Optional[Target]
-    """What the training is meant to reach; None measures none."""
+    """Target of the training; None if it has none."""
 
     def keep(self, step: int, samples: int, seconds: float, owes_evaluation: bool) -> None:
-        """Make a checkpoint whose files are all written the newest one, and let go of older ones."""
-        assert self.folder is not None, "Trainer writes checkpoints only where there is a folder for them"
+        """Turn the checkpoint that was just written into the newest one, and remove older ones."""
+        assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
         best, target = (asdict(each) if each else None for each in (self.best, self.target))
         checkpoint_files.finish(
             self.folder, Progress(step, samples, seconds, self.identity, owes_evaluation, best=best, target=target)
@@ -38,10 +38,10 @@ class Keeper:
         checkpoint_files.remove_older(self.folder, self.limit, spared_step=self.best.step if self.best else None)
 
     def best_checkpoint(self) -> Path:
-        """Return where the best weights lie. Raises `BadData` when they are gone."""
-        assert self.best, "asked only where one is looked for"
-        assert self.folder, "a best one is looked for only where checkpoints are written"
-        checkpoint = checkpoint_files.of_step(self.folder, self.best.step or 0)
+        """Return the path of the best checkpoint. Raises `BadData` when it no longer exists."""
+        assert self.best, "called only when the best evaluation is tracked"
+        assert self.folder, "the best evaluation is tracked only when checkpoints are written"
+        checkpoint = checkpoint_files.checkpoint_path(self.folder, self.best.step or 0)
         if checkpoint_files.progress_of(checkpoint) is None:
-            raise BadData(f"{checkpoint} is gone or not whole, and it held the best weights ({self.best.metric})")
+            raise BadData(f"{checkpoint} is missing or incomplete; it held the best weights ({self.best.metric})")
         return checkpoint

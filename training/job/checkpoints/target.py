@@ -1,4 +1,4 @@
-"""When a training reached what it was meant to reach. Pure."""
+"""The moment at which a training reaches its target. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Dict, Mapping, Optional
@@ -11,33 +11,33 @@ def direction_of(metric: str) -> str:
 
 @dataclass
 class Target:
-    """A metric's value to reach, and when it was first reached."""
+    """A metric's target value, and when the training first reached it."""
 
     metric: str
     """Name as Trainer logs it, such as `eval_accuracy`."""
     value: float
     """Value to reach."""
     direction: Optional[str] = None
-    """min | max; None takes min for losses and perplexity, and max for others."""
+    """min | max; None means min for losses and perplexity, and max for all others."""
     seconds: Optional[float] = None
-    """From the start of the job's process to the moment when it was reached."""
+    """From the start of the job's process to the moment the target was reached; None before."""
     samples: Optional[int] = None
-    """Seen until then."""
+    """Samples seen by then; None before."""
     stops: bool = field(default=False, compare=False)
-    """Whether the training ends with it."""
+    """Whether the training ends when it reaches the target."""
 
     @property
-    def is_end(self) -> bool:
-        """Whether it was reached, and nothing is left to train."""
+    def ends_training(self) -> bool:
+        """Whether the target was reached and the training therefore ends."""
         return self.stops and self.seconds is not None
 
     def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:
-        """Take note of logged values; the first that reaches the target counts."""
+        """Record logged values. Only the first value that reaches the target counts."""
         if self.seconds is None and self.metric in values and self._reached_by(values[self.metric]):
             self.seconds, self.samples = seconds, samples
 
     def metrics(self) -> Dict[str, float]:
-        """Return `target/reached`, and when, if it was."""
+        """Return `target/reached`, and if it is 1, the seconds and samples by then."""
         if self.seconds is None or self.samples is None:
             return {"target/reached": 0}
         return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}

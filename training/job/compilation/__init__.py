@@ -1,4 +1,4 @@
-"""Compilers, and the operations that are replaced to make training faster.
+"""Compilers, and replacements that make a training faster without changing it.
 
 Open `compilers.py` first.
 """

@@ -1,4 +1,4 @@
-"""The compilers that a training can run under, each with the same few calls."""
+"""Compilers that a training can use, behind one interface."""
 
 import os
 import shutil
@@ -11,26 +11,26 @@ from reporting.errors import Unsupported
 
 
 class NoCompiler:
-    """PyTorch as it is. Also stands for SageMaker Training Compiler, which its image applies from outside."""
+    """PyTorch without a compiler. Also stands for SageMaker Training Compiler, which its image applies from outside."""
 
     device_kind = ""
-    """Kind of device that the compiler brings with it; empty leaves the machine's."""
+    """Kind of device that the compiler requires; empty means any."""
     compiles_here = False
-    """Whether the job has to warm the compiler up before the first step."""
+    """Whether the job must warm up the compiler before the first step."""
 
     def check(self) -> None:
-        """Raise `Unsupported` when this machine or version cannot compile."""
+        """Raise `Unsupported` if this machine or version cannot compile."""
 
     def prepare(self, model: Any, dynamic_lengths: bool) -> str:
-        """Make the model compile when it next runs; return a sentence that says how, or an empty one."""
+        """Set the model up to compile at its next run, and return a description, which may be empty."""
         return ""
 
-    def warmed_up(self) -> None:
-        """Say that all planned shapes are compiled: what is compiled from now on is a recompile."""
+    def mark_warm(self) -> None:
+        """Record that all planned shapes are compiled. Any later compilation is a recompile."""
 
     @contextmanager
     def eager(self) -> Iterator[None]:
-        """Run without the compiler inside."""
+        """Disable the compiler inside the context."""
         yield
 
     def metrics(self) -> Dict[str, float]:
@@ -38,20 +38,20 @@ class NoCompiler:
         return {}
 
     def cache_state(self) -> str:
-        """Return off, cold, warm or partial: whether compiled programs came from a cache on disk."""
+        """Return off, cold, warm or partial: how far compiled programs came from a cache on disk."""
         return "off"
 
 
 class TrainingCompiler(NoCompiler):
-    """SageMaker Training Compiler: its image swaps the device for XLA and compiles what it meets."""
+    """SageMaker Training Compiler. Its image replaces the device with XLA and compiles every new program it meets."""
 
     device_kind = "xla"
 
 
 class Inductor(NoCompiler):
-    """torch.compile. Repeated layers are compiled once for all of them, everything else stays as it is.
+    """torch.compile. Repeated layers share one compiled program; the rest of the model stays uncompiled.
 
-    Evaluation runs eagerly: its shapes are others, and compiling them takes longer than they are worth.
+    Evaluation runs eagerly. Its shapes differ, and compiling them takes longer than it saves.
     """
 
     compiles_here = True
@@ -66,8 +66,8 @@ class Inductor(NoCompiler):
         candidates = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
         if not any(shutil.which(candidate) for candidate in candidates if candidate):
             raise Unsupported(
-                "compiler inductor needs a C++ compiler and found none (looked for $CXX, g++ and clang++): "
-                "install g++, or take compiler none"
+                "compiler inductor needs a C++ compiler, and none was found (looked for $CXX, g++ and clang++): "
+                "install g++, or use compiler none"
             )
 
     def prepare(self, model: Any, dynamic_lengths: bool) -> str:
@@ -75,10 +75,11 @@ class Inductor(NoCompiler):
         _allow_recompiles()
         for module in self._modules:
             module.compile(dynamic=dynamic_lengths)
-        what = f"{len(self._modules)} x {type(self._modules[0]).__name__}"
-        return f"inductor compiles {what}, {'any length at once' if dynamic_lengths else 'each shape by itself'}"
+        modules = f"{len(self._modules)} x {type(self._modules[0]).__name__}"
+        programs = "one program for all lengths" if dynamic_lengths else "one program per shape"
+        return f"inductor compiles {modules}, {programs}"
 
-    def warmed_up(self) -> None:
+    def mark_warm(self) -> None:
         self._graphs_when_warm = _graphs()
 
     @contextmanager
@@ -98,7 +99,7 @@ class Inductor(NoCompiler):
         }
 
     def cache_state(self) -> str:
-        hits, misses = (_counters()["inductor"][f"fxgraph_cache_{what}"] for what in ("hit", "miss"))
+        hits, misses = (_counters()["inductor"][f"fxgraph_cache_{result}"] for result in ("hit", "miss"))
         if not hits:
             return "cold"
         return "partial" if misses else "warm"
@@ -113,10 +114,11 @@ COMPILERS: Dict[str, Callable[[], NoCompiler]] = {
 
 
 def repeated_layers(model: Any) -> List[Any]:
-    """Return the layers of the model's outermost stacks of like layers, or none.
+    """Return the layers of the model's outermost stacks of identical layers; empty if it has none.
 
-    From torch 2.5 on, modules of one class share one compiled program (their parameters are its inputs), so that a
-    stack of 12 layers compiles like one layer. Before, each would be compiled by itself: better the model as a whole.
+    Since torch 2.5, modules of one class share one compiled program, with their parameters as inputs: a stack of 12
+    layers compiles as fast as one layer. Before, each layer would be compiled separately, so the model is compiled as a
+    whole.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 5):
         return []
@@ -131,7 +133,7 @@ def repeated_layers(model: Any) -> List[Any]:
 
 
 def _allow_recompiles() -> None:
-    """Lift the limit above which dynamo gives up and runs eagerly: the shapes are planned, and counted."""
+    """Raise the limit above which dynamo stops compiling and runs eagerly. The shapes are planned and counted."""
     import torch._dynamo as dynamo
 
     name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"

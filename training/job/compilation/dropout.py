@@ -1,7 +1,7 @@
-"""Dropout on a processor, with its random bits drawn in bulk.
+"""Fast dropout on a CPU: random bits are drawn in bulk.
 
-PyTorch draws one random number an element, on one core: a fifth of the time of a BERT's training step. Here one call
-fills 64 bits at a time and every element takes 16 of them, from the same generator, so that checkpoints restore it.
+PyTorch draws one random number for each element, on one core. That takes a fifth of a BERT's training step. Here, one
+call draws 64 bits and every element uses 16 of them. The generator is PyTorch's, so checkpoints restore it.
 """
 
 from typing import Any, Tuple
@@ -9,26 +9,26 @@ from typing import Any, Tuple
 import torch
 
 LEVELS = 1 << 16
-"""An element is dropped with a probability of so many parts; it is scaled by what this rounds the rate to."""
+"""The dropout rate is rounded to a multiple of 1 / LEVELS. Elements are scaled by the rounded rate."""
 
 
 def install() -> None:
-    """Let `torch.nn.functional.dropout`, and with it every dropout module, draw in bulk on the processor."""
+    """Replace `torch.nn.functional.dropout`, which every dropout module calls, with the bulk version on a CPU."""
     functional = torch.nn.functional
-    torchs_own = functional.dropout
+    original = functional.dropout
 
     def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         dropped = round(min(max(p, 0.0), 1.0) * LEVELS)
-        # Rates that are wrong, or round to nothing or everything, are PyTorch's to answer for.
+        # PyTorch handles invalid rates, and rates that round to nothing or everything.
         if not training or not 0 < dropped < LEVELS or inplace or input.device.type != "cpu":
-            return torchs_own(input, p, training, inplace)
+            return original(input, p, training, inplace)
         return _dropout(input, dropped)
 
     functional.dropout = dropout
 
 
 def draw_kept(shape: torch.Size, dropped: int) -> torch.Tensor:
-    """Return a mask of the shape: false with a probability of `dropped` / 65536."""
+    """Return a mask of the shape. Each element is False with probability `dropped` / 65536."""
     count = shape.numel()
     words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     return (words.view(torch.int16)[:count] >= dropped - LEVELS // 2).view(shape)
@@ -53,7 +53,7 @@ def _masked(values: torch.Tensor, kept: torch.Tensor, scale: float) -> torch.Ten
 
 def _dropout(input: torch.Tensor, dropped: int) -> torch.Tensor:
     if _is_compiling():
-        # To the compiler the draw is one closed operation; the product it fuses with its neighbours.
+        # The compiler sees the draw as one opaque operation, and fuses the product with its neighbours.
         return input * torch.ops.trainfare.draw_kept(input, dropped) * (LEVELS / (LEVELS - dropped))
     return _BulkDropout.apply(input, dropped)
 
@@ -72,7 +72,7 @@ def _register() -> None:
         return torch.empty(like.shape, dtype=torch.bool, device=like.device)
 
 
-# With torch 2.4; compilers before it are left PyTorch's own dropout.
+# Custom operations exist since torch 2.4. Compilers in earlier versions keep PyTorch's own dropout.
 CAN_COMPILE = hasattr(getattr(torch, "library", None), "custom_op")
 if CAN_COMPILE:
     _register()

@@ -1,4 +1,4 @@
-"""Channels to batches: rows, their order, padding and batch shapes.
+"""Turn channels into batches: read rows, order them, pad them, and plan the shapes of the batches.
 
-Open `channels.py` first.
+Building channels from raw data belongs in `training/staging`. Open `channels.py` first.
 """

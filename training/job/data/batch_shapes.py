@@ -1,4 +1,4 @@
-"""The shapes of batch that a training will meet, worked out beforehand. Pure."""
+"""Compute in advance the batch shapes that a training will use. Pure."""
 
 from typing import Iterable, List, NamedTuple, Set
 
@@ -8,21 +8,21 @@ from data.padding import Padding
 
 
 class Shape(NamedTuple):
-    """One shape of batch."""
+    """A batch shape."""
 
     rows: int
-    """Rows, those that fill up included."""
+    """Rows, including those added as filler."""
     length: int
     """Tokens of each row, padding included."""
     is_masked: bool
-    """Whether the batch has padding: models skip the attention mask where it has none, which is another program."""
+    """Whether the batch has padding. Without padding, models skip the attention mask, which is a different program."""
 
 
 class Batches(NamedTuple):
-    """Batches in their order, one number each."""
+    """Shapes of batches in order, one array element for each batch."""
 
     rows: np.ndarray
-    """Rows, those that fill up included."""
+    """Rows, including those added as filler."""
     lengths: np.ndarray
     """Tokens of each row, padding included."""
     masked: np.ndarray
@@ -30,9 +30,12 @@ class Batches(NamedTuple):
 
 
 def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, padding: Padding) -> Batches:
-    """Return the batches cut from `order`, row numbers with repeats (see `sampler`); `lengths` are of all rows."""
+    """Return the batches cut from `order`, which holds row numbers with repeats (see `sampler`).
+
+    `lengths` are the lengths of all rows.
+    """
     starts = np.arange(0, len(order), batch_size)
-    # Repeats are of rows in the same batch: they change no length.
+    # A repeat copies a row of its own batch, so it does not change the lengths.
     ordered = lengths[order % len(lengths)]
     longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
     rows = np.maximum(np.add.reduceat((order < len(lengths)).astype(int), starts), 1)
@@ -43,9 +46,9 @@ def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, pad
 def planned_shapes(
     orders: Iterable[np.ndarray], lengths: np.ndarray, batch_size: int, most_batches: int, padding: Padding
 ) -> List[Shape]:
-    """Return the shapes that the batches cut from `orders`, one an epoch, have, smallest first.
+    """Return the shapes of the batches cut from `orders`, smallest first.
 
-    The plan ends after `most_batches`.
+    `orders` has one order for each epoch. Planning ends after `most_batches`.
     """
     shapes: Set[Shape] = set()
     for order in orders:
@@ -53,8 +56,8 @@ def planned_shapes(
         if len(cut) == 0:
             break
         most_batches -= -(-len(cut) // batch_size)
-        found = np.unique(np.stack(planned_batches(cut, lengths, batch_size, padding), axis=1), axis=0)
-        shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in found}
+        distinct = np.unique(np.stack(planned_batches(cut, lengths, batch_size, padding), axis=1), axis=0)
+        shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in distinct}
     return sorted(shapes)
 
 
@@ -63,7 +66,7 @@ def step_positions(
 ) -> np.ndarray:
     """Return the positions of each optimizer step of an epoch over all processes: rows times tokens, padding included.
 
-    The last step takes the batches that are left.
+    The last step has the remaining batches.
     """
     batches = planned_batches(order, lengths, batch_size, padding)
     positions = batches.rows * batches.lengths
@@ -71,7 +74,7 @@ def step_positions(
 
 
 def representatives(shapes: Iterable[Shape]) -> List[Shape]:
-    """Return the shapes that a compiler with symbolic lengths has to see: per row count and mask, the extremes."""
+    """Return the shapes that a compiler with symbolic lengths must see: the extremes for each row count and mask."""
     groups: "dict[tuple[int, bool], list[Shape]]" = {}
     for shape in shapes:
         groups.setdefault((shape.rows, shape.is_masked), []).append(shape)

@@ -1,4 +1,4 @@
-"""Rows to batches: how long each batch is, and what fills it up."""
+"""Turn rows into batches: length of each batch, padding and filler rows."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
@@ -6,20 +6,20 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
-from data.channels import REPEAT, Facts, Row
+from data.channels import REPEAT, ChannelMetadata, Row
 
 IGNORED_LABEL = -100
-"""Label that PyTorch's cross entropy leaves out of the loss."""
+"""Label that PyTorch's cross entropy ignores."""
 
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
 
 
 class Work(NamedTuple):
-    """How much of a batch is work. Counted here, on the processor, so that no device has to be waited for."""
+    """Amount of useful work in a batch. Counted on the CPU, so that nothing has to wait for the device."""
 
     samples: int
-    """Rows of the data, without copies that fill up."""
+    """Rows of the data, without filler copies."""
     tokens: int
     """Tokens of those rows, without padding."""
     positions: int
@@ -35,49 +35,49 @@ NO_WORK = Work(0, 0, 0)
 
 @dataclass(frozen=True)
 class Padding:
-    """How long a batch becomes."""
+    """Rule for the length of a batch."""
 
     kind: str
     """longest | buckets | max_length."""
     max_length: int
-    """Tokens; no row is longer."""
+    """Tokens of the longest permitted row."""
     bucket_lengths: Tuple[int, ...] = ()
-    """Tokens, ascending."""
+    """Bucket lengths in tokens, ascending."""
     leaves_room: bool = False
-    """Pad at least one row where `max_length` allows it: models skip the attention mask of a batch without padding,
-    which to a compiler is another program."""
+    """Whether to pad at least one row if `max_length` permits. Models skip the attention mask of a batch without
+    padding, which a compiler treats as a different program."""
 
     @property
     def is_static(self) -> bool:
-        """Whether only few shapes occur, so that an incomplete batch is worth filling up."""
+        """Whether only a few shapes occur, so that filling an incomplete batch with filler rows pays off."""
         return self.kind != "longest"
 
     def lengths(self, longest: np.ndarray, shortest: np.ndarray) -> np.ndarray:
-        """Return the length in tokens of batches whose longest and shortest rows have these lengths."""
+        """Return the lengths in tokens of batches whose longest and shortest rows have these lengths."""
         if self.kind == "max_length":
             return np.full_like(longest, self.max_length)
-        needed = np.minimum(longest + 1, self.max_length) if self.leaves_room else longest
-        needed = np.where(longest == shortest, needed, longest)
+        required = np.minimum(longest + 1, self.max_length) if self.leaves_room else longest
+        required = np.where(longest == shortest, required, longest)
         if self.kind == "longest":
-            return needed
+            return required
         buckets = np.array([length for length in self.bucket_lengths if length < self.max_length] + [self.max_length])
-        return np.asarray(buckets[np.searchsorted(buckets, needed)])
+        return np.asarray(buckets[np.searchsorted(buckets, required)])
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows, as a task sees them when it labels them."""
+    """Padded rows, as passed to a task for labelling."""
 
     rows: Sequence[Row]
-    """The rows, without copies that fill up."""
+    """The rows, without filler copies."""
     fill: int
-    """Copies of the first row that follow: the loss must leave them out."""
+    """Number of copies of the first row that follow. The loss must ignore them."""
     starts: Sequence[int]
-    """Where the tokens of each row begin: 0, but for padding on the left."""
+    """Index of the first token of each row: 0, except with padding on the left."""
     input_ids: np.ndarray
-    """Rows, with those that fill up, x tokens."""
+    """Array of rows, filler included, by tokens."""
     attention_mask: np.ndarray
-    """1 for a token, 0 for padding; of the same shape."""
+    """1 for a token, 0 for padding; same shape."""
 
     @property
     def length(self) -> int:
@@ -86,22 +86,27 @@ class Batch:
 
 
 Targets = Callable[[Batch], Dict[str, np.ndarray]]
-"""Gives the label arrays of a batch under the names that the model takes: a task's `targets`."""
+"""Returns the label arrays of a batch under the names that the model takes: a task's `targets`."""
 
 
 class Collator:
     """Pads rows to a batch of tensors.
 
-    With `batch_size` it makes training batches: they carry their `Work`, and where shapes are static an incomplete
-    batch is filled up with copies of its first row, labelled so that the loss leaves them out. Repeats are no work: a
-    training batch goes without them, and an evaluation's, whose size must be the same for all processes, has copies of
-    its first row for them. A batch of nothing but repeats keeps one, because the mean loss over no rows is no number:
-    so a process without a row of its own in the last step of an epoch repeats one, which counts for nothing but its
-    gradient; what an evaluation makes of it is cut off.
+    With `batch_size`, it makes training batches. They carry their `Work`. If shapes are static, an incomplete batch is
+    filled with copies of its first row, whose labels the loss ignores.
+
+    Repeats are not work. A training batch leaves them out. An evaluation batch must have the same size in all
+    processes, so it replaces them with copies of its first row.
+
+    A batch of only repeats keeps one of them, because the mean loss of no rows is not a number. This happens when a
+    process has no row of its own in the last step of an epoch. In training, the repeat counts only for its gradient; in
+    evaluation, its output is discarded.
     """
 
-    def __init__(self, padding: Padding, facts: Facts, targets: Targets, batch_size: Optional[int] = None) -> None:
-        self._padding, self._facts, self._targets, self._batch_size = padding, facts, targets, batch_size
+    def __init__(
+        self, padding: Padding, metadata: ChannelMetadata, targets: Targets, batch_size: Optional[int] = None
+    ) -> None:
+        self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
     def __call__(self, batch: Sequence[Row]) -> Dict[str, Any]:
         own = [row for row in batch if REPEAT not in row]
@@ -114,15 +119,15 @@ class Collator:
         lengths = np.array([len(row["input_ids"]) for row in rows])
         length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
         filled = [*rows, *[rows[0]] * fill]
-        ids = self._padded(filled, "input_ids", length, self._facts.pad_token_id)
+        ids = self._padded(filled, "input_ids", length, self._metadata.pad_token_id)
         mask = np.zeros_like(ids)
-        places = [self._place(len(row["input_ids"]), length) for row in filled]
-        for line, place in zip(mask, places):
-            line[place] = 1
-        labelled = self._targets(Batch(rows, fill, [place.start for place in places], ids, mask))
+        spans = [self._span(len(row["input_ids"]), length) for row in filled]
+        for line, span in zip(mask, spans):
+            line[span] = 1
+        labelled = self._targets(Batch(rows, fill, [span.start for span in spans], ids, mask))
         arrays = {"input_ids": ids, "attention_mask": mask, **labelled}
         if "token_type_ids" in rows[0]:
-            arrays["token_type_ids"] = self._padded(filled, "token_type_ids", length, self._facts.pad_token_type_id)
+            arrays["token_type_ids"] = self._padded(filled, "token_type_ids", length, self._metadata.pad_token_type_id)
         batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if self._batch_size:
             batch[WORK] = Work(len(rows), int(lengths.sum()), len(filled) * length)
@@ -136,8 +141,8 @@ class Collator:
     def _padded(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
         padded = np.full((len(rows), length), filler, dtype=np.int64)
         for line, row in zip(padded, rows):
-            line[self._place(len(row[name]), length)] = row[name]
+            line[self._span(len(row[name]), length)] = row[name]
         return padded
 
-    def _place(self, tokens: int, length: int) -> slice:
-        return slice(length - tokens, length) if self._facts.padding_side == "left" else slice(0, tokens)
+    def _span(self, tokens: int, length: int) -> slice:
+        return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)

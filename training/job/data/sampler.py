@@ -1,7 +1,7 @@
-"""The order of the rows: for training shuffled, with rows of like length in one batch; shared out over processes.
+"""Order the rows for training and evaluation, and divide them among the processes.
 
-A row that only makes up a process's batch is a repeat: it is numbered on from the last row, so that whoever takes it
-knows that it is no work.
+Training rows are shuffled, with rows of similar length in one batch. A row that only completes a process's batch is a
+repeat. Its number is past the last row, so that its reader knows that it is not work.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ BATCHES_A_POOL = 50
 """Rows are sorted within pools of this many batches: enough for little padding, few enough to stay shuffled."""
 
 
-def shuffled(lengths: np.ndarray, group_size: int, seed: int, epoch: int) -> np.ndarray:
-    """Return every row number once, in an order that depends on nothing but the arguments.
+def length_grouped_order(lengths: np.ndarray, group_size: int, seed: int, epoch: int) -> np.ndarray:
+    """Return every row number once, with rows of similar length next to each other.
 
-    The rows are shuffled, cut into pools, sorted by length within each pool and cut into groups of `group_size` (what
-    all devices take at a time), whose order is shuffled again. An incomplete group comes last, so that the batches
-    cut from the order are the groups.
+    The rows are shuffled, cut into pools, sorted by length within each pool and cut into groups of `group_size`, the
+    number of rows that all devices take at a time. The groups are then shuffled. An incomplete group comes last, so
+    that batches cut from the order are groups. The same arguments always give the same order.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = random.permutation(len(lengths))
@@ -30,16 +30,16 @@ def shuffled(lengths: np.ndarray, group_size: int, seed: int, epoch: int) -> np.
     return np.concatenate([groups.ravel(), order[whole:]])
 
 
-def plainly_shuffled(rows: int, seed: int, epoch: int) -> np.ndarray:
-    """Return every row number once: the order for padding that gains nothing from like lengths."""
+def random_order(rows: int, seed: int, epoch: int) -> np.ndarray:
+    """Return every row number once, shuffled. For padding that gains nothing from similar lengths."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(rows)
 
 
-def dealt(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
-    """Return the order made up to whole groups, each a batch for every process in turn.
+def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
+    """Return the order extended to complete groups: one batch for every process in turn.
 
-    The rows of an incomplete group are dealt out, so that as few processes as possible have none; a process's batch is
-    made up with repeats of its own first row, or where it has none with one of another's.
+    The rows of an incomplete group are dealt out one by one, so that as few processes as possible get none. A process's
+    batch is completed with repeats of its own first row, or of another process's if it has none.
     """
     group_size = batch_size * processes
     rest = order[len(order) // group_size * group_size :]
@@ -53,32 +53,33 @@ def dealt(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
     return np.concatenate([order[: len(order) - len(rest)], group.ravel()])
 
 
-def filled_up(rows: int, batch_size: int, processes: int) -> np.ndarray:
-    """Return the rows in order, made up to whole groups with repeats of the first: what is gathered stays in order."""
+def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarray:
+    """Return the rows in order, extended to complete groups with repeats of the first row."""
     group_size = batch_size * processes
     missing = -rows % group_size if processes > 1 else 0
     return np.concatenate([np.arange(rows), np.full(missing, rows)])
 
 
 @dataclass(frozen=True)
-class Sharing:
-    """How rows are shared out: each process takes every n-th batch."""
+class BatchSharding:
+    """How rows are divided: each process takes every n-th batch."""
 
     batch_size: int
-    """Rows of a process's batch."""
+    """Rows in a process's batch."""
     processes: int
-    """That share the rows."""
+    """Number of processes."""
     process: Optional[int] = None
-    """Whose share a sampler yields; None yields all, for versions of Trainer that share out themselves."""
+    """Process whose share a sampler yields. None yields all, for versions of Trainer that divide the rows
+    themselves."""
 
-    def of(self, rows: np.ndarray) -> np.ndarray:
-        """Return this process's part of whole groups."""
+    def shard(self, rows: np.ndarray) -> np.ndarray:
+        """Return this process's share of complete groups."""
         if self.process is None or self.processes == 1:
             return rows
         return rows.reshape(-1, self.processes, self.batch_size)[:, self.process].ravel()
 
     def length(self, rows: int) -> int:
-        """Return how many a sampler yields when there are `rows` rows."""
+        """Return how many row numbers a sampler yields for `rows` rows."""
         if self.processes == 1:
             return rows
         groups = -(-rows // (self.batch_size * self.processes))
@@ -86,47 +87,48 @@ class Sharing:
 
 
 class TrainSampler(Sampler):  # type: ignore[misc]
-    """Yields row numbers of the epoch that `set_epoch` set.
+    """Yields the row numbers of the epoch chosen by `set_epoch`.
 
-    With `drops_last`, an epoch leaves out the rows that do not fill a batch of every process.
+    With `drops_last`, an epoch omits the rows that do not fill a batch for every process.
     """
 
     def __init__(
-        self, lengths: np.ndarray, sharing: Sharing, seed: int, grouped: bool, drops_last: bool = False
+        self, lengths: np.ndarray, sharding: BatchSharding, seed: int, grouped: bool, drops_last: bool = False
     ) -> None:
-        self._lengths, self._sharing, self._seed, self._grouped = lengths, sharing, seed, grouped
-        left_over = len(lengths) % (sharing.batch_size * sharing.processes) if drops_last else 0
+        self._lengths, self._sharding, self._seed, self._grouped = lengths, sharding, seed, grouped
+        left_over = len(lengths) % (sharding.batch_size * sharding.processes) if drops_last else 0
         self._rows = len(lengths) - left_over
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next."""
+        """Choose the epoch to yield."""
         self._epoch = epoch
 
     def order(self, epoch: int) -> np.ndarray:
-        """Return the row numbers of an epoch, of all processes."""
-        sharing, rows = self._sharing, len(self._lengths)
+        """Return the row numbers of an epoch, for all processes."""
+        sharding, rows = self._sharding, len(self._lengths)
         if self._grouped:
-            order = shuffled(self._lengths, sharing.batch_size * sharing.processes, self._seed, epoch)
+            order = length_grouped_order(self._lengths, sharding.batch_size * sharding.processes, self._seed, epoch)
         else:
-            order = plainly_shuffled(rows, self._seed, epoch)
-        return dealt(order[: self._rows], sharing.batch_size, sharing.processes)
+            order = random_order(rows, self._seed, epoch)
+        return deal_to_processes(order[: self._rows], sharding.batch_size, sharding.processes)
 
     def __len__(self) -> int:
-        return self._sharing.length(self._rows)
+        return self._sharding.length(self._rows)
 
     def __iter__(self) -> Iterator[int]:
-        yield from self._sharing.of(self.order(self._epoch)).tolist()
+        yield from self._sharding.shard(self.order(self._epoch)).tolist()
 
 
 class EvalSampler(Sampler):  # type: ignore[misc]
     """Yields row numbers in order."""
 
-    def __init__(self, rows: int, sharing: Sharing) -> None:
-        self._rows, self._sharing = rows, sharing
+    def __init__(self, rows: int, sharding: BatchSharding) -> None:
+        self._rows, self._sharding = rows, sharding
 
     def __len__(self) -> int:
-        return self._sharing.length(self._rows)
+        return self._sharding.length(self._rows)
 
     def __iter__(self) -> Iterator[int]:
-        yield from self._sharing.of(filled_up(self._rows, self._sharing.batch_size, self._sharing.processes)).tolist()
+        rows = pad_to_full_batches(self._rows, self._sharding.batch_size, self._sharding.processes)
+        yield from self._sharding.shard(rows).tolist()

@@ -1,4 +1,4 @@
-"""Partial trainings that estimate a whole one: probe and calibration.
+"""Short runs that estimate a full training: probe and calibration.
 
-Open `probe.py` first.
+A probe trains the beginning of a training; a calibration times steps at several batch sizes. Open `probe.py` first.
 """

@@ -1,6 +1,6 @@
-"""Calibration: a few steps at each of several batch sizes, in one process, to tell how long they take and what fits.
+"""Calibration: a few steps at each of several batch sizes, in one process, to measure step time and memory.
 
-Sizes go up, and the first that does not fit in memory is the last that is tried.
+Sizes are tried in ascending order. After the first that does not fit in memory, no larger one is tried.
 """
 
 from typing import Any, Dict, Optional
@@ -19,8 +19,8 @@ from reporting.failure import failure_class
 from settings.job_settings import Settings
 
 
-class Calibrated(Exception):
-    """Leaves Trainer's loop before its first step, with what was measured."""
+class CalibrationFinished(Exception):
+    """Raised before Trainer's first step, to leave its loop with the measured metrics."""
 
     def __init__(self, metrics: Dict[str, Any]) -> None:
         super().__init__()
@@ -28,20 +28,20 @@ class Calibrated(Exception):
 
 
 def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, Any]:
-    """Tell a `metric` event for each batch size, with the size for a step; return the metrics of the result."""
+    """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
     if settings.device_kind == "cpu":
-        memory.hold_to_free_memory(ranks.count_here())
+        memory.limit_to_free_memory(ranks.local_count())
     calibration, clock = Calibration(settings, trainer), clock_for(settings.device_kind)
     start, largest, fits = clock.now(), 0, True
     for size in settings.arguments.calibration_batch_sizes:
-        values = calibration.measured(size) if fits else None
+        values = calibration.measure(size) if fits else None
         fits = values is not None
         largest = size if fits else largest
-        told = {"fits": 1, **values} if values is not None else {"fits": 0, "steps": 0}
-        events.emit("metric", step=size, values={f"calibration/{name}": value for name, value in told.items()})
-    found = {"calibration/largest_batch_size": largest, "calibration/seconds": clock.now() - start}
-    found["calibration/eval_seconds"] = calibration.evaluation_seconds()
-    return {**found, **settings.compiler.metrics(), **result_metrics.time_metrics(trainer.meter.phase_seconds)}
+        measured = {"fits": 1, **values} if values is not None else {"fits": 0, "steps": 0}
+        events.emit("metric", step=size, values={f"calibration/{name}": value for name, value in measured.items()})
+    metrics = {"calibration/largest_batch_size": largest, "calibration/seconds": clock.now() - start}
+    metrics["calibration/eval_seconds"] = calibration.evaluation_seconds()
+    return {**metrics, **settings.compiler.metrics(), **result_metrics.time_metrics(trainer.meter.phase_seconds)}
 
 
 class Calibration:
@@ -50,32 +50,32 @@ class Calibration:
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self._settings, self._trainer = settings, trainer
         self._steps = FreeSteps(settings, trainer)
-        # A GPU chooses kernels at a shape's first step, and processes connect; XLA compiles.
+        # The first step of a shape takes longer: a GPU chooses kernels, processes connect, XLA compiles.
         self._warms_up = settings.device_kind != "cpu" or settings.processes > 1
 
-    def measured(self, size: int) -> Optional[Dict[str, float]]:
-        """Return what the steps of a batch size take, or None where they do not fit in memory.
+    def measure(self, size: int) -> Optional[Dict[str, float]]:
+        """Return the step time and memory of a batch size, or None if a step does not fit in memory.
 
-        Of several processes each first sees for itself whether it has the memory: one that ran out while the others
-        wait for its gradients would leave them waiting.
+        Each of several processes first takes a step by itself to see if it fits. If one ran out of memory in a common
+        step, the others would wait for its gradients for ever.
         """
-        memory.forget_peak(self._settings.device_kind)
-        planned, alone = self._plan(size), self._settings.processes == 1
+        memory.reset_peak(self._settings.device_kind)
+        planned, is_single = self._plan(size), self._settings.processes == 1
         compiled_before = self._compile_seconds()
-        values = self._unless_out_of_memory(planned, measures=alone)
+        values = self._unless_out_of_memory(planned, measures=is_single)
         if not self._all(values is not None):
-            self._steps.let_go()
+            self._steps.release_memory()
             return None
-        if values is None or not alone:
+        if values is None or not is_single:
             values = self._timed(planned)
         peak = memory.peak_gib(self._settings.device_kind)
-        values["peak_memory_gib"] = max(ranks.gathered(peak)) if ranks.can_agree() else peak
+        values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
         if self._steps.compiles:
             values["compile_seconds"] = self._compile_seconds() - compiled_before
         return values
 
     def evaluation_seconds(self) -> float:
-        """Return how long one evaluation of all rows would take, told from a sample of them."""
+        """Return the seconds that an evaluation of all rows would take, extrapolated from a sample."""
         before = 0.0
         for _ in range(2 if self._warms_up else 1):
             before = self._trainer.meter.phase_seconds.get("eval", 0.0)
@@ -89,7 +89,7 @@ class Calibration:
         return plan(order, lengths, size, batches_a_step, settings.processes, settings.padding)
 
     def _unless_out_of_memory(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
-        """Take the largest step there is, and measure the others; None where the memory does not suffice."""
+        """Take the largest step, then measure the others. Return None if the memory does not suffice."""
         try:
             self._steps.compile(planned)
             self._steps.take_largest(planned)
@@ -104,21 +104,21 @@ class Calibration:
             self._steps.warm_up(planned)
         meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
         taken = self._steps.take(planned, sample, FEWEST_STEPS, meter)
-        wanted = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
-        wanted = ranks.gathered(wanted)[0] if ranks.can_agree() else FEWEST_STEPS
-        taken += self._steps.take(planned, sample, wanted - FEWEST_STEPS, meter)
-        found = mean_step(meter.step_seconds(), planned.positions[taken], float(planned.positions.mean()))
+        count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
+        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else FEWEST_STEPS
+        taken += self._steps.take(planned, sample, count - FEWEST_STEPS, meter)
+        mean = mean_step(meter.step_seconds(), planned.positions[taken], float(planned.positions.mean()))
         return {
-            "step_seconds": found.seconds,
-            "step_seconds_low": found.low,
-            "step_seconds_high": found.high,
+            "step_seconds": mean.seconds,
+            "step_seconds_low": mean.low,
+            "step_seconds_high": mean.high,
             "steps": len(taken),
-            "samples_per_second": planned.rows_a_step / found.seconds,
+            "samples_per_second": planned.rows_a_step / mean.seconds,
         }
 
     def _all(self, fits: bool) -> bool:
-        """Tell whether it fits for every process; those of XLA are alike."""
-        if not ranks.can_agree():
+        """Return True if it fits for every process. Under XLA all processes are alike, so its own answer counts."""
+        if not ranks.can_exchange_flags():
             return fits
         return ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
 

@@ -1,7 +1,7 @@
-"""Optimizer steps of any batch size, taken outside of Trainer's loop at the point where it would take its first.
+"""Take optimizer steps of any batch size outside of Trainer's loop, just before its first step.
 
-They are the trainer's own, the update of the weights included, on batches that the training would take. Only the
-learning rate is 0: no weight changes, and all batch sizes run on the same weights.
+These are the trainer's own steps, weight update included, on batches that the training would use. Only the learning
+rate is 0, so the weights do not change and every batch size runs on the same weights.
 """
 
 from contextlib import nullcontext
@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
+import torch
 
 from data.batch_shapes import Shape, planned_shapes
 from data.padding import WORK, Collator
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
-from loop.optimizer_step import optimizer_step
 from loop.samplers import train_sampler
 from measuring import memory
 from measuring.meter import Meter
@@ -26,21 +26,21 @@ Batch = Dict[str, Any]
 
 
 class FreeSteps:
-    """Takes the steps that it is asked for."""
+    """Takes single steps of a given batch size on request."""
 
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self.compiles = settings.compiler.compiles_here or settings.device_kind == "xla"
-        """Whether a batch size's first steps take longer than those that follow."""
+        """Whether the first steps of a batch size take longer than the later ones."""
         self._settings, self._trainer = settings, trainer
         self._dynamic: Optional[bool] = None
         self._has_states = False
-        # The training loop sets it for every step, and `training_step` reads it.
+        # `training_step` reads this value, which the training loop sets for every step.
         trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         for group in trainer.optimizer.param_groups:
             group["lr"] = 0.0
 
     def compile(self, planned: Plan) -> None:
-        """Compile all that a training of this batch size would run."""
+        """Compile everything that a training of this batch size would run."""
         compiler = self._settings.compiler
         if not compiler.compiles_here:
             return
@@ -51,13 +51,13 @@ class FreeSteps:
         shapes = self._shapes(planned.batch_size)
         with self._trainer.meter.phase("compile"):
             compile_shapes(self._trainer, self._trainer.model, shapes, self._settings, self._dynamic)
-        compiler.warmed_up()
+        compiler.mark_warm()
 
     def take_largest(self, planned: Plan) -> None:
-        """Take a step of the largest batch, without the other processes: the model as it is, not as wrapped for them.
+        """Take a step with the largest batch in this process alone, on the model without its wrapper.
 
-        With accumulated gradients a step's peak is that of its second batch, which finds gradients there; and the
-        optimizer's states are there only from its first step on, so that the very first is taken twice.
+        With gradient accumulation, memory peaks at the second batch of a step, when gradients already exist. The
+        optimizer's states exist only after its first step, so the very first step is taken twice.
         """
         batch = self._collated(planned, planned.largest)
         for _ in range(1 if self._has_states else 2):
@@ -67,7 +67,7 @@ class FreeSteps:
         self._has_states = True
 
     def warm_up(self, planned: Plan) -> None:
-        """Take the first steps that will be measured, all processes together."""
+        """Take untimed steps before the measured ones, in all processes together."""
         if self._settings.device_kind != "xla":
             self.take(planned, planned.sample(), FEWEST_STEPS, None)
             return
@@ -75,11 +75,12 @@ class FreeSteps:
             self.take(planned, planned.sample(), FEWEST_STEPS, None)
 
     def take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
-        """Take as many steps of the sample, told to the meter; return their numbers."""
+        """Take `count` steps of the sample, time them with the meter, and return their numbers."""
         numbers = list(islice(sample, count))
         steps: Any = (self._batches(planned, number) for number in numbers)
         if self._trainer.args.dataloader_num_workers > 0:
-            # Others make the batches while the device computes; elsewhere making them is part of the step.
+            # With data workers, batches are prepared while the device computes. Without, preparing them is part of the
+            # step.
             steps = list(steps)
         if meter is not None:
             meter.begin_steps()
@@ -89,10 +90,10 @@ class FreeSteps:
                 meter.end_step()
         return numbers
 
-    def let_go(self) -> None:
-        """Give back the memory of a step that did not come to its end."""
+    def release_memory(self) -> None:
+        """Free the memory of a step that failed half-way."""
         self._trainer.model_wrapped.zero_grad(set_to_none=True)
-        memory.forget_peak(self._settings.device_kind)
+        memory.reset_peak(self._settings.device_kind)
 
     def _take_one(self, batches: List[Batch]) -> None:
         model = self._trainer.model_wrapped
@@ -112,9 +113,30 @@ class FreeSteps:
 
     def _collated(self, planned: Plan, numbers: np.ndarray) -> Batch:
         settings = self._settings
-        collator = Collator(settings.padding, settings.train.facts, settings.task.targets, planned.batch_size)
+        collator = Collator(settings.padding, settings.train.metadata, settings.task.targets, planned.batch_size)
         return collator([settings.train.rows[int(number)] for number in numbers])
 
     def _shapes(self, size: int) -> List[Shape]:
         order, lengths = train_sampler(self._settings, size).order(0), self._settings.train.rows.lengths
         return planned_shapes([order], lengths, size, len(order), self._settings.padding)
+
+
+def optimizer_step(trainer: Any) -> None:
+    """Update the weights as Trainer does in this version: clip the gradients, take the step, clear the gradients."""
+    accelerator, scaler = getattr(trainer, "accelerator", None), getattr(trainer, "scaler", None)
+    optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm
+    if scaler is not None:
+        scaler.unscale_(optimizer)
+    if norm > 0:
+        clip = accelerator.clip_grad_norm_ if accelerator else torch.nn.utils.clip_grad_norm_
+        clip(model.parameters(), norm)
+    if scaler is not None:
+        scaler.step(optimizer)
+        scaler.update()
+    elif trainer.args.device.type == "xla" and accelerator is None:
+        import torch_xla.core.xla_model as xm
+
+        xm.optimizer_step(optimizer)
+    else:
+        optimizer.step()
+    model.zero_grad()

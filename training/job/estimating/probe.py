@@ -1,7 +1,7 @@
-"""A probe: the beginning of a training, cut off as soon as it is certain enough how long the whole would take.
+"""Probe: the beginning of a training, which ends as soon as the duration of the full training is known well enough.
 
-It trains as the whole training does, with its order of rows and its course of the learning rate, so that its losses are
-those of the whole one too. Evaluations take a sample of the rows and no scores, and are told as long as they would be.
+It trains like the full training, with the same row order and learning rate schedule, so its losses are those of the
+full one. Evaluations use a sample of the rows and compute no scores. Their time is scaled up to all rows.
 """
 
 import itertools
@@ -23,45 +23,45 @@ from settings.arguments import Arguments
 from settings.job_settings import Settings
 
 SHARE = 10
-"""A probe that is told no number of samples takes at most the tenth part of the training."""
+"""Without a sample limit, a probe takes at most one tenth of the training."""
 
-LOOKS_APART = 2
-"""Each look takes place after so many times the steps of the one before: the more often one looks whether chance has
-made the interval narrow enough, the more often it has."""
+CHECK_SPACING = 2
+"""Each check comes after this many times the steps of the one before. Few checks are better: each one is another chance
+that the interval is narrow by luck."""
 
 
 @dataclass(frozen=True)
-class Whole:
+class FullTraining:
     """The training that a probe is the beginning of."""
 
     steps: int
     """Optimizer steps."""
     last_step: int
-    """With which the probe ends at the latest."""
+    """Step at which the probe ends at the latest."""
     samples: int
-    """Rows it sees."""
+    """Samples that it trains on."""
     positions: np.ndarray
-    """Of its steps in their order, as far as they are planned: rows times tokens, padding included."""
+    """Positions of its planned steps, in order: rows times tokens, padding included."""
     evaluations: int
-    """How often it evaluates."""
+    """Number of evaluations."""
     checkpoints: int
-    """How many it writes."""
+    """Number of checkpoints written."""
     evaluation_share: float
-    """Work of one of its evaluations over that of one of the probe's."""
+    """Work of one of its evaluations divided by the work of one of the probe's."""
 
 
-def whole_training(settings: Settings, sampler: TrainSampler, steps: int) -> Whole:
-    """Return the training of so many steps that the settings ask for."""
+def plan_full_training(settings: Settings, sampler: TrainSampler, steps: int) -> FullTraining:
+    """Return the training of `steps` steps that the settings describe."""
     arguments, lengths = settings.arguments, settings.train.rows.lengths
     batches_a_step = arguments.gradient_accumulation_steps * settings.processes
     last = last_step(arguments, steps, settings.global_batch_size)
     epochs: List[np.ndarray] = []
-    # One epoch more than the probe can reach: what is to come is like it.
+    # Plan one epoch more than the probe can reach: the remaining steps are like it.
     while len(epochs) < 2 or sum(map(len, epochs[:-1])) < last:
         order = sampler.order(len(epochs))
         epochs.append(step_positions(order, lengths, arguments.per_device_batch_size, batches_a_step, settings.padding))
     in_epoch = len(epochs[0])
-    return Whole(
+    return FullTraining(
         steps=steps,
         last_step=last,
         samples=min(math.ceil(len(lengths) * steps / in_epoch), steps * settings.global_batch_size),
@@ -73,16 +73,16 @@ def whole_training(settings: Settings, sampler: TrainSampler, steps: int) -> Who
 
 
 def last_step(arguments: Arguments, steps: int, global_batch_size: int) -> int:
-    """Return the step with which a probe ends at the latest: never too few steps to tell anything."""
-    asked = arguments.probe_samples
-    most = math.ceil(asked / global_batch_size) if asked else math.ceil(steps / SHARE)
+    """Return the step at which a probe ends at the latest. It always has enough steps for an estimate."""
+    limit = arguments.probe_samples
+    most = math.ceil(limit / global_batch_size) if limit else math.ceil(steps / SHARE)
     return min(steps, max(most, arguments.steady_after_steps + FEWEST_STEPS))
 
 
 def evaluation_share(settings: Settings) -> float:
-    """Return the work of a whole evaluation over that of one of a sample of the rows."""
-    whole, sample = settings.validation.rows, settings.evaluated.rows
-    return _evaluation_positions(settings, whole) / _evaluation_positions(settings, sample)
+    """Return the work of a full evaluation divided by the work of evaluating the sample."""
+    every_row, sample = settings.validation.rows, settings.evaluated.rows
+    return _evaluation_positions(settings, every_row) / _evaluation_positions(settings, sample)
 
 
 def _evaluation_positions(settings: Settings, rows: Rows) -> int:
@@ -94,32 +94,32 @@ def _evaluation_positions(settings: Settings, rows: Rows) -> int:
 
 
 class Probe(TrainerCallback):  # type: ignore[misc]
-    """Watches a training and ends it; told by Trainer after the meter is."""
+    """Callback that ends a training early. Trainer must call it after the callback that updates the meter."""
 
     def __init__(self, settings: Settings, sampler: TrainSampler, trainer: JobTrainer, events: Events) -> None:
         self._settings, self._sampler, self._trainer, self._events = settings, sampler, trainer, events
         self._warmup = settings.arguments.steady_after_steps
         self._first_step = settings.progress_before.step
-        self._whole: Optional[Whole] = None
-        self._looks = _looks()
-        self._next_look = next(self._looks)
+        self._full: Optional[FullTraining] = None
+        self._checks = _checks()
+        self._next_check = next(self._checks)
         self._fresh: Optional[Estimate] = None
         self._evaluations = self._checkpoints = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Plan the whole training, once Trainer has worked out its steps."""
-        self._whole = whole_training(self._settings, self._sampler, state.max_steps)
+        """Plan the full training. Trainer now knows its number of steps."""
+        self._full = plan_full_training(self._settings, self._sampler, state.max_steps)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the training when enough is known, with a checkpoint where the whole one writes any."""
-        assert self._whole is not None, "planned when the training began"
+        """End the training when the estimate is precise enough, with a checkpoint if the full training writes any."""
+        assert self._full is not None, "planned when the training began"
         measured = state.global_step - self._first_step - self._warmup
-        # One that goes on from a checkpoint has to measure anew.
-        is_last = state.global_step >= self._whole.last_step and measured >= FEWEST_STEPS
-        if not is_last and measured < self._next_look:
+        # A probe that resumes from a checkpoint has to measure again.
+        is_last = state.global_step >= self._full.last_step and measured >= FEWEST_STEPS
+        if not is_last and measured < self._next_check:
             return
-        while self._next_look <= measured:
-            self._next_look = next(self._looks)
+        while self._next_check <= measured:
+            self._next_check = next(self._checks)
         self._fresh = self._steps_to_come(state.global_step)
         control.should_log = True
         if is_last or self._is_certain(args.device):
@@ -128,66 +128,66 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             control.should_save = self._settings.saves
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
-        """Tell what a look has found, once the samples are counted."""
+        """Emit the estimate of a check, once the samples are counted."""
         if self._fresh and "loss" in (logs or {}):
-            found, self._fresh = self._fresh.plus(self._trainer.elapsed_seconds()), None
-            values = {f"projected/seconds{end}": value for end, value in zip(("", "_low", "_high"), found)}
+            total, self._fresh = self._fresh.plus(self._trainer.elapsed_seconds()), None
+            values = {f"projected/seconds{end}": value for end, value in zip(("", "_low", "_high"), total)}
             self._events.emit(
                 "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
             )
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count."""
+        """Count the evaluation."""
         self._evaluations += 1
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count."""
+        """Count the checkpoint."""
         self._checkpoints += 1
 
     def metrics(self) -> Dict[str, float]:
-        """Return what the whole training would take beyond this one, seconds; nothing where too few steps tell."""
-        if self._whole is None:
+        """Return the seconds that the full training would take beyond this one; empty after too few steps."""
+        if self._full is None:
             return {}
         steps_to_come = self._steps_to_come(self._trainer.state.global_step)
         if steps_to_come is None:
             return {}
         spent = self._trainer.meter.phase_seconds
         evaluations = spent.get("eval", 0.0) * (
-            self._whole.evaluation_share * self._whole.evaluations / max(self._evaluations, 1) - 1
+            self._full.evaluation_share * self._full.evaluations / max(self._evaluations, 1) - 1
         )
-        checkpoints = spent.get("checkpoint", 0.0) * (self._whole.checkpoints / max(self._checkpoints, 1) - 1)
-        found = steps_to_come.plus(evaluations + checkpoints)
-        told = {f"projected/remaining_seconds{end}": value for end, value in zip(("", "_low", "_high"), found)}
-        return {**told, "projected/samples": self._whole.samples, "projected/steps": self._whole.steps}
+        checkpoints = spent.get("checkpoint", 0.0) * (self._full.checkpoints / max(self._checkpoints, 1) - 1)
+        rest = steps_to_come.plus(evaluations + checkpoints)
+        metrics = {f"projected/remaining_seconds{end}": value for end, value in zip(("", "_low", "_high"), rest)}
+        return {**metrics, "projected/samples": self._full.samples, "projected/steps": self._full.steps}
 
     def _steps_to_come(self, step: int) -> Optional[Estimate]:
-        assert self._whole is not None, "planned when the training began"
-        to_come = self._whole.steps - step
+        assert self._full is not None, "planned when the training began"
+        to_come = self._full.steps - step
         if to_come <= 0:
             return Estimate(0.0, 0.0, 0.0)
         seconds = self._trainer.meter.step_seconds()[self._warmup :]
-        positions = self._whole.positions
+        positions = self._full.positions
         measured = positions[self._first_step + self._warmup : step]
         rest = positions[step:] if step < len(positions) else positions
         return remaining(seconds, measured, float(rest.mean()), to_come)
 
     def _is_certain(self, device: Any) -> bool:
-        """Tell whether the first process is certain; all ask together, and all get its answer."""
-        if not ranks.can_agree():
+        """Return the first process's decision whether the estimate is precise enough. All processes must call this."""
+        if not ranks.can_exchange_flags():
             return False
         certain = False
         if self._fresh and ranks.rank() == 0:
-            found = self._fresh.plus(self._trainer.elapsed_seconds())
-            certain = found.relative_error <= (self._settings.arguments.probe_precision or 0.0)
+            total = self._fresh.plus(self._trainer.elapsed_seconds())
+            certain = total.relative_error <= (self._settings.arguments.probe_precision or 0.0)
         return bool(ranks.sum_over_processes([float(certain)], device)[0])
 
 
-def _looks() -> Iterator[int]:
-    """Yield after how many measured steps a probe looks whether it is certain."""
-    return (FEWEST_STEPS * LOOKS_APART**look for look in itertools.count())
+def _checks() -> Iterator[int]:
+    """Yield the numbers of measured steps at which a probe checks its estimate."""
+    return (FEWEST_STEPS * CHECK_SPACING**number for number in itertools.count())
 
 
 def _times(strategy: str, every: Optional[int], steps: int, steps_an_epoch: int) -> int:
-    """Return how often something is done in a training, its end included."""
+    """Return how many times a training evaluates or saves, its end included."""
     between = {"none": None, "end": steps, "epoch": steps_an_epoch, "steps": every}[strategy]
     return math.ceil(steps / between) if between else 0

@@ -1,10 +1,10 @@
-"""Compiling everything that a training will run before its first step, so that no step's time holds a compilation."""
+"""Compile everything that a training will run before its first step, so that no step's time includes a compilation."""
 
 from typing import Any, List, Sequence
 
 import numpy as np
 
-from checkpoints.random_states import random_states_kept
+from checkpoints.random_states import preserve_random_states
 from data.batch_shapes import Shape, representatives
 from data.channels import Row
 from data.padding import Collator, Padding
@@ -12,35 +12,38 @@ from settings.job_settings import Settings
 
 
 def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
-    """Tell whether one program is to serve all lengths.
+    """Return True if one program should serve all lengths.
 
-    The processor runs symbolic lengths as fast as fixed ones, and compiles them once.
+    On a CPU, programs with symbolic lengths run as fast as those with fixed lengths, and are compiled only once.
     """
     lengths = {shape.length for shape in shapes}
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
 
 
 def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: Settings, dynamic: bool) -> None:
-    """Run each shape that is a program of its own forward and backward on the trainer's own path.
+    """Run one forward and backward pass for each shape that needs a program of its own, on the trainer's own path.
 
-    `model` is the trainer's, wrapped for several processes or not. Gradients and random states are as before
-    afterwards: the training that follows does not change.
+    `model` is the trainer's model, with or without the wrapper for several processes. Gradients and random states are
+    restored, so the training itself does not change.
     """
     task = settings.task
-    # The largest first: when memory does not suffice, that shows at once.
+    # Largest first: if the memory is too small, that shows at once.
     chosen = representatives(shapes) if dynamic else shapes[::-1]
-    # Set by the training loop for every step; the first has not come yet.
+    # The training loop sets this for every step, but the first step has not begun.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
-    with random_states_kept():
+    with preserve_random_states():
         for shape in chosen:
-            collator = Collator(Padding("max_length", shape.length), settings.train.facts, task.targets)
+            collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
             batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
             trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
     model.zero_grad()
 
 
 def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:
-    """Return rows that make a batch of the shape; their content is of no importance, but for one that is shorter."""
+    """Return rows that form a batch of the shape.
+
+    Their content does not matter. In a masked shape, the last row is one token shorter.
+    """
     rows = []
     for at in range(shape.rows):
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer, taught what this job measures and keeps."""
+"""Hugging Face's Trainer, extended to measure the training and to write complete checkpoints."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,9 +8,8 @@ from transformers import Trainer
 from transformers.trainer_callback import PrinterCallback, TrainerState
 
 from checkpoints import checkpoint_files
-from checkpoints.numpy_states import allow_numpy_states
-from checkpoints.random_states import random_states_kept
-from checkpoints.retention import Keeper
+from checkpoints.random_states import allow_numpy_states, preserve_random_states
+from checkpoints.retention import CheckpointKeeper
 from compilation.compilers import NoCompiler
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
@@ -18,16 +17,16 @@ from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
 from processes import hosts, ranks
 from processes.ranks import sum_over_processes
-from reporting.errors import Unwritable
+from reporting.errors import CheckpointNotWritten
 from reporting.failure import failure_class
 
 
-class EvaluationLeft(Exception):
-    """The job is to stop, and its evaluation is left half-way."""
+class EvaluationAborted(Exception):
+    """An evaluation was aborted because the job has to stop."""
 
 
 class JobTrainer(Trainer):  # type: ignore[misc]
-    """Trainer with our order of rows, which counts work, times its pauses and writes whole checkpoints."""
+    """Trainer with our row order, work counts, timed pauses and complete checkpoints."""
 
     data_collator: Any
 
@@ -40,12 +39,12 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         eval_sampler: EvalSampler,
         eval_collator: Collator,
         scorer: Optional[Any],
-        keeper: Keeper,
+        keeper: CheckpointKeeper,
         **options: Any,
     ) -> None:
         allow_numpy_states()
-        # Keys and values of earlier tokens serve to generate text. Newer versions of Trainer leave them out by
-        # themselves, but then save a model that generates slowly.
+        # The cache of keys and values only serves to generate text. Newer versions of Trainer disable it by themselves,
+        # but then save a model that generates slowly.
         self._use_cache = getattr(options["model"].config, "use_cache", None)
         super().__init__(compute_metrics=scorer, **options)
         self._set_use_cache(False)
@@ -53,43 +52,43 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.keeper = keeper
         self.samples_seen = keeper.before.samples
         self.owes_evaluation = keeper.before.owes_evaluation
-        """Whether the step reached is yet to be evaluated."""
+        """Whether the current step still has to be evaluated."""
         self._saved_step = keeper.before.step
         self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
-        # Otherwise newer versions hand the model a count of labels, which classifiers ignore, and trust that the model
-        # has divided its loss by it: with gradient accumulation the gradients came out too large.
+        # Otherwise newer versions pass the number of labels to the model and rely on it to divide its loss by it.
+        # Classifiers ignore that number, so gradients came out too large with gradient accumulation.
         self.model_accepts_loss_kwargs = False
         self.remove_callback(PrinterCallback)
 
     @property
     def is_at_target(self) -> bool:
-        """Whether the training has reached the target that ends it."""
-        return self.keeper.target is not None and self.keeper.target.is_end
+        """Whether the training has reached the target at which it ends."""
+        return self.keeper.target is not None and self.keeper.target.ends_training
 
     def elapsed_seconds(self) -> float:
-        """Return the seconds that the job's processes have run, over all starts."""
+        """Return the run time of the job's processes in seconds, summed over all starts."""
         return self.keeper.before.seconds + process_age_seconds()
 
-    def go_on_from(self, checkpoint: Optional[Path]) -> None:
+    def train_from(self, checkpoint: Optional[Path]) -> None:
         """Train to the end, from a checkpoint or from the beginning."""
         if checkpoint is not None:
             state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
             if state.global_step >= state.max_steps or self.is_at_target:
-                # Trainer would take one step more before it sees that it has come to its end.
+                # Trainer would take one more step before it notices that it has finished.
                 self._load_from_checkpoint(str(checkpoint))
                 self.state = state
                 return
         self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
-    def take_best(self) -> bool:
-        """Load the weights of the best evaluation where they are not at hand; return whether that was so."""
+    def load_best_weights(self) -> bool:
+        """Load the weights of the best evaluation unless they are the current ones. Return True if they were loaded."""
         best = self.keeper.best
         if best is None or best.step in (None, self.state.global_step):
             return False
         with self.meter.phase("load_best"):
-            if ranks.on_first_machine():
+            if ranks.on_first_host():
                 self._load_from_checkpoint(str(self.keeper.best_checkpoint()))
-            hosts.share_weights(self.model)
+            hosts.broadcast_weights(self.model)
         return True
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *rest: Any, **named: Any) -> Any:
@@ -98,21 +97,21 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return super().training_step(model, inputs, *rest, **named)
 
     def floating_point_ops(self, inputs: Any) -> int:
-        """Return 0: Trainer would count all parameters anew at every step for a number that nobody reads."""
+        """Return 0. Trainer would count all parameters at every step for a number that nobody reads."""
         return 0
 
     def evaluate(self, *rest: Any, **named: Any) -> Dict[str, float]:
-        """Evaluate outside the compiler, timed as a pause; the training goes on as if there had been none.
+        """Evaluate without the compiler, and time it as a pause. Random states are restored afterwards.
 
-        Returns nothing when the job is to stop, and has Trainer save and stop instead.
+        Returns an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
         """
-        with self.meter.phase("eval"), self.compiler.eager(), random_states_kept():
+        with self.meter.phase("eval"), self.compiler.eager(), preserve_random_states():
             try:
                 metrics = dict(super().evaluate(*rest, **named))
-            except EvaluationLeft:
+            except EvaluationAborted:
                 metrics = {}
         if self.is_at_target:
-            # Its steps ended before this evaluation; what follows of Trainer's loop is none.
+            # The steps ended before this evaluation: Trainer's loop takes no further step.
             self.meter.end_steps()
         self.owes_evaluation = not metrics
         if self.owes_evaluation:
@@ -120,19 +119,19 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return metrics
 
     def evaluation_loop(self, *rest: Any, **named: Any) -> Any:
-        """Evaluate, and leave out what is told only where a training was interrupted after its last step."""
+        """Evaluate, without the metric that Trainer adds only when a training resumes after its last step."""
         output = super().evaluation_loop(*rest, **named)
         output.metrics.pop("eval_model_preparation_time", None)
         return output
 
     def save_model(self, *rest: Any, **named: Any) -> None:
-        """Save the model with its configuration as it came."""
+        """Save the model with its original configuration."""
         self._set_use_cache(self._use_cache)
         super().save_model(*rest, **named)
         self._set_use_cache(False)
 
     def log(self, logs: Dict[str, float], *rest: Any, **named: Any) -> None:
-        """Bring the count of samples up to date, then log."""
+        """Update the sample count, then log."""
         self._count_samples()
         super().log(logs, *rest, **named)
 
@@ -148,15 +147,15 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return self._eval_sampler
 
     def _save_checkpoint(self, *rest: Any, **named: Any) -> None:
-        """Save a checkpoint where it is not one of the folder's yet, then make it one; once a step."""
+        """Save a checkpoint, at most once a step, and add it to the checkpoint folder."""
         if self._saved_step == self.state.global_step:
             return
         self._saved_step = self.state.global_step
         with self.meter.phase("checkpoint"):
             self._write_checkpoint(*rest, **named)
             self._count_samples()
-            # Every process has written its random states.
-            hosts.bring_random_states(checkpoint_files.of_step(Path(self.args.output_dir), self._saved_step))
+            # By now every process has written its random states.
+            hosts.gather_random_states(checkpoint_files.checkpoint_path(Path(self.args.output_dir), self._saved_step))
             if self.is_world_process_zero():
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
@@ -168,9 +167,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         except Exception as error:
             if failure_class(error) == "OutOfMemory":
                 raise
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            raise Unwritable(
-                f"the checkpoint of step {self.state.global_step} cannot be written in {self.keeper.folder}: {said[0]}"
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise CheckpointNotWritten(
+                f"cannot write the checkpoint of step {self.state.global_step} in {self.keeper.folder}: {reason[0]}"
             ) from error
 
     def _set_use_cache(self, use_cache: Optional[bool]) -> None:

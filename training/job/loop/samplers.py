@@ -1,20 +1,20 @@
-"""The order of the rows that a job's settings ask for."""
+"""The row order that a job's settings select, for training and for evaluation."""
 
 from typing import Optional
 
 import transformers
 
-from data.sampler import EvalSampler, Sharing, TrainSampler
+from data.sampler import BatchSharding, EvalSampler, TrainSampler
 from processes import ranks
 from settings.job_settings import Settings
 
 
 def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> TrainSampler:
-    """Return the order of the training rows, at the settings' batch size or another."""
+    """Return the sampler of the training rows. `batch_size` replaces the settings' batch size."""
     arguments = settings.arguments
     return TrainSampler(
         settings.train.rows.lengths,
-        _sharing(settings, batch_size or arguments.per_device_batch_size),
+        _sharding(settings, batch_size or arguments.per_device_batch_size),
         arguments.seed,
         grouped=arguments.length_grouping and settings.padding.kind != "max_length",
         drops_last=arguments.drop_last,
@@ -22,11 +22,11 @@ def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> Train
 
 
 def eval_sampler(settings: Settings) -> EvalSampler:
-    """Return the order of the rows that are evaluated."""
-    return EvalSampler(len(settings.evaluated.rows), _sharing(settings, settings.arguments.per_device_eval_batch_size))
+    """Return the sampler of the rows to evaluate."""
+    return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.per_device_eval_batch_size))
 
 
-def _sharing(settings: Settings, batch_size: int) -> Sharing:
-    # Versions without accelerate leave it to the sampler to give each process its share.
-    by_trainer = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
-    return Sharing(batch_size, settings.processes, None if by_trainer else ranks.rank())
+def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
+    # Versions without accelerate rely on the sampler to give each process its share.
+    trainer_shards = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
+    return BatchSharding(batch_size, settings.processes, None if trainer_shards else ranks.rank())

@@ -1,18 +1,18 @@
-"""Tells events as Trainer goes along, and keeps the meter informed."""
+"""Emit events and update the meter as Trainer advances."""
 
 from typing import Any, Callable, Dict, Optional
 
 from transformers import TrainerCallback
 
 from data.sampler import TrainSampler
-from loop.job_trainer import EvaluationLeft, JobTrainer
+from loop.job_trainer import EvaluationAborted, JobTrainer
 from processes import ranks
 from processes.signals import StopRequest
 from reporting.events import Events
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]
-    """Called by Trainer at every turn."""
+    """Callback that Trainer calls at every stage of the training."""
 
     def __init__(
         self,
@@ -24,17 +24,17 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         saves: bool,
     ) -> None:
         self.summary: Dict[str, float] = {}
-        """What Trainer says of the whole training, such as `train_runtime`."""
+        """Metrics that Trainer logs for the whole training, such as `train_runtime`."""
         self.last_evaluation: Dict[str, float] = {}
-        """What the last evaluation logged."""
+        """Metrics of the last evaluation."""
         self.evaluated_at_step = -1
         """Step of the last evaluation."""
         self.is_quiet = False
-        """Set while an evaluation is made again, of weights that were told of."""
+        """Set while weights are evaluated again whose metrics were already reported."""
         self._trainer, self._sampler, self._events, self._stop = trainer, sampler, events, stop
         self._before_first_step, self._saves = before_first_step, saves
         self._epoch: Optional[int] = None
-        self._steps_told = 0
+        self._steps_logged = 0
         self._is_leaving = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -42,43 +42,43 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._before_first_step()
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
-        if self._saves and ranks.can_agree():
-            self._stop.finish_steps()
+        if self._saves and ranks.can_exchange_flags():
+            self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Choose the epoch's order; not all versions of Trainer do."""
+        """Select the epoch's row order. Not all versions of Trainer do this."""
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
         self._sampler.set_epoch(self._epoch)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Take the step's time; see to it that the last loss is logged, and that a stopped job saves."""
+        """Time the step. Make Trainer log the last loss, and save a checkpoint if the job has to stop."""
         meter = self._trainer.meter
         meter.end_step()
         if state.global_step >= state.max_steps or self._trainer.is_at_target:
             meter.end_steps()
             control.should_log = True
-        if self._stop.is_due():
+        if self._stop.should_stop():
             self._trainer.owes_evaluation = control.should_evaluate
             control.should_evaluate = control.should_save = False
             control.should_training_stop = self._is_leaving = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Save the checkpoint of a stopped job; Trainer comes here from whatever step it leaves."""
+        """Save the checkpoint of a stopped job. Trainer calls this whichever step it leaves the loop at."""
         if self._is_leaving:
             self._events.emit("note", message=f"SIGTERM: saving a checkpoint at step {state.global_step}")
             self._trainer.owes_evaluation |= control.should_evaluate and float(state.epoch).is_integer()
             control.should_evaluate, control.should_save = False, True
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Leave an evaluation when the job is to stop."""
-        if self._stop.is_due():
-            raise EvaluationLeft
+        """Abort the evaluation when the job has to stop."""
+        if self._stop.should_stop():
+            raise EvaluationAborted
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Optional[Dict[str, float]] = None, **_: Any
     ) -> None:
-        """Remember what the evaluation of this step found."""
+        """Record the metrics of this step's evaluation."""
         self.evaluated_at_step = state.global_step
         self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
         best = self._trainer.keeper.best
@@ -86,7 +86,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             best.observe(self.last_evaluation, state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
-        """Print Trainer's line and tell the event."""
+        """Print Trainer's log line and emit the event."""
         if self.is_quiet:
             return
         values = {name: value for name, value in (logs or {}).items() if name not in ("epoch", "total_flos")}
@@ -95,34 +95,34 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         if "train_runtime" in values:
             self.summary = values
             return
-        self._look_at_target(values, control)
+        self._check_target(values, control)
         if "loss" in values:
             values["step_seconds"] = self._step_seconds()
         self._events.emit(
             "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
         )
 
-    def _look_at_target(self, values: Dict[str, Any], control: Any) -> None:
-        """Take note of a target that is reached; end the training there where it is to end with it.
+    def _check_target(self, values: Dict[str, Any], control: Any) -> None:
+        """Record whether the target is reached, and end the training if the settings say so.
 
-        All processes come here with the same values: the losses and predictions of all were gathered.
+        All processes call this with the same values, because losses and predictions are gathered from all.
         """
         target = self._trainer.keeper.target
         if target is None:
             return
         target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
-        if target.is_end:
+        if target.ends_training:
             control.should_training_stop = True
             if "loss" in values:
                 self._trainer.meter.end_steps()
 
     def _step_seconds(self) -> float:
-        """Return the mean time of the steps since the last loss; reading the loss has waited for the device."""
+        """Return the mean seconds of the steps since the last loss. Reading the loss already waited for the device."""
         seconds = self._trainer.meter.step_seconds()
-        latest, self._steps_told = seconds[self._steps_told :], len(seconds)
+        latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
         return sum(latest) / max(len(latest), 1)
 
 
 def _rounded_loss(values: Dict[str, Any]) -> Dict[str, float]:
-    """Return the loss with four digits, as Trainer printed it when the metric expressions of others were written."""
+    """Return the loss with four decimals, the format that existing metric expressions were written for."""
     return {"loss": round(values["loss"], 4)} if "loss" in values else {}

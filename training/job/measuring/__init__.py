@@ -1,4 +1,4 @@
-"""Time, memory and throughput of a training, and projections from its first steps.
+"""Measure time, memory and throughput of a training, and project its duration from the first steps.
 
-Open `meter.py` first.
+Pure but for `clocks`, `hardware` and `memory`, which read the device. Open `meter.py` first.
 """

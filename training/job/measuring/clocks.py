@@ -1,7 +1,7 @@
-"""Clocks for the meter: what the time is once the device has done all it was told.
+"""Clocks for the meter, which account for work that the device has not finished.
 
-A GPU works behind the script's back. `now` waits for it and so costs time: it is read a few times in a training.
-`mark` costs nothing and is read at every step: a mark is an event in the device's queue, looked at later.
+A GPU works asynchronously. `now` waits until it has finished, which costs time, so it is called a few times in a
+training. `mark` does not wait and is called at every step: it queues an event on the device, which is read later.
 """
 
 import time
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 
-class ProcessorClock:
-    """For the CPU, which is done when a call returns."""
+class CpuClock:
+    """Clock of a CPU, which has finished when a call returns."""
 
     def now(self) -> float:
-        """Return seconds, from an arbitrary start."""
+        """Return seconds since an arbitrary start."""
         return time.perf_counter()
 
     def mark(self) -> Any:
@@ -27,30 +27,30 @@ class ProcessorClock:
 
 
 class CudaClock:
-    """For NVIDIA GPUs: marks are CUDA events."""
+    """Clock of an NVIDIA GPU, whose marks are CUDA events."""
 
     def now(self) -> float:
-        """Return seconds once the GPU has done all it was told."""
+        """Wait until the GPU has finished, and return seconds."""
         torch.cuda.synchronize()
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Queue a mark behind what the GPU was told."""
+        """Queue a mark behind the GPU's current work."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the seconds between two marks, waiting for the second if the GPU is not there yet."""
+        """Return the seconds between two marks. Waits until the GPU has reached the second."""
         end.synchronize()
         return float(start.elapsed_time(end)) / 1000
 
 
-class XlaClock(ProcessorClock):
-    """For XLA devices, which have no events: a step's marks are those of the processor that feeds the device."""
+class XlaClock(CpuClock):
+    """Clock of an XLA device. XLA has no events, so a mark is the time of the CPU that feeds the device."""
 
     def now(self) -> float:
-        """Return seconds once the device has done all it was told."""
+        """Wait until the device has finished, and return seconds."""
         import torch_xla.core.xla_model as xm
 
         xm.mark_step()
@@ -58,9 +58,9 @@ class XlaClock(ProcessorClock):
         return time.perf_counter()
 
 
-CLOCKS = {"cpu": ProcessorClock, "cuda": CudaClock, "xla": XlaClock}
+CLOCKS = {"cpu": CpuClock, "cuda": CudaClock, "xla": XlaClock}
 
 
-def clock_for(device_kind: str) -> ProcessorClock:
-    """Return the clock of a kind of device; unknown kinds get the processor's."""
-    return CLOCKS.get(device_kind, ProcessorClock)()  # type: ignore[return-value]
+def clock_for(device_kind: str) -> CpuClock:
+    """Return the clock of a kind of device. Unknown kinds get the CPU's."""
+    return CLOCKS.get(device_kind, CpuClock)()  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""What the job runs on, and what it can do."""
+"""The hardware that a job runs on and its capabilities."""
 
 import os
 import platform
@@ -18,9 +18,9 @@ IMPORTED_AT = time.time()
 LONGEST_EAGER_TOKENS = 1024
 
 FLOPS_PER_SECOND = {
-    # Dense peak of 16-bit matrix products on tensor cores, without sparsity, as NVIDIA's data sheets give it:
-    # V100 (2020), T4 (2019), A10 and A10G (AWS G5 page: 70), A100 (2021), L4 (2023), L40S (2023), H100 SXM (2023),
-    # H200 (2024), B200 (2025).
+    # Dense peak of 16-bit matrix products on tensor cores, without sparsity, from NVIDIA's data sheets: V100 (2020), T4
+    # (2019), A10 and A10G (AWS G5 page: 70), A100 (2021), L4 (2023), L40S (2023), H100 SXM (2023), H200 (2024), B200
+    # (2025).
     "V100": 125e12,
     "T4": 65e12,
     "A10G": 70e12,
@@ -39,44 +39,45 @@ def device_kind() -> str:
 
 
 def describe(kind: str, processes: int) -> Dict[str, Any]:
-    """Return the device as the `start` event tells it; `memory_gib` only where the device has its own."""
+    """Return the device fields of the `start` event. `memory_gib` is present only for devices with their own memory."""
     if kind == "cuda":
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         memory_gib = properties.total_memory / GIB
         return {"kind": kind, "name": properties.name, "count": processes, "memory_gib": round(memory_gib, 2)}
-    return {"kind": kind, "name": _processor_name(), "count": processes}
+    return {"kind": kind, "name": _cpu_name(), "count": processes}
 
 
-def precision(asked: str, kind: str) -> str:
-    """Return `fp32`, `bf16` or `fp16`: the precision of the matrix products. Raises `Unsupported`."""
-    if asked == "fp16" and kind == "cpu":
-        raise Unsupported("precision fp16 needs a GPU, and this machine has none: take bf16, fp32 or auto")
-    if asked != "auto":
-        return asked
+def precision(requested: str, kind: str) -> str:
+    """Return the precision of the matrix products: `fp32`, `bf16` or `fp16`. Raises `Unsupported`."""
+    if requested == "fp16" and kind == "cpu":
+        raise Unsupported("precision fp16 needs a GPU, and this machine has none: use bf16, fp32 or auto")
+    if requested != "auto":
+        return requested
     if kind == "cpu":
-        return "bf16" if {"avx512_bf16", "amx_bf16"} & _processor_flags() else "fp32"
-    # Volta and Turing emulate bf16, slowly.
+        return "bf16" if {"avx512_bf16", "amx_bf16"} & _cpu_flags() else "fp32"
+    # Volta and Turing emulate bf16, which is slow.
     capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     return "bf16" if capable else "fp16"
 
 
-def attention(asked: str, kind: str, max_length: int) -> str:
-    """Return the attention implementation; `auto` leaves the choice to transformers, except on a CPU.
+def attention(requested: str, kind: str, max_length: int) -> str:
+    """Return the attention implementation. `auto` leaves the choice to transformers, except on a CPU.
 
-    On a CPU, PyTorch's scaled dot product has no training kernel with dropout, and its kernel without dropout is slower
-    at these lengths than plain matrix products (docs/decisions/0028). Longer rows need its lower memory use.
+    On a CPU, PyTorch's scaled dot product has no training kernel with dropout. Its kernel without dropout is slower
+    than plain matrix products at these lengths (docs/decisions/0028). Longer rows need the lower memory use of the
+    former.
     """
-    return "eager" if asked == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else asked
+    return "eager" if requested == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else requested
 
 
 def peak_flops_per_second(name: str) -> Optional[float]:
-    """Return the device's peak in 16-bit matrix products, FLOP/s, or None where it is not known."""
+    """Return the device's peak in 16-bit matrix products, FLOP/s, or None if it is unknown."""
     return next((peak for model, peak in FLOPS_PER_SECOND.items() if model in name), None)
 
 
 def memory_metrics(kind: str) -> Dict[str, float]:
-    """Return the largest memory in use so far, GiB: the process's own, and the GPU's where there is one."""
-    # Linux counts ru_maxrss in KiB, macOS in bytes.
+    """Return the peak memory so far, GiB: of the process, and of the GPU if the job uses one."""
+    # ru_maxrss is in KiB on Linux and in bytes on macOS.
     unit = 1 if sys.platform == "darwin" else 1024
     metrics = {"memory/peak_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB}
     if kind == "cuda":
@@ -86,7 +87,7 @@ def memory_metrics(kind: str) -> Dict[str, float]:
 
 
 def process_age_seconds() -> float:
-    """Return the seconds since this process was started, the interpreter's own start included."""
+    """Return the seconds since this process started, including the start of the interpreter."""
     try:
         started_ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
@@ -95,15 +96,15 @@ def process_age_seconds() -> float:
     return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _processor_flags() -> "set[str]":
-    return set(_processor_line("flags").split())
+def _cpu_flags() -> "set[str]":
+    return set(_cpu_line("flags").split())
 
 
-def _processor_name() -> str:
-    return _processor_line("model name") or platform.processor() or platform.machine()
+def _cpu_name() -> str:
+    return _cpu_line("model name") or platform.processor() or platform.machine()
 
 
-def _processor_line(key: str) -> str:
+def _cpu_line(key: str) -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,8 +1,8 @@
-"""Where the seconds of a training go, and how fast it is once it has settled. Pure: the clock is passed in.
+"""Time the phases of a training and its steady throughput. Pure: the clock is passed in.
 
-Steady throughput is the work finished between the end of the warm-up steps and the end of the last step, over the
-wall time between these two instants, at both of which the device has been waited for. Loading of data counts;
-evaluation and checkpoints in between do not. It is absent when fewer than two steps are steady.
+Steady throughput is the work finished between the end of the warm-up steps and the end of the last step, divided by the
+wall time between these two instants. The device is idle at both. Data loading counts; evaluations and checkpoints in
+between do not. With fewer than two steady steps, there is no steady throughput.
 """
 
 from contextlib import contextmanager
@@ -13,42 +13,45 @@ import numpy as np
 
 from data.padding import NO_WORK, Work
 
-LEAST_STEADY_STEPS = 2
+FEWEST_STEADY_STEPS = 2
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The state of a training at a moment when the device had nothing left to do."""
+    """State of a training at a moment when the device was idle."""
 
     seconds: float
-    """The clock's."""
+    """Time of the clock."""
     paused_seconds: float
-    """Spent so far in evaluation and checkpoints since the first step."""
+    """Seconds of evaluations and checkpoints since the first step."""
     work: Work
-    """Done so far by this process."""
+    """Work that this process has done so far."""
 
 
 @dataclass(frozen=True)
 class Steady:
-    """The training after its warm-up."""
+    """The part of a training after its warm-up."""
 
     seconds: float
-    """Wall time, without evaluation and checkpoints."""
+    """Wall time without evaluations and checkpoints."""
     work: Work
-    """Done in this time by this process."""
+    """Work of this process in this time."""
     steps: int
     """Optimizer steps in this time."""
     step_seconds: Tuple[float, float, float]
-    """Quartiles of a step's time: p25, p50, p75."""
+    """Quartiles of the step time: p25, p50, p75."""
 
 
 class Meter:
-    """Told what happens; tells how long it took."""
+    """Records the events of a training and returns how long they took.
 
-    def __init__(self, clock: Any, warmup_steps: int, told: Callable[[str, float], None] = lambda *_: None) -> None:
+    `on_phase` is called with each phase and its seconds.
+    """
+
+    def __init__(self, clock: Any, warmup_steps: int, on_phase: Callable[[str, float], None] = lambda *_: None) -> None:
         self.phase_seconds: Dict[str, float] = {}
         self.work = NO_WORK
-        self._clock, self._warmup_steps, self._told = clock, warmup_steps, told
+        self._clock, self._warmup_steps, self._on_phase = clock, warmup_steps, on_phase
         self._paused_seconds = 0.0
         self._begun: Optional[Instant] = None
         self._warm: Optional[Instant] = None
@@ -58,13 +61,13 @@ class Meter:
         self._step_seconds: List[float] = []
 
     def add_phase(self, name: str, seconds: float) -> None:
-        """Add seconds to a phase and tell of them."""
+        """Add seconds to a phase and report them."""
         self.phase_seconds[name] = self.phase_seconds.get(name, 0.0) + seconds
-        self._told(name, seconds)
+        self._on_phase(name, seconds)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a phase. Inside the training it is a pause: no step's time and no throughput includes it."""
+        """Time a phase. During the training it is a pause: no step time and no throughput includes it."""
         start = self._clock.now()
         yield
         seconds = self._clock.now() - start
@@ -73,16 +76,16 @@ class Meter:
         self.add_phase(name, seconds)
 
     def begin_steps(self) -> None:
-        """Say that the first step comes next."""
+        """Mark the start of the first step."""
         self._begun = self._instant()
         self._step_start = self._clock.mark()
 
     def add_work(self, work: Work) -> None:
-        """Say that this process takes a batch."""
+        """Add a batch to this process's work."""
         self.work = self.work.plus(work)
 
     def end_step(self) -> None:
-        """Say that an optimizer step ends."""
+        """Mark the end of an optimizer step."""
         end = self._clock.mark()
         self._spans.append((self._step_start, end))
         self._step_start = end
@@ -90,7 +93,7 @@ class Meter:
             self._warm = self._instant()
 
     def end_steps(self) -> None:
-        """Say that the last step has ended; adds the phases `warmup` and `train_steady`. Only the first call counts."""
+        """Mark the end of the last step and add the phases `warmup` and `train_steady`. Only the first call counts."""
         if self._done is not None or self._begun is None:
             return
         self._done = self._instant()
@@ -100,15 +103,15 @@ class Meter:
             self.add_phase("train_steady", _between(warm, self._done))
 
     def step_seconds(self) -> List[float]:
-        """Return the seconds of every step so far, in order; waits for the device to reach the last."""
+        """Return the seconds of every step so far, in order. Waits for the device to finish the last."""
         self._step_seconds += [self._clock.seconds_between(*span) for span in self._spans]
         self._spans = []
         return self._step_seconds
 
     def steady(self) -> Optional[Steady]:
-        """Return how fast the training was after its warm-up, or None where too few steps tell."""
+        """Return the steady part of the training, or None if it has too few steps."""
         seconds = self.step_seconds()[self._warmup_steps :]
-        if self._warm is None or self._done is None or len(seconds) < LEAST_STEADY_STEPS:
+        if self._warm is None or self._done is None or len(seconds) < FEWEST_STEADY_STEPS:
             return None
         work = Work(*(end - start for end, start in zip(self._done.work, self._warm.work)))
         p25, p50, p75 = (float(np.percentile(seconds, at)) for at in (25, 50, 75))

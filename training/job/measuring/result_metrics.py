@@ -1,4 +1,4 @@
-"""The numbers of a finished training under their MLflow names. What could not be measured is absent. Pure."""
+"""Metrics of a finished training under their MLflow names. Values that could not be measured are absent. Pure."""
 
 from typing import Any, Dict, Mapping, Optional
 
@@ -6,13 +6,16 @@ from data.padding import Work
 from measuring.meter import Steady
 
 FLOPS_PER_PARAMETER_AND_TOKEN = 6
-"""2 forward and 4 backward, attention left out: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
+"""2 forward and 4 backward, without attention: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
 
 
 def throughput_metrics(
     steady: Optional[Steady], steady_work: Work, parameters: int, peak_flops_per_second: Optional[float]
 ) -> Dict[str, float]:
-    """Return `throughput/*`. `steady_work` and the peak are of all devices; `parameters` are those multiplied."""
+    """Return `throughput/*`.
+
+    `steady_work` and the peak cover all devices. `parameters` counts those that take part in matrix products.
+    """
     if steady is None:
         return {}
     p25, p50, p75 = steady.step_seconds
@@ -33,11 +36,11 @@ def throughput_metrics(
 
 
 def multiplied_parameters(model: Any) -> int:
-    """Return the parameters that every token is multiplied with: all but the embeddings, which are looked up.
+    """Return the number of parameters that every token is multiplied with: all except the embeddings.
 
-    A head that shares its weights with the embeddings is a matrix product as any other, and with GPT-2's vocabulary a
-    third of the work: counted as in PaLM's utilisation, Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311,
-    appendix B (whose attention term is left out here).
+    Embeddings are looked up. A head that shares its weights with the embeddings does multiply them: with GPT-2's
+    vocabulary, that is a third of the work. Counted as in PaLM's utilisation, Chowdhery et al. 2022,
+    https://arxiv.org/abs/2204.02311, appendix B (whose attention term is left out here).
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
     weight: Any = getattr(model.get_output_embeddings(), "weight", None)
@@ -47,7 +50,7 @@ def multiplied_parameters(model: Any) -> int:
 
 
 def _repeated_parameters(model: Any) -> int:
-    """Return the parameters of layers that are run again: ALBERT's layers share one set of weights."""
+    """Return the parameters of layers that run more than once: ALBERT's layers share one set of weights."""
     groups = getattr(model.config, "num_hidden_groups", None)
     if not groups:
         return 0
@@ -61,10 +64,10 @@ def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
 
 
 def padding_metrics(work: Work) -> Dict[str, float]:
-    """Return which part of what was computed was no padding."""
+    """Return the share of the computed positions that is not padding."""
     return {"padding/efficiency": work.tokens / work.positions} if work.positions else {}
 
 
 def trainer_metrics(logged: Mapping[str, Any]) -> Dict[str, float]:
-    """Return the numbers that Trainer logged, under its own names."""
+    """Return the numbers that Trainer logged, under Trainer's names."""
     return {name: float(value) for name, value in logged.items() if isinstance(value, (int, float))}

@@ -1,10 +1,10 @@
-"""Which steps of a training are measured to tell how long its mean step takes, and what they tell. Pure.
+"""Choose the steps of a training to measure, and estimate its mean step time from them. Pure.
 
-A step takes as long as its batches are long, and the lengths of all are known: the steps are put in the order of their
-positions, a few are taken that lie evenly in this order, and a straight line of seconds on positions is taken to the
-mean of all steps. This is the regression estimator of survey sampling over a systematic sample (Cochran, Sampling
-Techniques, 3rd edition 1977, chapters 7 and 8). The plain mean of so few steps would be off by as much as their mean
-length is; the line takes that out, and where all steps are equally long it is the plain mean.
+A step's time depends on the length of its batches, and all lengths are known. The steps are sorted by positions, a few
+evenly spaced ones are measured, and a straight line of seconds over positions is evaluated at the mean of all steps.
+This is the regression estimator of survey sampling over a systematic sample (Cochran, Sampling Techniques, 3rd edition
+1977, chapters 7 and 8). The plain mean of so few steps would be wrong by as much as their mean length is. The line
+corrects this. If all steps are equally long, it equals the plain mean.
 """
 
 import math
@@ -20,10 +20,10 @@ from measuring.projection import Estimate, fit, t_975
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 FEWEST_STEPS = 4
-"""Measured of each batch size: with three, a line leaves one degree of freedom, and the interval is three times as wide
-(Student's t of 12.7 in place of 4.3)."""
+"""Fewest steps measured at each batch size. With three, a line leaves one degree of freedom and the interval is three
+times as wide (Student's t of 12.7 instead of 4.3)."""
 MOST_STEPS = 30
-"""Measured of each batch size, however short they are."""
+"""Most steps measured at each batch size, however short they are."""
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,28 @@ class Plan:
     order: np.ndarray
     """Row numbers of all processes, with repeats (see `sampler`)."""
     positions: np.ndarray
-    """Of each whole step over all processes: rows times tokens, padding included."""
+    """Positions of each complete step over all processes: rows times tokens, padding included."""
     largest: np.ndarray
     """Row numbers of the batch with the most positions."""
     batches_a_step: int
     """Batches of a step, over all processes."""
     processes: int
-    """That take turns with the batches."""
+    """Number of processes that take turns with the batches."""
     rows_a_step: int
-    """Rows of a whole step, over all processes."""
+    """Rows of a complete step, over all processes."""
 
     def batches(self, step: int, process: int) -> List[np.ndarray]:
         """Return the row numbers of each batch that a process takes in a step."""
         first = step * self.batches_a_step
         numbers = range(first + process, first + self.batches_a_step, self.processes)
-        cut = [self.order[at * self.batch_size : (at + 1) * self.batch_size] for at in numbers]
-        return [rows for rows in cut if len(rows)]
+        batches = [self.order[at * self.batch_size : (at + 1) * self.batch_size] for at in numbers]
+        return [rows for rows in batches if len(rows)]
 
     def sample(self) -> Iterator[int]:
-        """Yield step numbers without end, however many are taken spread evenly over the steps' positions.
+        """Yield step numbers without end. The first n are spread evenly over the steps' positions, for every n.
 
-        The k-th lies where k times the golden ratio, without its whole part, does: n such points cut a line in pieces
-        of at most three lengths (Sos 1958, the theorem of three distances).
+        The k-th number is at the fractional part of k times the golden ratio: n such points divide a line into pieces
+        of at most three lengths (Sos 1958, three-distance theorem).
         """
         ranked = np.argsort(self.positions, kind="stable")
         at = 0.5
@@ -68,7 +68,7 @@ class Plan:
 def plan(
     order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_a_step: int, processes: int, padding: Padding
 ) -> Plan:
-    """Return the steps of an epoch in this order. A last step that is not whole is left out, where it is not alone."""
+    """Return the steps of an epoch in this order. An incomplete last step is left out, unless it is the only one."""
     batches = planned_batches(order, lengths, batch_size, padding)
     positions = batches.rows * batches.lengths
     at = int(positions.argmax())
@@ -85,17 +85,17 @@ def plan(
     )
 
 
-def steps_to_measure(seconds: Sequence[float], wanted_seconds: float) -> int:
-    """Return how many steps are to be measured in all for so many seconds, told from the first ones."""
+def steps_to_measure(seconds: Sequence[float], target_seconds: float) -> int:
+    """Return how many steps to measure to fill `target_seconds`, estimated from the seconds of the first steps."""
     mean = sum(seconds) / len(seconds)
-    wanted = math.ceil(wanted_seconds / mean) if mean > 0 else MOST_STEPS
-    return min(max(wanted, FEWEST_STEPS), MOST_STEPS)
+    count = math.ceil(target_seconds / mean) if mean > 0 else MOST_STEPS
+    return min(max(count, FEWEST_STEPS), MOST_STEPS)
 
 
 def mean_step(seconds: Sequence[float], positions: np.ndarray, mean_positions: float) -> Estimate:
     """Return the seconds of a step of `mean_positions` and their 95 % interval, from at least three measured steps.
 
-    The interval takes the steps' noise to be independent: what slows the machine down for longer is not in it.
+    The interval assumes that the noise of the steps is independent. It does not cover longer slowdowns of the machine.
     """
     line = fit(seconds, positions)
     freedom = len(seconds) - (2 if line.spread > 0 else 1)

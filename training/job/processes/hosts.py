@@ -1,6 +1,6 @@
-"""Several machines of one job: what each keeps to itself, and what the first one keeps for all.
+"""Jobs on several hosts: settings of each host, and files that only the first host keeps.
 
-The service keeps the folders for checkpoints of all machines under one address, so only the first machine writes there.
+The service stores the checkpoint folders of all hosts under one address, so only the first host writes there.
 """
 
 import os
@@ -12,36 +12,39 @@ from processes import ranks
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
-def settle_in(environment: "MutableMapping[str, str]" = os.environ) -> None:
-    """Set what each machine needs of its own; before anything is compiled and before the processes meet."""
-    if not ranks.on_several_machines():
+def configure_host(environment: "MutableMapping[str, str]" = os.environ) -> None:
+    """Set the environment variables that differ between hosts.
+
+    Call it before compiling and before the processes connect.
+    """
+    if not ranks.on_several_hosts():
         return
     if environment.get(CACHE_VARIABLE):
         host = environment.get("SM_CURRENT_HOST") or environment.get("GROUP_RANK", "0")
         environment[CACHE_VARIABLE] = str(Path(environment[CACHE_VARIABLE]) / host)
     if environment.get("SM_NETWORK_INTERFACE_NAME"):
-        # Otherwise gloo takes the address of the machine's name, which may be one that others cannot reach.
+        # By default, gloo uses the address of the host's name, which other hosts may be unable to reach.
         environment.setdefault("GLOO_SOCKET_IFNAME", environment["SM_NETWORK_INTERFACE_NAME"])
 
 
-def bring_random_states(checkpoint: Path) -> None:
-    """Bring the random states of all processes to the checkpoint that the first machine writes.
+def gather_random_states(checkpoint: Path) -> None:
+    """Collect the random states of all processes in the checkpoint that the first host writes.
 
-    Every process comes here, having written its own under Trainer's name for it; returns once all have.
+    Every process calls this after writing its own states under Trainer's file name. It returns when all are collected.
     """
-    if not ranks.on_several_machines() or not ranks.can_agree():
+    if not ranks.on_several_hosts() or not ranks.can_exchange_flags():
         ranks.wait_for_all()
         return
-    states = ranks.gathered(_sent(checkpoint))
+    states = ranks.gather(_take_states(checkpoint))
     if ranks.rank() == 0:
         for rank, content in enumerate(states):
             if content is not None:
                 _states_file(checkpoint, rank).write_bytes(content)
 
 
-def share_weights(model: Any) -> None:
-    """Give every process the weights of the first one, where machines cannot read each other's files."""
-    if not ranks.on_several_machines():
+def broadcast_weights(model: Any) -> None:
+    """Copy the first process's weights to all others, if the hosts cannot read each other's files."""
+    if not ranks.on_several_hosts():
         return
     import torch
 
@@ -49,9 +52,9 @@ def share_weights(model: Any) -> None:
         torch.distributed.broadcast(tensor, src=0)
 
 
-def _sent(checkpoint: Path) -> Optional[bytes]:
-    """Return this process's states and leave none here; None where they stand in the right place already."""
-    if ranks.on_first_machine():
+def _take_states(checkpoint: Path) -> Optional[bytes]:
+    """Return this process's states and delete its file. Return None if the file is already in the right place."""
+    if ranks.on_first_host():
         return None
     file = _states_file(checkpoint, ranks.rank())
     content = file.read_bytes()

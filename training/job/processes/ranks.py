@@ -1,4 +1,4 @@
-"""The processes of one job: launchers tell each process its number in the environment."""
+"""Ranks of a job's processes, and exchanges between them. Launchers set the ranks in environment variables."""
 
 import os
 import sys
@@ -20,23 +20,23 @@ def count() -> int:
     return int(_xla("xrt_world_size")) if _under_xla() else _first(COUNT_VARIABLES, 1)
 
 
-def count_here() -> int:
-    """Return the number of processes on this machine."""
+def local_count() -> int:
+    """Return the number of processes on this host."""
     return _first(LOCAL_COUNT_VARIABLES, count())
 
 
-def on_several_machines() -> bool:
-    """Tell whether the processes are spread over machines."""
-    return count() > count_here()
+def on_several_hosts() -> bool:
+    """Return True if the processes run on more than one host."""
+    return count() > local_count()
 
 
-def on_first_machine() -> bool:
-    """Tell whether the first process runs on this machine, too: launchers count on from machine to machine."""
+def on_first_host() -> bool:
+    """Return True if this process runs on the same host as rank 0. Launchers number the processes host by host."""
     return rank() == _first(LOCAL_RANK_VARIABLES, rank())
 
 
-def gathered(value: Any) -> List[Any]:
-    """Return the values of all processes, by rank; all of them must call it at the same point."""
+def gather(value: Any) -> List[Any]:
+    """Return the values of all processes, by rank. All of them must call this at the same point."""
     if count() == 1:
         return [value]
     import torch
@@ -47,11 +47,11 @@ def gathered(value: Any) -> List[Any]:
 
 
 def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
-    """Return the sums over all processes; all of them must call it at the same point."""
+    """Return the sums over all processes. All of them must call this at the same point."""
     if count() == 1:
         return list(values)
     if _under_xla():
-        # Its batches are always full and equally many.
+        # Under XLA, batches are always full and all processes have equally many.
         return [value * count() for value in values]
     import torch
 
@@ -61,7 +61,7 @@ def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
 
 
 def wait_for_all() -> None:
-    """Return once every process has come here."""
+    """Return once every process has called this."""
     if count() == 1:
         return
     if _under_xla():
@@ -72,20 +72,20 @@ def wait_for_all() -> None:
     torch.distributed.barrier()
 
 
-def can_agree() -> bool:
-    """Tell whether the processes can share a flag. Those of XLA cannot without waiting for their devices."""
+def can_exchange_flags() -> bool:
+    """Return True if the processes can share a flag. XLA processes cannot without waiting for their devices."""
     return count() == 1 or not _under_xla()
 
 
 def shared_flag() -> "Optional[SharedFlag]":
-    """Return a flag that all processes share, or None for a single process; all of them must call it."""
+    """Return a flag shared by all processes, or None for a single process. All of them must call this."""
     return SharedFlag() if count() > 1 else None
 
 
 class SharedFlag:
-    """Whether any process has raised its flag, known to all at the same step and one step late.
+    """Flag that all processes see raised at the same step, one step after any of them raised it.
 
-    The processors exchange it among themselves while the devices compute: no device is waited for.
+    The CPUs exchange it while the devices compute, so no device is waited for.
     """
 
     def __init__(self) -> None:
@@ -96,13 +96,13 @@ class SharedFlag:
         self._exchange: Any = None
 
     def raised_before(self, raised: bool) -> bool:
-        """Return whether any process had raised its flag at the call before this one."""
+        """Return True if any process had raised its flag at the previous call."""
         import torch
 
         if self._exchange is not None:
             self._exchange.wait()
         before = self._flag is not None and bool(self._flag.item())
-        # Once known to be raised it stays so: the processes may come by their own signals at different times.
+        # A raised flag stays raised: the processes may receive their signals at different times.
         self._flag = torch.tensor(int(raised or before))
         maximum = torch.distributed.ReduceOp.MAX
         self._exchange = torch.distributed.all_reduce(self._flag, op=maximum, group=self._group, async_op=True)
@@ -114,11 +114,11 @@ def _first(variables: Sequence[str], otherwise: int) -> int:
 
 
 def _under_xla() -> bool:
-    """Tell whether torch_xla's launcher started this process; it has imported torch_xla by then."""
+    """Return True if torch_xla's launcher started this process. The launcher has then imported torch_xla."""
     return "torch_xla" in sys.modules
 
 
-def _xla(call: str, *words: str) -> Any:
+def _xla(function: str, *arguments: str) -> Any:
     import torch_xla.core.xla_model as xm
 
-    return getattr(xm, call)(*words)
+    return getattr(xm, function)(*arguments)

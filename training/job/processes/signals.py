@@ -1,7 +1,7 @@
-"""SIGTERM: a job that keeps checkpoints finishes its step and saves; any other ends at once.
+"""Handle SIGTERM: a job that keeps checkpoints finishes its step and saves, any other ends at once.
 
-A thread of its own waits for the signal, because the main thread may be waiting for a device or for another process,
-where no Python runs.
+A separate thread waits for the signal, because the main thread may be waiting for a device or for another process,
+where no Python code runs.
 """
 
 import signal
@@ -15,54 +15,67 @@ POLL_SECONDS = 0.05
 
 
 class StopRequest:
-    """Whether the job was asked to stop."""
+    """Request to stop the job."""
 
-    def __init__(self, end: Callable[[], Any], others_failed: Callable[[], bool] = lambda: False) -> None:
-        """`end` tells of the stop and ends the process; `others_failed` whether another process waits for nobody."""
-        self.is_asked = False
+    def __init__(self, end_process: Callable[[], Any], another_failed: Callable[[], bool] = lambda: False) -> None:
+        """Store the callbacks.
+
+        `end_process` reports the stop and ends the process. `another_failed` returns True when another process has
+        failed, so that waiting for a common step is pointless.
+        """
+        self.is_requested = False
         self._may_finish_step = False
         self._shared: Any = None
-        self._end, self._others_failed = end, others_failed
-        self._ending = threading.Lock()
+        self._end_process, self._another_failed = end_process, another_failed
+        self._end_lock = threading.Lock()
 
     def install(self) -> None:
-        """Take SIGTERM from now on; before any other thread is started, so that all leave it to this one."""
+        """Handle SIGTERM from now on.
+
+        Call it before any other thread starts, so that all of them leave the signal to this one.
+        """
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=self._wait, name="stop request", daemon=True).start()
 
-    def finish_steps(self) -> None:
-        """Say that from now on a checkpoint is saved at the end of a step. All processes come here together."""
+    def allow_finishing_step(self) -> None:
+        """From now on, finish the step and save a checkpoint when stopped. All processes must call this together."""
         self._shared = ranks.shared_flag()
         self._may_finish_step = True
 
-    def finish_no_more_steps(self) -> None:
-        """Say that no step follows; ends the process when the job was asked to stop."""
+    def end_if_requested(self) -> None:
+        """Announce that no step follows. Ends the process if a stop was requested."""
         self._may_finish_step = False
-        if self.is_asked:
+        if self.is_requested:
             self.end()
 
-    def is_due(self) -> bool:
-        """Tell whether to stop here. Asked in step by all processes, it gives all of them the same answer."""
+    def should_stop(self) -> bool:
+        """Return True if the training should stop at this step.
+
+        Called by all processes at once, it returns the same to all.
+        """
         if not self._may_finish_step:
             return False
         if self._shared is not None:
-            agreed = bool(self._shared.raised_before(self.is_asked))
-            self.is_asked = self.is_asked or agreed
+            agreed = bool(self._shared.raised_before(self.is_requested))
+            self.is_requested = self.is_requested or agreed
             return agreed
-        return self.is_asked
+        return self.is_requested
 
     def claim_end(self) -> None:
-        """Return to the first thread that is to tell how the process ends; any other waits until it has ended."""
-        self._ending.acquire()
+        """Return only in the first thread that calls this, which may then report the outcome.
+
+        Others block until the exit.
+        """
+        self._end_lock.acquire()
 
     def end(self) -> None:
-        """End the process as one that was stopped."""
+        """End the process as stopped."""
         self.claim_end()
-        self._end()
+        self._end_process()
 
     def _wait(self) -> None:
         signal.sigwait({signal.SIGTERM})
-        self.is_asked = True
-        while self._may_finish_step and not self._others_failed():
+        self.is_requested = True
+        while self._may_finish_step and not self._another_failed():
             time.sleep(POLL_SECONDS)
         self.end()

@@ -1,4 +1,4 @@
 """Push the trained model to the Hugging Face Hub.
 
-Open `hub.py` first.
+Saving the model locally belongs in `weights`. Open `hub.py` first.
 """

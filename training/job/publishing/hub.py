@@ -1,4 +1,4 @@
-"""The trained model goes to the Hugging Face Hub. Only the first process of a job comes here."""
+"""Push the trained model to the Hugging Face Hub. Only the first process of a job does this."""
 
 import io
 import sys
@@ -13,34 +13,34 @@ from reporting.errors import ArgumentError
 from reporting.events import Events
 from settings.arguments import Arguments
 
-UNSENT = ("training_args.bin", "checkpoint-*")
-"""Trainer's own notes, which hold paths of this machine."""
+IGNORED_FILES = ("training_args.bin", "checkpoint-*")
+"""Trainer's own files, which contain local paths."""
 MESSAGE_CHARACTERS = 400
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A repository that takes the model."""
+    """The repository to push to."""
 
     repository: str
     """owner/name."""
     revision: Optional[str]
-    """Branch; None is main."""
+    """Branch; None means main."""
     message: str
-    """Of the commit."""
+    """Commit message."""
     token: str = field(repr=False)
 
 
 def open_destination(arguments: Arguments, environment: Mapping[str, str], events: Events) -> Optional[Destination]:
-    """Return where the model will go, or None; the repository exists then and takes the token.
+    """Create the repository and check that it accepts the token. Return it, or None if the job does not push.
 
-    Before the training, so that a wrong token or name costs seconds. Raises `ArgumentError`.
+    Called before the training, so that a wrong token or name costs seconds. Raises `ArgumentError`.
     """
     if arguments.push_to_hub is None:
         return None
     token = find_token(arguments.push_token_variable, arguments.push_token_secret, environment)
     events.hide(token)
-    # As old versions of huggingface_hub send it with large files.
+    # Old versions of huggingface_hub send the token in this form with large files.
     events.hide(b64encode(f"access_token:{token}".encode()).decode())
     message = arguments.push_message or f"{arguments.task} trained by trainfare"
     destination = Destination(arguments.push_to_hub, arguments.push_revision, message, token)
@@ -49,9 +49,9 @@ def open_destination(arguments: Arguments, environment: Mapping[str, str], event
             _open(destination, arguments.push_private)
     except ArgumentError:
         raise
-    # Refused, unreachable, offline, a wrong name: each version raises classes of its own.
+    # Each version raises different classes for a refusal, a wrong name or a missing network.
     except Exception as error:
-        raise ArgumentError(f"push_to_hub {destination.repository} is not possible: {said(error, events)}") from error
+        raise ArgumentError(f"cannot push to {destination.repository}: {error_message(error, events)}") from error
     return destination
 
 
@@ -59,24 +59,26 @@ def _open(destination: Destination, private: bool) -> None:
     from huggingface_hub import HfApi
 
     api: Any = HfApi()
-    place = {"repo_id": destination.repository, "token": destination.token}
-    api.create_repo(private=private, exist_ok=True, **place)
-    if private and not api.model_info(**place).private:
-        raise ArgumentError(f"push_to_hub: repository {destination.repository} is public, and private was asked for")
+    target = {"repo_id": destination.repository, "token": destination.token}
+    api.create_repo(private=private, exist_ok=True, **target)
+    if private and not api.model_info(**target).private:
+        raise ArgumentError(f"push_to_hub: repository {destination.repository} is public, but push_private is set")
     if destination.revision is not None:
         if not hasattr(api, "create_branch"):
-            raise ArgumentError("push_revision needs huggingface_hub 0.12 or later; this image can push to main alone")
-        api.create_branch(branch=destination.revision, exist_ok=True, **place)
+            raise ArgumentError("push_revision needs huggingface_hub 0.12 or later; this image can only push to main")
+        api.create_branch(branch=destination.revision, exist_ok=True, **target)
 
 
 def push(folder: Path, destination: Destination, events: Events) -> Dict[str, Any]:
-    """Upload the folder; return the repository with the address of what was pushed, or with the failure.
+    """Upload the folder.
 
-    A failure is told and not raised: a job that fails loses its model.
+    Return the repository with the address and commit of the upload, or with the reason of the failure.
+
+    A failure is reported, not raised, because a job that fails loses its model.
     """
     from huggingface_hub import HfApi
 
-    told: Dict[str, Any] = {"repository": destination.repository}
+    result: Dict[str, Any] = {"repository": destination.repository}
     try:
         with _masked_output(events):
             commit = HfApi().upload_folder(
@@ -86,31 +88,34 @@ def push(folder: Path, destination: Destination, events: Events) -> Dict[str, An
                 revision=destination.revision,
                 commit_message=destination.message,
                 token=destination.token,
-                ignore_patterns=list(UNSENT),
+                ignore_patterns=list(IGNORED_FILES),
             )
     except Exception as error:
-        reason = said(error, events)
-        events.emit("note", message=f"not pushed to {destination.repository}: {reason}; the job keeps the model")
-        return {**told, "failure": reason}
+        reason = error_message(error, events)
+        events.emit(
+            "note",
+            message=f"could not push to {destination.repository}: {reason}; the job's artifact has the model",
+        )
+        return {**result, "failure": reason}
     events.emit("note", message=f"pushed to {destination.repository}")
-    return {**told, "url": _address(destination), "commit": getattr(commit, "oid", None)}
+    return {**result, "url": _address(destination), "commit": getattr(commit, "oid", None)}
 
 
 @contextmanager
 def _masked_output(events: Events) -> Iterator[None]:
-    """Hold back what the library prints meanwhile, such as a server's warnings, and print it without the token."""
+    """Hold back what the library prints, such as warnings of the server, and print it without the token."""
     printed = io.StringIO()
     try:
         with redirect_stdout(printed), redirect_stderr(printed):
             yield
     finally:
-        sys.stderr.write(events.masked(printed.getvalue()))
+        sys.stderr.write(events.mask(printed.getvalue()))
 
 
-def said(error: Exception, events: Events) -> str:
-    """Return an error's message on one line: the server's own words stand on later ones."""
+def error_message(error: Exception, events: Events) -> str:
+    """Return an error's message on one line, masked. The server's own message is often on a later line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return events.masked(f"{type(error).__name__}: {' '.join(lines)}")[:MESSAGE_CHARACTERS]
+    return events.mask(f"{type(error).__name__}: {' '.join(lines)}")[:MESSAGE_CHARACTERS]
 
 
 def _address(destination: Destination) -> str:

@@ -1,4 +1,4 @@
-"""The token for the Hugging Face Hub, read from where the job was told that it is. No message ever quotes it."""
+"""Read the token for the Hugging Face Hub from an environment variable or a secret. No message quotes it."""
 
 import json
 import re
@@ -11,23 +11,23 @@ ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
 
 
 def find_token(variable: str, secret: Optional[str], environment: Mapping[str, str]) -> str:
-    """Return the token: from the secret of AWS Secrets Manager where one is named, else from the variable.
+    """Return the token from the secret in AWS Secrets Manager if one is named, else from the variable.
 
-    A secret that is a JSON object holds the token under the variable's name. Raises `ArgumentError`.
+    If the secret is a JSON object, the token is the value under the variable's name. Raises `ArgumentError`.
     """
     if secret is None:
-        place, text = f"environment variable {variable}", environment.get(variable, "")
+        source, text = f"environment variable {variable}", environment.get(variable, "")
     else:
-        place, text = f"secret {secret}", _secret(secret, variable, environment)
+        source, text = f"secret {secret}", _secret(secret, variable, environment)
     if not text.strip():
-        raise ArgumentError(f"push_to_hub needs a token, and {place} holds none")
+        raise ArgumentError(f"push_to_hub needs a token, but {source} is empty")
     if not TOKEN.fullmatch(text.strip()):
-        raise ArgumentError(f"push_to_hub needs a token, and what {place} holds has blanks or other signs within")
+        raise ArgumentError(f"push_to_hub needs a token, but {source} contains characters that no token has")
     return text.strip()
 
 
 def _secret(name: str, key: str, environment: Mapping[str, str]) -> str:
-    # Imported here: only jobs that push with a secret need it.
+    # Imported here because only jobs that push with a secret need it.
     try:
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
@@ -38,19 +38,19 @@ def _secret(name: str, key: str, environment: Mapping[str, str]) -> str:
         text = str(client.get_secret_value(SecretId=name).get("SecretString", ""))
     except (BotoCoreError, ClientError) as error:
         raise ArgumentError(f"secret {name} cannot be read: {error}") from None
-    found = _parsed(text)
-    return text if found is None else str(found.get(key, ""))
+    fields = _parsed(text)
+    return text if fields is None else str(fields.get(key, ""))
 
 
 def _parsed(text: str) -> Optional[Mapping[str, Any]]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _region(name: str, environment: Mapping[str, str]) -> Optional[str]:
-    """Return the secret's region as its ARN tells it, else that of the container; None is what boto3 is set to."""
-    told = ARN_REGION.fullmatch(name)
-    return told.group(1) if told else environment.get("AWS_REGION") or environment.get("SM_REGION") or None
+    """Return the region in the secret's ARN, else the container's. None leaves the choice to boto3."""
+    arn = ARN_REGION.fullmatch(name)
+    return arn.group(1) if arn else environment.get("AWS_REGION") or environment.get("SM_REGION") or None

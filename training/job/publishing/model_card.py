@@ -1,4 +1,4 @@
-"""README.md of a pushed model: what it is, how good it is, how it was trained. Pure."""
+"""README.md of a pushed model: its task, scores and settings. Pure."""
 
 import json
 import re
@@ -9,42 +9,42 @@ PIPELINES = {
     "question-answering": "question-answering",
     "causal-lm": "text-generation",
 }
-"""The Hub's names of our tasks."""
+"""The Hub's name of each task."""
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 HIDDEN_SETTINGS = ("model", "model_revision", "push_")
-UNTOLD_METRICS = ("_runtime", "_per_second")
+HIDDEN_METRICS = ("_runtime", "_per_second")
 
 
 def model_card(title: str, base_model: Optional[str], settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Return the card. `base_model` is a name on the Hub; None is a model of one's own, whose place is nobody's."""
+    """Return the card. `base_model` is a name on the Hub, or None for a private model, whose location stays private."""
     task = str(settings["task"])
     head = ["library_name: transformers", "tags: [trainfare]"]
     head += [f"pipeline_tag: {PIPELINES[task]}"] if task in PIPELINES else []
     head += [f"base_model: {json.dumps(base_model)}"] if base_model else []
-    start = f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "a model of its author's own"
-    how = "from the architecture of" if settings.get("weights") == "random" else "from"
+    start = f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "a private model"
+    origin = "from the architecture of" if settings.get("weights") == "random" else "from"
     return "\n".join(
         [
-            *("---", *head, "---", "", f"# {title}", "", f"Trained for {task}, {how} {start}.", ""),
+            *("---", *head, "---", "", f"# {title}", "", f"Trained for {task}, {origin} {start}.", ""),
             *("## Evaluation", "", "| metric | value |", "| --- | --- |"),
             *(f"| {name} | {value:.4g} |" for name, value in sorted(metrics.items()) if _is_score(name)),
             *("", "## Settings", "", "| setting | value |", "| --- | --- |"),
-            *(f"| {name} | {_cell(value)} |" for name, value in sorted(settings.items()) if _is_told(name, value)),
+            *(f"| {name} | {_cell(value)} |" for name, value in sorted(settings.items()) if _is_shown(name, value)),
             "",
         ]
     )
 
 
 def hub_name(model: str) -> Optional[str]:
-    """Return a model's name on the Hub, or None for a path or a package."""
+    """Return a model's name on the Hub, or None for a path."""
     return model if HUB_NAME.fullmatch(model) else None
 
 
 def _is_score(name: str) -> bool:
-    return name == "train_loss" or (name.startswith("eval_") and not name.endswith(UNTOLD_METRICS))
+    return name == "train_loss" or (name.startswith("eval_") and not name.endswith(HIDDEN_METRICS))
 
 
-def _is_told(name: str, value: Any) -> bool:
+def _is_shown(name: str, value: Any) -> bool:
     return value is not None and value != () and not name.startswith(HIDDEN_SETTINGS)
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a job, said in one sentence."""
+"""Exceptions that end a job."""
 
 
 class ArgumentError(Exception):
@@ -10,12 +10,15 @@ class BadData(Exception):
 
 
 class Unsupported(Exception):
-    """This machine or this version cannot do what was asked."""
+    """The hardware or a library version does not support the requested setting."""
 
 
-class Unwritable(Exception):
-    """A checkpoint cannot be written; earlier ones are as they were."""
+class CheckpointNotWritten(Exception):
+    """A checkpoint could not be written. Earlier checkpoints are unchanged."""
 
 
 class Stopped(BaseException):
-    """SIGTERM was received. No `Exception`, so that no library takes it for an error of its own and goes on."""
+    """SIGTERM was received.
+
+    A `BaseException`, so that no library handles it as an error of its own and continues.
+    """

@@ -1,4 +1,4 @@
-"""What the job says: one line an event on the standard output, and the same in `events.jsonl`.
+"""Write the job's events: one line each on standard output, and the same JSON in `events.jsonl`.
 
 `training/contract/events.py` documents the events and reads them.
 """
@@ -14,50 +14,53 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 EVENT_PREFIX = "trainfare-event "
 PART_PREFIX = "trainfare-part "
 MOST_CHARACTERS = 4000
-"""Of an event on one line; a longer one is told in parts. At four bytes each they are less than the 16 KiB that Docker
-hands on as a line, and far less than the 256 KiB that CloudWatch takes: beyond either a line is cut."""
+"""Longest event on one line; a longer one is split into parts. At four bytes a character, a part stays below the 16 KiB
+that Docker passes on as one line, and far below CloudWatch's 256 KiB. Both cut longer lines."""
 FILE_NAME = "events.jsonl"
 HIDDEN = "(hidden)"
 
 
 class Events:
-    """Numbers and writes events. Of several processes only the first speaks."""
+    """Writer of numbered events. Of several processes, only the first writes."""
 
     def __init__(
         self,
         folder: Optional[Path] = None,
-        speaks: bool = True,
+        enabled: bool = True,
         descriptor: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = _open(folder) if folder and speaks else None
-        self._speaks, self._descriptor, self._clock = speaks, descriptor, clock
+        self._file = _open(folder) if folder and enabled else None
+        self._enabled, self._descriptor, self._clock = enabled, descriptor, clock
         self._sequence = 0
         self._inside_a_line = False
         self._lock = threading.Lock()
         self._secrets: List[str] = []
 
     def hide(self, secret: str) -> None:
-        """See to it that no event shows the secret, whatever message it comes in."""
+        """Replace this secret in every event from now on, whatever message it appears in."""
         self._secrets.append(secret)
 
-    def masked(self, text: str) -> str:
-        """Return the text without the secrets, as they are and as JSON spells them."""
+    def mask(self, text: str) -> str:
+        """Return the text with all secrets replaced, in plain and in JSON spelling."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN).replace(json.dumps(secret)[1:-1], HIDDEN)
         return text
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """Write one event; values that JSON does not know (NumPy's numbers, paths) are written as text or number."""
-        if self._speaks:
+        """Write one event.
+
+        Values unknown to JSON are converted: NumPy's numbers to numbers, anything else (such as a path) to text.
+        """
+        if self._enabled:
             with self._lock:
                 self._emit(kind, fields)
 
     def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
-        text = self.masked(json.dumps(event, default=_plain, ensure_ascii=False))
-        # What `print` still holds back came first.
+        text = self.mask(json.dumps(event, default=_plain, ensure_ascii=False))
+        # Earlier output that `print` has buffered must come first.
         sys.stdout.flush()
         for line in _lines(event, text):
             self._write_line(line + "\n")
@@ -65,9 +68,9 @@ class Events:
             os.write(self._file, (text + "\n").encode("utf-8"))
 
     def _write_line(self, line: str) -> None:
-        """Write in one call, so that lines of several processes cannot tear each other.
+        """Write the line in as few system calls as possible, so that the output of several processes does not mix.
 
-        An interrupt may raise out of a write; the next event then begins on a new line.
+        An interrupt can end a write half-way. The next event then starts on a new line.
         """
         rest = (("\n" if self._inside_a_line else "") + line).encode("utf-8")
         self._inside_a_line = True
@@ -77,7 +80,7 @@ class Events:
 
 
 def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
-    """Yield the event as one line, or in parts that tell whose they are: number, time, place among how many, text."""
+    """Yield the event as one line, or in parts of the form "sequence time number/count text"."""
     if len(text) <= MOST_CHARACTERS:
         yield EVENT_PREFIX + text
         return

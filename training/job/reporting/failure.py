@@ -1,4 +1,7 @@
-"""Why the job failed, told so that a program can tell the kinds apart. Imports nothing heavy: it must always work."""
+"""Report why a job failed, in a form that a program can classify.
+
+Imports nothing heavy, because it must work whatever else fails.
+"""
 
 import re
 import sys
@@ -12,7 +15,7 @@ from reporting.events import Events
 
 FILE_NAME = "failure"
 FILE_CHARACTERS = 1024
-"""SageMaker shows this much of the file as FailureReason."""
+"""SageMaker shows this many characters of the file as FailureReason."""
 TRACEBACK_CHARACTERS = 8000
 
 OUT_OF_MEMORY_TEXT = re.compile(
@@ -27,27 +30,28 @@ EXIT_STOPPED = 143
 
 
 def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
-    """Tell of the error in an event and in the folder's `failure` file; return the exit code.
+    """Emit a `failure` event, write the `failure` file, and return the exit code.
 
-    Of several processes the one that failed first writes the file. The others then miss it in the midst of an exchange
-    or are stopped by their launcher, and the first process, which alone speaks, tells what the file says instead.
+    Of several processes, the one that fails first writes the file. The others then fail in an exchange with it, or are
+    stopped by their launcher. Only the first process emits events, so it reports the file's content instead of its own
+    error.
     """
     file = output / FILE_NAME if output is not None else None
     kind, message = failure_class(error), _message(error)
     if file is not None and file.exists() and (kind == "Stopped" or ranks.count() > 1):
         kind, _, message = file.read_text("utf-8").partition(": ")
-    text = events.masked("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    text = events.mask("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     events.emit("failure", failure_class=kind, message=message, traceback=text[-TRACEBACK_CHARACTERS:])
     if kind == "Stopped":
         return EXIT_STOPPED
     print(text, end="", file=sys.stderr)
     if file is not None:
-        _write_first(file, events.masked(f"{kind}: {message}")[:FILE_CHARACTERS])
+        _write_first(file, events.mask(f"{kind}: {message}")[:FILE_CHARACTERS])
     return EXIT_FAILED
 
 
-def another_failed(output: Optional[Path]) -> bool:
-    """Tell whether another process of this job has failed."""
+def another_process_failed(output: Optional[Path]) -> bool:
+    """Return True if another process of this job has failed."""
     return ranks.count() > 1 and output is not None and (output / FILE_NAME).exists()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from checkpoints import checkpoint_files
-from checkpoints.best_evaluation import Best
+from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
 from checkpoints.target import Target
 from compilation.compilers import COMPILERS, NoCompiler
@@ -54,7 +54,7 @@ class Settings:
     def pretrained(self) -> Pretrained:
         """What the training starts from."""
         arguments = self.arguments
-        attention = hardware.attention(arguments.attention, self.device_kind, self.train.facts.max_length)
+        attention = hardware.attention(arguments.attention, self.device_kind, self.train.metadata.max_length)
         return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
 
     @property
@@ -72,13 +72,15 @@ class Settings:
         """Of the training batches."""
         arguments = self.arguments
         compiles = self.compiler.compiles_here
-        return Padding(arguments.padding, self.train.facts.max_length, arguments.bucket_lengths, leaves_room=compiles)
+        return Padding(
+            arguments.padding, self.train.metadata.max_length, arguments.bucket_lengths, leaves_room=compiles
+        )
 
     @property
     def eval_padding(self) -> Padding:
         """Of the evaluation's batches: eager code has no use for buckets, XLA has."""
         kind = "longest" if self.padding.kind == "buckets" and self.device_kind != "xla" else self.padding.kind
-        return Padding(kind, self.validation.facts.max_length, self.arguments.bucket_lengths)
+        return Padding(kind, self.validation.metadata.max_length, self.arguments.bucket_lengths)
 
     @property
     def evaluated(self) -> Channel:
@@ -86,7 +88,7 @@ class Settings:
         validation = self.validation
         if self.evaluates_sample:
             validation = validation.sample(self.arguments.probe_eval_samples)
-        return validation.by_length()
+        return validation.sorted_by_length()
 
     @property
     def is_probe(self) -> bool:
@@ -116,7 +118,7 @@ class Settings:
         """
         if not self.saves or self.places.checkpoints is None:
             return None
-        return checkpoint_files.unfinished(self.places.checkpoints if ranks.on_first_machine() else self.places.output)
+        return checkpoint_files.unfinished(self.places.checkpoints if ranks.on_first_host() else self.places.output)
 
     @property
     def progress_before(self) -> Progress:
@@ -139,10 +141,10 @@ class Settings:
         return replace(before, stops=stops) if same else target
 
     @property
-    def best(self) -> Optional[Best]:
+    def best(self) -> Optional[BestEvaluation]:
         """The best evaluation of earlier starts, to be found on; None looks for none."""
         metric = self.arguments.best_metric
-        return Best(**(self.progress_before.best or {"metric": metric})) if metric else None
+        return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
         """Return the hyperparameters that count: those given, with what was left to the job filled in."""
@@ -192,7 +194,7 @@ def _check_together(arguments: Arguments, places: Folders, train: Channel, valid
             "set SM_CHECKPOINT_DIR, or give the job a checkpoint URI"
         )
     batch = arguments.per_device_batch_size * ranks.count()
-    if arguments.drop_last and train.facts.rows < batch:
-        raise BadData(f"drop_last leaves nothing: {places.train} has {train.facts.rows} rows, a batch takes {batch}")
-    if train.facts.label_names != validation.facts.label_names:
+    if arguments.drop_last and train.metadata.rows < batch:
+        raise BadData(f"drop_last leaves nothing: {places.train} has {train.metadata.rows} rows, a batch takes {batch}")
+    if train.metadata.label_names != validation.metadata.label_names:
         raise BadData(f"{places.train} and {places.validation} name different classes")

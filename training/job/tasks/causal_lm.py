@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import transformers
 
-from data.channels import DATA, Channel, Facts
+from data.channels import DATA, Channel, ChannelMetadata
 from data.padding import IGNORED_LABEL, Batch
 from reporting.errors import BadData
 from weights.pretrained import Pretrained, load
@@ -28,7 +28,7 @@ def check(channel: Channel) -> None:
         )
 
 
-def load_model(pretrained: Pretrained, facts: Facts) -> Any:
+def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
     """Return the model with a head for the vocabulary."""
     head = {"is_decoder": True} if _may_look_ahead(pretrained) else {}
     return load(transformers.AutoModelForCausalLM, pretrained, **head)

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from data.channels import DATA, Channel, Facts
+from data.channels import DATA, Channel, ChannelMetadata
 from data.padding import IGNORED_LABEL, Batch
 from reporting.errors import BadData
 from tasks import classification_scores
@@ -19,7 +19,7 @@ SOURCE_ROWS = "source_rows.json"
 
 def check(channel: Channel) -> None:
     """Raise `BadData` when a row is of a class that has no name."""
-    labels, classes = channel.rows.columns["label"], len(channel.facts.label_names)
+    labels, classes = channel.rows.columns["label"], len(channel.metadata.label_names)
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(outside):
         at = outside[0]
@@ -27,11 +27,11 @@ def check(channel: Channel) -> None:
         raise BadData(f"{file}: row {at} has label {labels[at]}; there are {classes} classes, from 0")
 
 
-def load_model(pretrained: Pretrained, facts: Facts) -> Any:
+def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
     """Return the model with a head for the labels."""
     from transformers import AutoModelForSequenceClassification
 
-    names = dict(enumerate(facts.label_names))
+    names = dict(enumerate(metadata.label_names))
     return load(
         AutoModelForSequenceClassification,
         pretrained,
@@ -41,7 +41,7 @@ def load_model(pretrained: Pretrained, facts: Facts) -> Any:
         # Said here, or the model finds it out from its first batch, which would be one more program to compile.
         problem_type="single_label_classification",
         # GPT-like models find a row's last token by it.
-        pad_token_id=facts.pad_token_id,
+        pad_token_id=metadata.pad_token_id,
     )
 
 
@@ -64,7 +64,7 @@ class Scorer:
     """Scores predictions for Trainer, and keeps those of the last evaluation for the tables."""
 
     def __init__(self, channel: Channel) -> None:
-        self._label_names = list(channel.facts.label_names)
+        self._label_names = list(channel.metadata.label_names)
         self._matrix: Optional[np.ndarray] = None
         self._source_rows = _source_rows(channel)
         self._places = np.argsort(channel.rows.numbers)[: len(self._source_rows)]

@@ -4,7 +4,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 
-from data.channels import DATA, Channel, Facts
+from data.channels import DATA, Channel, ChannelMetadata
 from data.padding import Batch
 from reporting.errors import BadData
 from tasks import squad_scores
@@ -31,7 +31,7 @@ def check(channel: Channel) -> None:
         )
 
 
-def load_model(pretrained: Pretrained, facts: Facts) -> Any:
+def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
     """Return the model with a head for the start and the end of the answer."""
     from transformers import AutoModelForQuestionAnswering
 

@@ -7,7 +7,7 @@ from typing import List
 import numpy as np
 import pyarrow as pa
 
-from data.channels import FACTS, Channel, lists, numbers, read_table
+from data.channels import METADATA, Channel, integer_column, integer_lists, read_table
 from reporting.errors import BadData
 from tasks.answer_spans import Places
 
@@ -49,11 +49,11 @@ def read_questions(channel: Channel) -> Questions:
     table = read_table(file)
     try:
         ids, contexts, references = (table.column(name).to_pylist() for name in ("id", "context", "answers"))
-        facts = json.loads((channel.folder / FACTS).read_text("utf-8"))
-        options = {name: int(facts[name]) for name in ("n_best_answers", "max_answer_length")}
+        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
+        options = {name: int(metadata[name]) for name in ("n_best_answers", "max_answer_length")}
     except (KeyError, pa.ArrowException) as error:
-        raise BadData(f"{channel.folder}: {QUESTIONS} or {FACTS} lacks {error}") from error
-    starts, ends = (_split(*lists(table, name, file)) for name in ("token_starts", "token_ends"))
+        raise BadData(f"{channel.folder}: {QUESTIONS} or {METADATA} lacks {error}") from error
+    starts, ends = (_split(*integer_lists(table, name, file)) for name in ("token_starts", "token_ends"))
     places = _places(channel, np.array([len(each) for each in starts]))
     return Questions(ids, contexts, references, starts, ends, places, **options)
 
@@ -66,7 +66,7 @@ def _places(channel: Channel, context_tokens: np.ndarray) -> Places:
     """Return the places of the channel's rows; `context_tokens` is the length of each question's whole context."""
     file = channel.folder / WINDOWS
     table = read_table(file)
-    places = Places(*(numbers(table, name, file) for name in Places._fields))
+    places = Places(*(integer_column(table, name, file) for name in Places._fields))
     if len(places.question) != len(channel.rows):
         raise BadData(f"{file} has {len(places.question)} rows, but the channel has {len(channel.rows)}")
     places = Places(*(values[channel.rows.numbers] for values in places))

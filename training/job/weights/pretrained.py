@@ -1,6 +1,7 @@
-"""A model with a task's head, from weights or from its configuration alone."""
+"""Load a model with the head of a task, from its weights or from its configuration alone, and save its tokenizer."""
 
 import inspect
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -10,30 +11,40 @@ import transformers
 from reporting.errors import ArgumentError, Unsupported
 from weights import safetensors_files
 
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab.*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.model",
+    "spiece*",
+)
+
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a job starts from."""
+    """Source of the model that a job trains."""
 
     location: str
     """Folder with the model's files, or its name on the Hub."""
     revision: Optional[str] = None
-    """Branch, tag or commit on the Hub; None is main."""
+    """Branch, tag or commit on the Hub; None means main."""
     weights: str = "pretrained"
-    """pretrained | random: random builds the architecture from its configuration."""
+    """pretrained | random: random initialises the architecture from its configuration."""
     attention: str = "auto"
-    """auto | sdpa | eager | flash_attention_2: how the model computes attention; auto leaves it to transformers."""
+    """auto | sdpa | eager | flash_attention_2: attention implementation; auto leaves the choice to transformers."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether the files are on this machine."""
+        """Whether the location is a local folder."""
         return Path(self.location).is_dir()
 
 
 def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
-    """Return the model, its weights in single precision; `head` are fields of its configuration.
+    """Return the model with its weights in single precision. `head` are fields of its configuration.
 
-    Raises `ArgumentError` when there is no such model, `Unsupported` for an attention that it does not have.
+    Raises `ArgumentError` when the model cannot be found or read, and `Unsupported` when it lacks the attention.
     """
     source: Dict[str, Any] = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
     options = {**source, **_attention(pretrained.attention)}
@@ -41,7 +52,7 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
         if pretrained.weights == "random":
             config = transformers.AutoConfig.from_pretrained(pretrained.location, **source, **head)
             model = auto_class.from_config(config, **_attention(pretrained.attention))
-        elif safetensors_files.needed(Path(pretrained.location)):
+        elif safetensors_files.is_needed(Path(pretrained.location)):
             model = safetensors_files.load(
                 auto_class, Path(pretrained.location), **_attention(pretrained.attention), **head
             )
@@ -52,23 +63,38 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
         raise ArgumentError(f"model {pretrained.location!r} cannot be loaded: {message}") from error
     except ImportError as error:
         raise Unsupported(f"attention {pretrained.attention}: {str(error).strip().splitlines()[0]}") from error
-    # Newer versions load weights in the precision they were saved in; optimizers need single precision.
+    # Newer versions keep the precision that the weights were saved in, but optimizers need single precision.
     return model.float()
 
 
-def takes_types(model: Any, highest: int) -> bool:
-    """Tell whether the model knows token types up to `highest`.
+def supports_token_types(model: Any, highest: int) -> bool:
+    """Return True if the model accepts token types from 0 to `highest`.
 
-    A tokenizer may make types that its model has no use for: DistilBERT takes none, RoBERTa has the type 0 alone.
+    A tokenizer may produce types that its model does not use: DistilBERT takes none, RoBERTa only type 0.
     """
     known = getattr(model.config, "type_vocab_size", highest + 1)
     return "token_type_ids" in inspect.signature(model.forward).parameters and highest < known
 
 
+def save_tokenizer(location: str, revision: Optional[str], folder: Path) -> None:
+    """Copy the tokenizer files of a model folder into `folder`, or fetch them from the Hub.
+
+    The training itself needs no tokenizer.
+    """
+    if not Path(location).is_dir():
+        transformers.AutoTokenizer.from_pretrained(location, revision=revision or "main").save_pretrained(str(folder))
+        return
+    # Copy the files: loading and saving the tokenizer takes a second and can change it.
+    for pattern in TOKENIZER_FILES:
+        for file in Path(location).glob(pattern):
+            if file.is_file():
+                shutil.copy(str(file), str(folder / file.name))
+
+
 def _attention(attention: str) -> Dict[str, Any]:
     if attention == "auto":
         return {}
-    # The argument came with transformers 4.36; until then all models had the eager kind alone.
+    # The argument exists since transformers 4.36. Before, all models had only eager attention.
     if tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 36):
         return {"attn_implementation": attention}
     if attention == "eager":

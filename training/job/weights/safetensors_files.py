@@ -1,7 +1,7 @@
-"""Weights in safetensors files, read for versions of transformers that cannot read them themselves.
+"""Read weights from safetensors files, for versions of transformers that cannot.
 
-SageMaker's compiler images are such. The format: 8 bytes with the length of a JSON header, little endian, the header
-with each tensor's type, shape and place, then the tensors; https://github.com/huggingface/safetensors#format.
+SageMaker's compiler images have such versions. The format is an 8-byte little-endian length, a JSON header of that
+length with each tensor's type, shape and position, then the tensors: https://github.com/huggingface/safetensors#format.
 """
 
 import json
@@ -26,21 +26,21 @@ TYPES = {
 }
 
 
-def needed(folder: Path) -> bool:
-    """Tell whether a model's folder has its weights in this format alone, and transformers cannot read it."""
+def is_needed(folder: Path) -> bool:
+    """Return True if a model folder has only safetensors weights and transformers cannot read them."""
     version = tuple(int(part) for part in transformers.__version__.split(".")[:2])
     reads = version >= (4, 30) or (version >= (4, 23) and transformers.utils.is_safetensors_available())
     return not reads and bool(list(folder.glob("*.safetensors"))) and not list(folder.glob("pytorch_model*.bin"))
 
 
 def load(auto_class: Any, folder: Path, **head: Any) -> Any:
-    """Return the folder's model; `head` are fields of its configuration."""
+    """Return the model in a folder. `head` are fields of its configuration."""
     config = transformers.AutoConfig.from_pretrained(str(folder), **head)
     return auto_class.from_pretrained(None, config=config, state_dict=read(folder), ignore_mismatched_sizes=True)
 
 
 def read(folder: Path) -> Dict[str, Any]:
-    """Return all tensors of the folder's files by name. Raises `ValueError` for a file that is not whole."""
+    """Return all tensors in the folder's files, by name. Raises `ValueError` for an incomplete file."""
     tensors: Dict[str, Any] = {}
     for file in sorted(folder.glob("*.safetensors")):
         tensors.update(_read_file(file))
@@ -53,18 +53,18 @@ def _read_file(file: Path) -> Dict[str, Any]:
         (length,) = struct.unpack_from("<Q", content)
         header = json.loads(content[8 : 8 + length].decode("utf-8"))
         header.pop("__metadata__", None)
-        return {name: _tensor(content, 8 + length, facts) for name, facts in header.items()}
+        return {name: _tensor(content, 8 + length, entry) for name, entry in header.items()}
     except (struct.error, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{file} is not a whole safetensors file: {error}") from error
+        raise ValueError(f"{file} is not a complete safetensors file: {error}") from error
 
 
-def _tensor(content: bytearray, start: int, facts: Dict[str, Any]) -> Any:
-    kind, shape = TYPES[facts["dtype"]], facts["shape"]
-    begin, end = facts["data_offsets"]
+def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> Any:
+    kind, shape = TYPES[entry["dtype"]], entry["shape"]
+    begin, end = entry["data_offsets"]
     if start + end > len(content):
         raise ValueError(f"it ends at byte {len(content)}")
     if begin == end:
         return torch.empty(shape, dtype=kind)
     raw = torch.frombuffer(content, dtype=torch.uint8, count=end - begin, offset=start + begin)
-    # A copy, for the tensors of a file need not begin where their type demands.
+    # Copy the bytes: a tensor in the file is not necessarily aligned for its type.
     return raw.clone().view(kind).reshape(shape)

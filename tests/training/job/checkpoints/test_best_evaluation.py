@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.best_evaluation import Best
+from checkpoints.best_evaluation import BestEvaluation
 from reporting.errors import ArgumentError
 from tests.conftest import ROOT
 
@@ -84,13 +84,15 @@ def test_the_last_is_left_where_it_is_the_best(job: Any) -> None:
 
 
 def test_by_hand() -> None:
-    loss, score = Best("eval_loss"), Best("eval_f1")
+    loss, score = BestEvaluation("eval_loss"), BestEvaluation("eval_f1")
     for step, value in enumerate([float("nan"), 0.5, 0.4, 0.4, 0.6, float("nan")]):
         loss.observe({"eval_loss": value}, step)
         score.observe({"eval_f1": value}, step)
     assert (loss.step, loss.value) == (2, 0.4)
     assert (score.step, score.value) == (4, 0.6)
     assert score.metrics() == {"best/step": 4}
-    assert Best("eval_f1").metrics() == {}
-    with pytest.raises(ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task tells eval_loss"):
+    assert BestEvaluation("eval_f1").metrics() == {}
+    with pytest.raises(
+        ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task reports eval_loss"
+    ):
         score.observe({"eval_loss": 0.1, "epoch": 1}, 6)

@@ -11,7 +11,7 @@ def write(folder: Path, step: int, whole: bool = True) -> Path:
     checkpoint.mkdir(parents=True)
     (checkpoint / "model.safetensors").write_bytes(b"x" * 100)
     if whole:
-        checkpoint_files.complete(checkpoint, Progress(step, step * 32, step * 1.5))
+        checkpoint_files.write_progress(checkpoint, Progress(step, step * 32, step * 1.5))
     return checkpoint
 
 

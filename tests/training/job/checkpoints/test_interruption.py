@@ -85,7 +85,7 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
         ),
         pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
         pytest.param(
-            ["checkpoints.checkpoint_files:complete:1", "checkpoints.checkpoint_files:remove_older:2"],
+            ["checkpoints.checkpoint_files:write_progress:1", "checkpoints.checkpoint_files:remove_older:2"],
             [None, 4],
             id="in finishing one",
         ),
@@ -214,9 +214,7 @@ def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -
     ended = job.run(["prlimit", f"--fsize={30 * 2**10}", sys.executable], **TRAINING)
     assert ended.code == 1
     (failure,) = ended.events("failure")
-    assert failure["message"].startswith(
-        f"the checkpoint of step 4 cannot be written in {job.folder / 'checkpoints'}: "
-    )
+    assert failure["message"].startswith(f"cannot write the checkpoint of step 4 in {job.folder / 'checkpoints'}: ")
     assert {path.name: path.read_bytes() for path in first.iterdir()} == before
     assert [path.name for path in first.parent.glob("checkpoint-*")] == ["checkpoint-2"]
 

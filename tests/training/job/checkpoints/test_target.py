@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checkpoints.target import Target
 from tests.conftest import ROOT
 
 DYING = ROOT / "tests" / "support" / "job" / "dying.py"
@@ -19,6 +20,26 @@ REACHED = {"target_metric": "eval_loss", "target_value": 100, "target_stop": Tru
 
 def evaluations(ended: Any) -> list[int]:
     return [event["step"] for event in ended.events("metric") if "eval_loss" in event["values"]]
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "value", "values", "reached"),
+    [
+        ("eval_accuracy", None, 0.8, [0.7, 0.8, 0.9], 1),
+        ("eval_loss", None, 0.5, [0.7, 0.4], 1),
+        ("eval_loss", "max", 0.5, [0.4, 0.7], 1),
+        ("eval_accuracy", "min", 0.8, [0.9, 0.85, 0.8], 2),
+        ("loss", None, 0.5, [0.7, 0.6], None),
+    ],
+)
+def test_the_first_value_that_reaches_the_target_counts(
+    metric: str, direction: str | None, value: float, values: list[float], reached: int | None
+) -> None:
+    target = Target(metric, value, direction)
+    for at, logged in enumerate(values):
+        target.observe({metric: logged, "other": 9.0}, seconds=10.0 * at, samples=100 * at)
+    expected = {"target/reached": 1, "target/seconds": 10.0 * (reached or 0), "target/samples": 100 * (reached or 0)}
+    assert target.metrics() == ({"target/reached": 0} if reached is None else expected)
 
 
 def test_it_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> None:

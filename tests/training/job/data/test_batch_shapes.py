@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.batch_shapes import Shape, planned_shapes, representatives
-from data.channels import Facts, Rows
+from data.channels import ChannelMetadata, Rows
 from data.padding import WORK, Collator, Padding
-from data.sampler import dealt
+from data.sampler import deal_to_processes
 from tasks import classification
 
-FACTS = Facts("classification", ("a",), 20, 1, 0, 0, "right")
+METADATA = ChannelMetadata("classification", ("a",), 20, 1, 0, 0, "right")
 PADDINGS = st.sampled_from(
     [
         Padding("longest", 20),
@@ -48,8 +48,8 @@ def test_the_plan_is_what_the_collator_makes(
 ) -> None:
     ends = np.cumsum(lengths)
     rows = Rows(np.ones(ends[-1], dtype=np.int32), ends, None, {"label": np.zeros(len(lengths), dtype=np.int64)})
-    collator = Collator(padding, FACTS, classification.targets, batch_size)
-    order = dealt(np.arange(len(lengths)), batch_size, processes)
+    collator = Collator(padding, METADATA, classification.targets, batch_size)
+    order = deal_to_processes(np.arange(len(lengths)), batch_size, processes)
     cut = [[rows[at] for at in order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
     made = set()
     for batch in [*cut, *cut][:most_batches]:
@@ -59,7 +59,7 @@ def test_the_plan_is_what_the_collator_makes(
 
 
 def test_work_positions_are_the_shape() -> None:
-    batch = Collator(Padding("max_length", 20), FACTS, classification.targets, 4)(
+    batch = Collator(Padding("max_length", 20), METADATA, classification.targets, 4)(
         [{"input_ids": np.ones(3), "label": 0}]
     )
     assert batch[WORK].positions == 80

@@ -36,7 +36,7 @@ def test_rows_come_back(tmp_path: Path, channel_writer: Writer) -> None:
 
 def test_by_length(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
-    rows = read_channel(tmp_path).rows.by_length()
+    rows = read_channel(tmp_path).rows.sorted_by_length()
     assert [(rows[at]["input_ids"].tolist(), int(rows[at]["label"])) for at in range(3)] == [
         ([8], 1), ([9, 10], 0), ([5, 6, 7], 0),
     ]  # fmt: skip
@@ -55,8 +55,8 @@ def write_table(folder: Path, **columns: Any) -> None:
 
 
 def write_facts(folder: Path, **changes: Any) -> None:
-    facts = json.loads((folder / "channel.json").read_text()) | changes
-    known = {name: value for name, value in facts.items() if value is not ...}
+    metadata = json.loads((folder / "channel.json").read_text()) | changes
+    known = {name: value for name, value in metadata.items() if value is not ...}
     (folder / "channel.json").write_text(json.dumps(known))
 
 

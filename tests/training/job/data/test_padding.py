@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from data.channels import Facts
+from data.channels import ChannelMetadata
 from data.padding import IGNORED_LABEL, WORK, Collator, Padding, Work
 from tasks import classification
 
-FACTS = Facts("classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right")
+METADATA = ChannelMetadata(
+    "classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right"
+)
 
 
 def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def test_length(padding: Padding, longest: int, shortest: int, length: int) -> N
 
 
 def test_a_batch_by_hand() -> None:
-    batch = Collator(Padding("longest", 12), FACTS, classification.targets, batch_size=2)(
+    batch = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=2)(
         [row(3, 0, typed=True), row(2, 1, typed=True)]
     )
     assert batch["input_ids"].tolist() == [[1, 2, 3], [1, 2, 9]]
@@ -53,14 +55,16 @@ def test_a_batch_by_hand() -> None:
 
 
 def test_padding_on_the_left() -> None:
-    facts = Facts("classification", ("a", "b"), 12, 3, 9, 5, padding_side="left")
-    batch = Collator(Padding("longest", 12), facts, classification.targets)([row(3), row(2)])
+    metadata = ChannelMetadata("classification", ("a", "b"), 12, 3, 9, 5, padding_side="left")
+    batch = Collator(Padding("longest", 12), metadata, classification.targets)([row(3), row(2)])
     assert batch["input_ids"].tolist() == [[1, 2, 3], [9, 1, 2]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
 
 
 def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), FACTS, classification.targets, batch_size=4)([row(3, 0), row(2, 1)])
+    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=4)(
+        [row(3, 0), row(2, 1)]
+    )
     assert batch["input_ids"].tolist() == [[1, 2, 3, 9], [1, 2, 9, 9], [1, 2, 3, 9], [1, 2, 3, 9]]
     assert batch["labels"].tolist() == [0, 1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=2, tokens=5, positions=16)
@@ -68,7 +72,7 @@ def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
 
 @pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
 def test_it_is_not_filled_where_shapes_vary_or_for_evaluation(padding: Padding, size: int | None) -> None:
-    batch = Collator(padding, FACTS, classification.targets, batch_size=size)([row(3), row(2)])
+    batch = Collator(padding, METADATA, classification.targets, batch_size=size)([row(3), row(2)])
     assert len(batch["labels"]) == 2
     assert (WORK in batch) == (size is not None)
 
@@ -77,24 +81,24 @@ REPEATED = {**row(4, 0), "is_repeat": True}
 
 
 def test_repeats_are_no_work_and_not_trained_on() -> None:
-    longest = Collator(Padding("longest", 12), FACTS, classification.targets, batch_size=3)
+    longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
     batch = longest([row(2, 1), REPEATED, REPEATED])
     assert batch["labels"].tolist() == [1]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=2)
-    static = Collator(Padding("buckets", 12, (4,)), FACTS, classification.targets, batch_size=3)
+    static = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)
     batch = static([row(2, 1), REPEATED, REPEATED])
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=12)
 
 
 def test_a_batch_of_repeats_keeps_one_that_its_loss_be_a_number() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), FACTS, classification.targets, batch_size=3)([REPEATED] * 3)
+    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)([REPEATED] * 3)
     assert batch["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=0, tokens=0, positions=12)
 
 
 def test_an_evaluation_keeps_its_size() -> None:
-    batch = Collator(Padding("longest", 12), FACTS, classification.targets)([row(2, 1), REPEATED, REPEATED])
+    batch = Collator(Padding("longest", 12), METADATA, classification.targets)([row(2, 1), REPEATED, REPEATED])
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
 
 
@@ -105,7 +109,7 @@ def test_filling_changes_neither_loss_nor_gradient(tiny_model: Path) -> None:
     rows = [row(3, 0), row(7, 1), row(5, 1)]
     found = []
     for padding in (Padding("longest", 12), Padding("max_length", 12)):
-        batch = Collator(padding, FACTS, classification.targets, batch_size=8)(rows)
+        batch = Collator(padding, METADATA, classification.targets, batch_size=8)(rows)
         batch.pop(WORK)
         model.zero_grad()
         loss = model(**batch).loss

@@ -6,31 +6,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler
 
-from data.sampler import EvalSampler, Sharing, TrainSampler, dealt, shuffled
+from data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 
 
 def sampler(lengths: np.ndarray, batch_size: int = 4, processes: int = 1, process: int | None = None) -> TrainSampler:
-    return TrainSampler(lengths, Sharing(batch_size, processes, process), 7, grouped=True)
+    return TrainSampler(lengths, BatchSharding(batch_size, processes, process), 7, grouped=True)
 
 
 @given(LENGTHS, st.integers(1, 9), st.integers(0, 2**32 - 1), st.integers(0, 100))
 def test_every_row_comes_once(lengths: np.ndarray, group_size: int, seed: int, epoch: int) -> None:
-    order = shuffled(lengths, group_size, seed, epoch)
+    order = length_grouped_order(lengths, group_size, seed, epoch)
     assert sorted(order.tolist()) == list(range(len(lengths)))
-    assert order.tolist() == shuffled(lengths, group_size, seed, epoch).tolist()
+    assert order.tolist() == length_grouped_order(lengths, group_size, seed, epoch).tolist()
 
 
 def test_epochs_and_seeds_differ() -> None:
     lengths = np.arange(1, 101)
-    orders = {tuple(shuffled(lengths, 4, seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}
+    orders = {tuple(length_grouped_order(lengths, 4, seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}
     assert len(orders) == 4
 
 
 def test_batches_hold_rows_of_like_length_and_are_not_sorted_themselves() -> None:
     lengths = np.random.default_rng(0).integers(1, 100, 800)
-    batches = lengths[shuffled(lengths, 16, 3, 0)].reshape(-1, 16)
+    batches = lengths[length_grouped_order(lengths, 16, 3, 0)].reshape(-1, 16)
     spread = (batches.max(axis=1) - batches.min(axis=1)).mean()
     assert spread < 5  # of 99 where batches are drawn at random: about 87
     assert batches[:, 0].tolist() != sorted(batches[:, 0], reverse=True)
@@ -38,7 +38,7 @@ def test_batches_hold_rows_of_like_length_and_are_not_sorted_themselves() -> Non
 
 def test_an_incomplete_batch_comes_last() -> None:
     lengths = np.array([5, 5, 5, 5, 5, 1])
-    assert lengths[shuffled(lengths, 4, 0, 0)].tolist()[-2:] == [5, 1]
+    assert lengths[length_grouped_order(lengths, 4, 0, 0)].tolist()[-2:] == [5, 1]
 
 
 def test_set_epoch_chooses_the_order() -> None:
@@ -70,21 +70,23 @@ def test_processes_share_out_all_rows(lengths: np.ndarray, batch_size: int, proc
 
 def test_dealt_by_hand() -> None:
     order = np.array([6, 5, 4, 3, 2, 1, 0])
-    # Two processes, batches of 2: one whole group, then 2, 1 and 0 dealt out and the second process made up.
-    assert dealt(order, 2, 2).tolist() == [6, 5, 4, 3, 2, 0, 1, 1 + 7]
-    assert dealt(order[:5], 2, 2).tolist() == [6, 5, 4, 3, 2, 2 + 5, 2 + 5, 2 + 5]
-    assert dealt(order, 2, 1).tolist() == order.tolist()
+    # Two processes, batches of 2: one whole group, then 2, 1 and 0 deal_to_processes out and the second process made up.
+    assert deal_to_processes(order, 2, 2).tolist() == [6, 5, 4, 3, 2, 0, 1, 1 + 7]
+    assert deal_to_processes(order[:5], 2, 2).tolist() == [6, 5, 4, 3, 2, 2 + 5, 2 + 5, 2 + 5]
+    assert deal_to_processes(order, 2, 1).tolist() == order.tolist()
 
 
 @given(st.integers(1, 50), st.integers(1, 5), st.integers(1, 4))
 def test_what_an_evaluation_gathers_is_in_order(rows: int, batch_size: int, processes: int) -> None:
-    parts = [list(EvalSampler(rows, Sharing(batch_size, processes, process))) for process in range(processes)]
+    parts = [list(EvalSampler(rows, BatchSharding(batch_size, processes, process))) for process in range(processes)]
     gathered = [
         row for at in range(0, len(parts[0]), batch_size) for part in parts for row in part[at : at + batch_size]
     ]
     assert gathered[:rows] == list(range(rows))
     assert all(row >= rows for row in gathered[rows:])
-    assert [len(part) for part in parts] == [len(EvalSampler(rows, Sharing(batch_size, processes, 0)))] * processes
+    assert [len(part) for part in parts] == [
+        len(EvalSampler(rows, BatchSharding(batch_size, processes, 0)))
+    ] * processes
 
 
 @given(LENGTHS, st.integers(1, 5), st.integers(1, 4))

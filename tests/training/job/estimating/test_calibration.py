@@ -109,7 +109,7 @@ def test_the_plan_of_a_batch_size() -> None:
     """Ten rows in batches of 2, two processes, two batches of each a step: one whole step of 8 rows."""
     lengths, padding = np.array([3, 4, 5, 6, 7, 8, 9, 9, 2, 12]), Padding("longest", 12)
     planned = plan(np.arange(10), lengths, 2, 4, 2, padding)
-    # Batches of 4, 6, 8 and 9 tokens; the fifth, of 12, is of a step that is not whole.
+    # Batches of 4, 6, 8 and 9 tokens; the fifth, of 12, belongs to an incomplete step.
     assert planned.positions.tolist() == [2 * (4 + 6 + 8 + 9)]
     assert planned.largest.tolist() == [8, 9]
     assert [rows.tolist() for rows in planned.batches(0, process=0)] == [[0, 1], [4, 5]]

@@ -56,7 +56,7 @@ def test_the_interval_by_hand() -> None:
 def test_intervals_hold_what_they_promise(memory: float) -> None:
     """Of 400 noisy trainings, stopped when the interval is narrow enough, the true time lies in most intervals.
 
-    Not in 95 of 100, for they are stopped when they look certain; see `probe.LOOKS_APART`.
+    Not in 95 of 100, for they are stopped when they look certain; see `probe.CHECK_SPACING`.
     """
     random = np.random.default_rng(3)
     held = [_holds(random, memory) for _ in range(400)]

@@ -21,7 +21,7 @@ def settled(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> dict[s
         "SM_CURRENT_HOST": "algo-2",
         "SM_NETWORK_INTERFACE_NAME": "eth0",
     }
-    hosts.settle_in(environment)
+    hosts.configure_host(environment)
     return environment
 
 

@@ -82,8 +82,8 @@ def test_a_refused_push_keeps_the_model(pushing: Job, hub: Hub) -> None:
     assert "403" in ended.result["hub"]["failure"]
     assert "Basic (hidden) also known as Bearer (hidden) may not write" in ended.result["hub"]["failure"]
     assert (ended.folder / "model" / "model.safetensors").exists()
-    [note] = [event["message"] for event in ended.events("note") if "pushed" in event["message"]]
-    assert note.startswith("not pushed to someone/a-model")
+    [note] = [event["message"] for event in ended.events("note") if "push" in event["message"]]
+    assert note.startswith("could not push to someone/a-model")
     assert_hidden(ended)
 
 

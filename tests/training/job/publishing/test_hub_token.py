@@ -45,7 +45,7 @@ def test_what_is_no_token_is_not_quoted(content: str) -> None:
 
 
 def test_an_unset_variable_is_named() -> None:
-    with pytest.raises(ArgumentError, match="environment variable MY_TOKEN holds none"):
+    with pytest.raises(ArgumentError, match="environment variable MY_TOKEN is empty"):
         find_token("MY_TOKEN", None, {"HF_TOKEN": TOKEN})
 
 
@@ -57,7 +57,7 @@ def test_a_secret(name: str) -> None:
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize(
-    ("name", "words"), [("nowhere", "can't find the secret"), ("empty", "holds none"), ("without", "holds none")]
+    ("name", "words"), [("nowhere", "can't find the secret"), ("empty", "is empty"), ("without", "is empty")]
 )
 def test_a_secret_without_a_token_is_named(name: str, words: str) -> None:
     with pytest.raises(ArgumentError, match=rf"secret {name} .*{words}") as caught:

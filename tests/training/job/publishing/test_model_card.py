@@ -25,7 +25,7 @@ pipeline_tag: text-classification
 
 # b
 
-Trained for classification, from a model of its author's own.
+Trained for classification, from a private model.
 
 ## Evaluation
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reporting.events import Events
-from training.contract.events import EventReader
+import reporting.events
+from reporting.events import EVENT_PREFIX, Events
+from training.contract.events import EventReader, parse_line
 
 
 @given(st.text(min_size=0, max_size=10), st.integers(0, 20_000), st.randoms(use_true_random=False))
@@ -30,3 +36,37 @@ def test_a_long_event_comes_in_parts_that_any_reader_joins(said: str, times: int
     found = [event for line in lines for event in reader.read([line])]
     assert {event.seq: event.fields["message"] for event in found} == {0: message, 1: "trainfare-part 7 1.5 1/2 x"}
     assert len(found) == 2
+
+
+def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    events = Events(tmp_path, descriptor=write, clock=lambda: 12.5)
+    events.emit("note", message="é\nnew line")
+    events.emit("metric", step=1, values={"loss": np.float32(0.5), "n": np.int64(3)}, folder=Path("/x"))
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as stream:
+        first, second = (parse_line(line) for line in stream.read().splitlines())
+    assert first is not None
+    assert (first.kind, first.seq, first.time, first.fields) == ("note", 0, 12.5, {"message": "é\nnew line"})
+    assert second is not None
+    assert second.fields == {"step": 1, "values": {"loss": 0.5, "n": 3}, "folder": "/x"}
+    assert [json.loads(line)["seq"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == [0, 1]
+
+
+def test_a_disabled_writer_writes_nothing(tmp_path: Path) -> None:
+    Events(tmp_path, enabled=False, descriptor=-1).emit("note", message="x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_of_many_processes_stay_whole(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from reporting.events import Events; events = Events()\n"
+        "for n in range(300): events.emit('note', message='x' * 300)"
+    )
+    with (tmp_path / "log").open("w") as log:
+        job = str(Path(reporting.events.__file__).parents[1])
+        running = [subprocess.Popen([sys.executable, "-c", code, job], stdout=log) for _ in range(3)]
+        assert [process.wait() for process in running] == [0, 0, 0]
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 900
+    assert all(line.startswith(EVENT_PREFIX) and parse_line(line) for line in lines)

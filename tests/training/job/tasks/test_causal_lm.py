@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from data.channels import Facts
+from data.channels import ChannelMetadata
 from data.padding import IGNORED_LABEL, Batch, Collator, Padding
 from measuring import result_metrics
 from tasks import causal_lm
@@ -24,7 +24,7 @@ from weights.pretrained import Pretrained
 
 VOCABULARY, HIDDEN, LAYERS = 50, 16, 2
 PLAIN = {"task": "causal-lm", "weights": "random", "padding": "longest", "max_steps": 3}
-FACTS = Facts("causal-lm", (), 12, 1, 0, 0, "right")
+METADATA = ChannelMetadata("causal-lm", (), 12, 1, 0, 0, "right")
 
 
 def blocks(rows: int, length: int = 12) -> list[list[int]]:
@@ -39,9 +39,9 @@ def write_rows(folder: Path, ids: Sequence[Sequence[int]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     table = pa.table({"input_ids": pa.array(ids, pa.list_(pa.int32()))})
     pq.write_table(table, folder / "data.parquet", store_schema=False)
-    facts = {"task": "causal-lm", "label_names": [], "max_length": 12, "rows": len(ids)}
-    facts |= {"pad_token_id": 0, "pad_token_type_id": 0, "padding_side": "right"}
-    (folder / "channel.json").write_text(json.dumps(facts))
+    metadata = {"task": "causal-lm", "label_names": [], "max_length": 12, "rows": len(ids)}
+    metadata |= {"pad_token_id": 0, "pad_token_type_id": 0, "padding_side": "right"}
+    (folder / "channel.json").write_text(json.dumps(metadata))
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +131,7 @@ def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
 
 def test_padding_and_filled_rows_are_not_learnt() -> None:
     rows = [{"input_ids": np.array([5, 6, 7])}, {"input_ids": np.array([8, 9])}]
-    batch = Collator(Padding("max_length", 4), FACTS, causal_lm.targets, batch_size=3)(rows)
+    batch = Collator(Padding("max_length", 4), METADATA, causal_lm.targets, batch_size=3)(rows)
     ignored = IGNORED_LABEL
     assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
 
@@ -158,7 +158,7 @@ def test_a_perplexity_that_is_no_number_is_left_out(loss: float) -> None:
 
 
 def test_an_encoder_must_not_look_ahead(tiny_model: Path) -> None:
-    model = causal_lm.load_model(Pretrained(str(tiny_model), weights="random"), FACTS).eval()
+    model = causal_lm.load_model(Pretrained(str(tiny_model), weights="random"), METADATA).eval()
     seen = [model(torch.tensor([[3, 4, 5, last]])).logits for last in (6, 7)]
     assert torch.equal(seen[0][:, :3], seen[1][:, :3])
     assert not torch.equal(seen[0][:, 3], seen[1][:, 3])
@@ -167,7 +167,7 @@ def test_an_encoder_must_not_look_ahead(tiny_model: Path) -> None:
 def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> None:
     h = HIDDEN
     layer = 2 * 2 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h)
-    model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), FACTS)
+    model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), METADATA)
     assert result_metrics.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     from transformers import AutoModelForSequenceClassification
 

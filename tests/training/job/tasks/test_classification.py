@@ -31,7 +31,7 @@ def test_predictions_are_told_in_the_order_of_the_data(tmp_path: Path, channel_w
     """Rows are evaluated by length; here the longest comes first in the data, and two of three are told."""
     channel_writer(tmp_path, [[5, 6, 7], [8], [9, 10]], [0, 1, 0])
     (tmp_path / "source_rows.json").write_text("[12, 15]")
-    scorer = classification.Scorer(read_channel(tmp_path, "classification", classification.COLUMNS).by_length())
+    scorer = classification.Scorer(read_channel(tmp_path, "classification", classification.COLUMNS).sorted_by_length())
     logits = np.array([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]])
     scorer(SimpleNamespace(predictions=logits, label_ids=np.array([1, 0, 0])))
     told = scorer.tables()["predictions.json"]

@@ -39,7 +39,7 @@ def validation(request: pytest.FixtureRequest, tmp_path: Path) -> Channel:
 
 
 def batches(channel: Channel, size: int) -> Iterator[dict[str, np.ndarray]]:
-    collate = Collator(Padding("longest", channel.facts.max_length), channel.facts, question_answering.targets)
+    collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, question_answering.targets)
     for start in range(0, len(channel.rows), size):
         rows = [channel.rows[at] for at in range(start, min(start + size, len(channel.rows)))]
         yield {name: tensor.numpy() for name, tensor in collate(rows).items()}
@@ -60,7 +60,7 @@ def oracle(channel: Channel, size: int) -> Any:
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_an_oracle_is_always_right(validation: Channel, size: int) -> None:
-    channel = validation.by_length()
+    channel = validation.sorted_by_length()
     scorer = question_answering.Scorer(channel)
     assert scorer(oracle(channel, size)) == {"exact_match": 100.0, "f1": 100.0}
     rows = scorer.tables()["predictions.json"]
@@ -75,7 +75,7 @@ def test_an_oracle_is_always_right(validation: Channel, size: int) -> None:
 
 
 def test_wrong_answers_score_nothing(validation: Channel) -> None:
-    channel = validation.by_length()
+    channel = validation.sorted_by_length()
     scorer = question_answering.Scorer(channel)
     right = oracle(channel, 4)
     # The word "their" is no answer to anything.
@@ -104,10 +104,10 @@ def test_rows_that_fill_a_batch_are_no_part_of_the_loss(validation: Channel, tmp
 
     model = BertForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
     rows = [validation.rows[at] for at in (0, 3)]
-    padding = Padding("max_length", validation.facts.max_length)
+    padding = Padding("max_length", validation.metadata.max_length)
     losses = [
         model(**{name: value for name, value in collate(rows).items() if isinstance(value, torch.Tensor)}).loss.item()
-        for collate in (Collator(padding, validation.facts, question_answering.targets, size) for size in (None, 5))
+        for collate in (Collator(padding, validation.metadata, question_answering.targets, size) for size in (None, 5))
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
@@ -122,7 +122,7 @@ def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> N
         doc_stride=64,
     )
     folder = Path(unquote(urlparse(stage(request, tmp_path).channels["validation"]).path))
-    channel = channel_of(folder).by_length()
+    channel = channel_of(folder).sorted_by_length()
     assert len(channel.rows) > 1_500
     scores = question_answering.Scorer(channel)(oracle(channel, 32))
     # Some references are a part of a word ("7" of "1817"), which no choice of tokens can say.

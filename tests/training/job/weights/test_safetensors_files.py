@@ -32,7 +32,7 @@ def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match=r"model\.safetensors is not a whole safetensors file"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a complete safetensors file"):
         safetensors_files.read(tmp_path)
 
 
@@ -45,4 +45,4 @@ def test_a_torn_file_is_named(tmp_path: Path) -> None:
 
 
 def test_todays_versions_need_it_not(tiny_model: Path) -> None:
-    assert not safetensors_files.needed(tiny_model)
+    assert not safetensors_files.is_needed(tiny_model)

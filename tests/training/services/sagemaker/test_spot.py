@@ -39,4 +39,4 @@ def test_an_interrupted_job_ends_as_one_that_was_not(terminal: Terminal, account
     assert metrics["cost/billable_seconds"] < metrics["cost/training_seconds"]
     share = metrics["cost/billable_seconds"] / metrics["cost/training_seconds"]
     assert metrics["cost/spot_savings_percent"] == pytest.approx(100 * (1 - share))
-    assert ("checkpoint-8 is not whole and is passed over" in said.out) == (way == "without warning")
+    assert ("checkpoint-8 is incomplete and is skipped" in said.out) == (way == "without warning")

@@ -1,0 +1,48 @@
+"""Metrics of a finished training, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from data.padding import Work
+from measuring import result_metrics
+from measuring.meter import Steady
+
+
+def test_throughput_by_hand() -> None:
+    steady = Steady(10.0, Work(50, 400, 800), 5, (1.0, 2.0, 3.0))
+    all_devices = Work(100, 800, 1600)
+    # 6 FLOP x 1e9 parameters x 80 tokens/s = 4.8e11 of 4.8e12.
+    assert result_metrics.throughput_metrics(steady, all_devices, 10**9, 4.8e12) == pytest.approx(
+        {
+            "throughput/steady_samples_per_second": 10.0,
+            "throughput/steady_tokens_per_second": 80.0,
+            "throughput/steady_steps": 5,
+            "throughput/steady_step_seconds_p25": 1.0,
+            "throughput/steady_step_seconds_p50": 2.0,
+            "throughput/steady_step_seconds_p75": 3.0,
+            "throughput/model_flops_per_second": 4.8e11,
+            "throughput/mfu": 0.1,
+        }
+    )
+    assert "throughput/mfu" not in result_metrics.throughput_metrics(steady, all_devices, 10**9, None)
+    assert result_metrics.throughput_metrics(None, all_devices, 10**9, 1e12) == {}
+
+
+def test_padding_efficiency_by_hand() -> None:
+    assert result_metrics.padding_metrics(Work(10, 30, 120)) == {"padding/efficiency": 0.25}
+    assert result_metrics.padding_metrics(Work(0, 0, 0)) == {}
+
+
+def test_shared_layers_count_as_often_as_they_run() -> None:
+    from transformers import AlbertConfig, AlbertForSequenceClassification
+
+    sizes = {"vocab_size": 20, "embedding_size": 4, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    once, thrice = (
+        result_metrics.multiplied_parameters(
+            AlbertForSequenceClassification(AlbertConfig(num_hidden_layers=n, **sizes))
+        )
+        for n in (1, 3)
+    )
+    # 4 x (8 x 8 + 8) of attention, 8 x 16 + 16 and 16 x 8 + 8 of the feed-forward part, two norms of 2 x 8.
+    assert thrice - once == 2 * (4 * 72 + 144 + 136 + 32)

@@ -1,0 +1,16 @@
+"""Ranks as launchers set them."""
+
+from __future__ import annotations
+
+import pytest
+
+from processes import ranks
+
+
+def test_ranks_and_counts_of_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*ranks.RANK_VARIABLES, *ranks.COUNT_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    assert (ranks.rank(), ranks.count()) == (0, 1)
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    assert (ranks.rank(), ranks.count()) == (3, 8)
