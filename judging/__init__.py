@@ -1,5 +1,5 @@
-"""Arithmetic of verdicts: intervals, quality, break-even and step times.
+"""Arithmetic of verdicts: summaries, intervals, quality, break-even and step times.
 
-Pure functions over numbers that import nothing of ours, so reports, sweeps, models and benchmarks can share them.
-Open `intervals.py` first.
+Pure functions over numbers. Nothing here imports our other packages, so reports, sweeps, models and benchmarks can all
+use it. Open `intervals.py` first.
 """

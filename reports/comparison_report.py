@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from judging.intervals import summary
+from judging.summaries import summary
 from reports.charts.report_charts import plots_of
 from reports.comparison import messages
 from reports.comparison.arms import Arm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from reports.comparison.verdict import MEASURES, Measure
+from judging.quality import MEASURES, Measure
 
 PERPLEXITY = Measure("eval_perplexity", "perplexity", False, 0.02, "2 %")
 EVALUATIONS = {each.column: each for each in (*MEASURES, PERPLEXITY) if each.column.startswith("eval_")}

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from judging.intervals import Interval, Summary, gain_percent
+from judging.intervals import Interval
+from judging.summaries import Summary, gain_percent
 from reports.charts.canvas import BACKGROUND, INK, Plot, arm_colour, end_of_axis, plot
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import STEADY, Comparison, Contrast

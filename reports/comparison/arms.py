@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from judging.intervals import Summary, summary
+from judging.summaries import Summary, summary
 from tracking.groups.planned_job import job_title
 from tracking.recording.compiler_check import warning
 

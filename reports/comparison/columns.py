@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from judging.intervals import Summary, summary
+from judging.summaries import Summary, summary
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import END_TO_END, STEADY, Comparison
 from reports.comparison.equal_work import DOLLARS, PAID

@@ -8,10 +8,13 @@ from statistics import fmean
 
 import pandas as pd
 
-from judging.intervals import BreakEven, Interval, break_even, geometric_mean, ratio_interval
+from judging.break_even import BreakEven, break_even
+from judging.intervals import Interval, ratio_interval
+from judging.quality import Measure
+from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, Job, arms_of, finite
 from reports.comparison.equal_work import PAID, Kind
-from reports.comparison.verdict import Measure, Verdict, judge, measure_of
+from reports.comparison.verdict import Verdict, judge, measure_of
 from training.contract.errors import InputError, nearest
 
 STEADY = "throughput_steady_samples_per_second"

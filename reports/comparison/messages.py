@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
-from judging.intervals import BreakEven, Interval, gain_percent
+from judging.break_even import BreakEven
+from judging.intervals import Interval
+from judging.quality import Quality
+from judging.summaries import gain_percent
 from reports.comparison.arms import Arm, Job
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import PAID, currency, is_other_machine, is_priced_alike
 from reports.comparison.text import short
-from reports.comparison.verdict import Quality, Verdict
+from reports.comparison.verdict import Verdict
 from training.contract.failures import brief
 
 NONE = "–"

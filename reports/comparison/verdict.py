@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Literal
 
-from judging.intervals import Interval, difference_interval, geometric_mean, ratio_interval
+from judging.intervals import Interval, ratio_interval
+from judging.quality import MEASURES, Measure, Quality, compare_quality
+from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, finite
 from reports.comparison.equal_work import (
     PAID,
@@ -36,46 +37,6 @@ from reports.comparison.equal_work import (
 )
 
 Outcome = Literal["cheaper", "not cheaper", "inconclusive", "not comparable"]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A way to measure quality."""
-
-    column: str
-    label: str
-    higher_is_better: bool
-    tolerance: float
-    """Loss of quality that is let pass: absolute for scores, relative for losses."""
-    tolerance_words: str
-
-
-MEASURES = (
-    Measure("eval_accuracy", "accuracy", True, 0.01, "0.01"),
-    Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01"),
-    Measure("eval_f1", "F1 (%)", True, 1.0, "1 point"),
-    Measure("eval_exact_match", "exact match (%)", True, 1.0, "1 point"),
-    Measure("eval_loss", "validation loss", False, 0.02, "2 %"),
-    Measure("train_loss", "training loss", False, 0.02, "2 %"),
-)
-"""Measures of quality, the preferred one first: a comparison uses the first that any of its jobs has."""
-
-
-@dataclass(frozen=True)
-class Quality:
-    """An arm's quality against the baseline's."""
-
-    measure: Measure
-    arm: float
-    """Mean over the arm's repeats."""
-    baseline: float
-    """Mean over the baseline's repeats."""
-    difference: Interval | None
-    """Arm minus baseline with its interval; None below two repeats a side."""
-    kept: bool
-    """True when the arm's mean is no worse than the baseline's by more than the tolerance."""
-    shown_worse: bool
-    """True when it is worse by more than the tolerance and its interval excludes no difference."""
 
 
 @dataclass(frozen=True)
@@ -153,22 +114,11 @@ def measure_of(arms: Iterable[Arm]) -> Measure | None:
 
 
 def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
-    """Return the arm's quality against the baseline's; None when a headline job has no finite value.
-
-    Quality is *kept* when the arm's mean is no worse than the baseline's by more than the measure's tolerance: 0.01
-    for accuracy and macro F1, one point for scores in percent, 2 % of the baseline's mean for a loss. The interval of
-    the difference (Welch's t) is always told beside it; below the tolerance it says whether the loss
-    is *shown* (it excludes 0) or could be noise. Neither is called cheaper: an interval that covers 0 because two
-    repeats are few proves nothing.
-    """
+    """Return the arm's quality against the baseline's; None if a compared job has no finite value."""
     values, others = arm.values(measure.column), baseline.values(measure.column)
     if not values or len(values) < len(arm.headline) or len(others) < len(baseline.headline):
         return None
-    difference, sign = difference_interval(values, others), 1 if measure.higher_is_better else -1
-    tolerance = measure.tolerance * (1 if measure.higher_is_better else abs(fmean(others)))
-    kept = sign * (fmean(values) - fmean(others)) >= -tolerance
-    excludes_zero = difference is not None and (difference.high < 0 if sign > 0 else difference.low > 0)
-    return Quality(measure, fmean(values), fmean(others), difference, kept, not kept and excludes_zero)
+    return compare_quality(measure, values, others)
 
 
 def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None) -> str:

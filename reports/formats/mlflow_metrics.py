@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-from judging.intervals import Interval, gain_percent
+from judging.intervals import Interval
+from judging.summaries import gain_percent
 from reports.comparison.comparison import STEADY, Comparison
 from reports.comparison.equal_work import DOLLARS, PAID
 from reports.formats.report import Report

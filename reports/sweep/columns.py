@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from judging.intervals import gain_percent
+from judging.summaries import gain_percent
 from reports.comparison.arms import Arm
 from reports.comparison.columns import Column
 from reports.comparison.comparison import STEADY

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from judging.intervals import Interval, gain_percent
+from judging.intervals import Interval
+from judging.summaries import gain_percent
 from reports.comparison.messages import NONE, change, change_interval, figure, percent, score
 from reports.sweep.factorial import square, which
 from reports.sweep.grid_cost import grid_of

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from judging.intervals import Interval, geometric_mean, ratio_interval
+from judging.intervals import Interval, ratio_interval
+from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, Contrast, compare
 from reports.comparison.equal_work import DOLLARS, PAID

@@ -15,7 +15,6 @@ MOST_LINES = 300
 SMALL_ROOMS = {
     "experiments": "its files are in its rooms; `__main__.py` makes it a command",
     "experiments/scripts": "the two example scripts that the shipped experiments run",
-    "judging": "grows with the rules of verdicts",
     "models": "its files are in its rooms",
     "models/endpoints": "the protocol and what all services share; the services are rooms",
     "models/endpoints/sagemaker/container": "one file that SageMaker's container loads",

@@ -6,13 +6,14 @@ import re
 
 import pytest
 
+from judging.quality import MEASURES
 from reports.charts.report_charts import plots_of
 from reports.comparison import messages
 from reports.comparison.arms import Arm, Job
 from reports.comparison.columns import columns
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import unequal
-from reports.comparison.verdict import MEASURES, judge
+from reports.comparison.verdict import judge
 from reports.formats.html import facts
 from tests.reports.comparison.test_verdict import told
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
 from reports.comparison.equal_work import Difference, unequal
-from reports.comparison.verdict import MEASURES, judge, measure_of
+from reports.comparison.verdict import judge, measure_of
 
 ACCURACY = MEASURES[0]
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")

@@ -1,0 +1,66 @@
+"""Measures of quality, and the check that an arm's quality is no worse than the baseline's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from judging.intervals import Interval, difference_interval
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric of quality and the loss of it that is tolerated."""
+
+    column: str
+    """Metric name, and column of the table of jobs."""
+    label: str
+    higher_is_better: bool
+    tolerance: float
+    """Tolerated loss of quality: absolute for scores, relative for losses."""
+    tolerance_words: str
+
+
+MEASURES = (
+    Measure("eval_accuracy", "accuracy", True, 0.01, "0.01"),
+    Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01"),
+    Measure("eval_f1", "F1 (%)", True, 1.0, "1 point"),
+    Measure("eval_exact_match", "exact match (%)", True, 1.0, "1 point"),
+    Measure("eval_loss", "validation loss", False, 0.02, "2 %"),
+    Measure("train_loss", "training loss", False, 0.02, "2 %"),
+)
+"""Measures in order of preference: a comparison uses the first that any of its jobs has."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """An arm's quality against the baseline's."""
+
+    measure: Measure
+    arm: float
+    """Mean over the arm's repeats."""
+    baseline: float
+    """Mean over the baseline's repeats."""
+    difference: Interval | None
+    """Arm minus baseline with its interval; None below two repeats a side."""
+    kept: bool
+    """True if the arm's mean is no worse than the baseline's by more than the tolerance."""
+    shown_worse: bool
+    """True if the mean is worse by more than the tolerance and the interval excludes no difference."""
+
+
+def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[float]) -> Quality:
+    """Return the quality of an arm's repeats against the baseline's; neither may be empty.
+
+    Quality is *kept* if the arm's mean is no worse than the baseline's by more than the measure's tolerance: 0.01 for
+    accuracy and macro F1, one point for scores in percent, 2 % of the baseline's mean for a loss. If it is not kept,
+    the interval of the difference (Welch's t) decides whether the loss is *shown* (it excludes 0) or could be noise.
+    Neither case counts as cheaper: with two repeats the interval is wide, and covering 0 then proves nothing.
+    """
+    sign = 1 if measure.higher_is_better else -1
+    difference = difference_interval(arm, baseline)
+    tolerance = measure.tolerance * (1 if measure.higher_is_better else abs(fmean(baseline)))
+    kept = sign * (fmean(arm) - fmean(baseline)) >= -tolerance
+    excludes_zero = difference is not None and (difference.high < 0 if sign > 0 else difference.low > 0)
+    return Quality(measure, fmean(arm), fmean(baseline), difference, kept, not kept and excludes_zero)

@@ -1,0 +1,36 @@
+"""The quality check on plain sequences, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from judging.quality import MEASURES, compare_quality
+
+ACCURACY = next(each for each in MEASURES if each.column == "eval_accuracy")
+LOSS = next(each for each in MEASURES if each.column == "eval_loss")
+
+
+def test_a_score_may_fall_by_its_tolerance() -> None:
+    assert compare_quality(ACCURACY, [0.891, 0.891], [0.9, 0.9]).kept
+    lower = compare_quality(ACCURACY, [0.889, 0.889], [0.9, 0.9])
+    assert not lower.kept
+    assert lower.shown_worse
+    assert (lower.arm, lower.baseline) == pytest.approx((0.889, 0.9))
+
+
+def test_a_loss_may_rise_by_two_percent_of_the_baseline() -> None:
+    assert compare_quality(LOSS, [2.03, 2.03], [2.0, 2.0]).kept
+    assert not compare_quality(LOSS, [2.05, 2.05], [2.0, 2.0]).kept
+
+
+def test_a_loss_of_quality_within_the_noise_is_not_shown() -> None:
+    # Means 0.88 and 0.90, both variances 0.0002: error sqrt(0.0002), 2 degrees of freedom, t = 4.302653: +-0.0608.
+    noisy = compare_quality(ACCURACY, [0.87, 0.89], [0.89, 0.91])
+    assert (noisy.kept, noisy.shown_worse) == (False, False)
+    assert noisy.difference is not None
+    assert noisy.difference.high - noisy.difference.estimate == pytest.approx(4.302653 * 0.0002**0.5, rel=1e-6)
+
+
+def test_one_value_a_side_has_no_interval() -> None:
+    single = compare_quality(ACCURACY, [0.5], [0.9])
+    assert (single.kept, single.shown_worse, single.difference) == (False, False, None)
