@@ -135,7 +135,7 @@ def _job_tags(group: str, parent: str, arm: int, repeat: int, at_ms: int) -> dic
 def _numbers(
     rows: Rows, run: str, at_ms: int, arm: int, repeat: int, chance: random.Random, *, with_curves: bool
 ) -> None:
-    told = {"hp.per_device_batch_size": 2**arm, "hp.learning_rate": 5e-5, "hp.seed": repeat}
+    told = {"hp.batch_size": 2**arm, "hp.learning_rate": 5e-5, "hp.seed": repeat}
     told |= {f"hp.option_{number}": f"value {number}" for number in range(PARAMETERS - len(told))}
     rows[SqlParam] += [{"key": key, "value": str(value), "run_uuid": run} for key, value in told.items()]
     slower = (1.0 - 0.04 * arm) * chance.uniform(0.97, 1.03)

@@ -13,7 +13,7 @@ from experiments.planning.load import load
 from experiments.running.output import say
 from experiments.running.service_context import Where, open_where
 from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import spelt_out
+from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
 from experiments.sweeping.sweep_plan import Sweeping, sweeping
 from training.contract.errors import InputError
@@ -21,7 +21,7 @@ from training.contract.errors import InputError
 
 def sweep(given: Mapping[str, str]) -> int:
     """Run or continue a sweep with `--field value` pairs; return 0, 1 when it found nothing, 130 when stopped."""
-    fields = spelt_out(given, is_field)
+    fields = with_full_names(given, is_field)
     name = fields.pop("experiment", "demo")
     searched = sweeping(load(name, fields))
     jobs = SweepJobs(Path(name).stem, searched, say)
@@ -45,7 +45,7 @@ def _check_price(searched: Sweeping, jobs: SweepJobs, where: Where) -> None:
 
 def _command(name: str, given: Mapping[str, str]) -> list[str]:
     """Return the words that train this experiment; the winner's own settings come after them."""
-    kept = {field: text for field, text in spelt_out(given, is_field).items() if not field.startswith("sweep.")}
+    kept = {field: text for field, text in with_full_names(given, is_field).items() if not field.startswith("sweep.")}
     for of_the_winner in ("experiment", "compiler", "batch_size", "learning_rate_multiplier"):
         kept.pop(of_the_winner, None)  # mlflow takes no parameter twice
     words = [word for field, text in kept.items() for word in ("-P", f"{field}={text}")]

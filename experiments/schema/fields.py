@@ -1,4 +1,4 @@
-"""The fields of an experiment. Every field of a file is here, with its unit and its rule."""
+"""Fields of an experiment file: name, type, default, unit and range of each."""
 
 from __future__ import annotations
 
@@ -22,241 +22,253 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class Target(Frozen):
-    """The quality at which an arm counts as having arrived."""
+    """Quality that an arm must reach. Its cost is measured up to that point."""
 
     metric: QualityMetric
-    """Evaluation metric, as MLflow shows it."""
+    """Evaluation metric, by its name in MLflow."""
     value: float
-    """Value to reach, in the metric's unit."""
+    """Value to reach, in the unit of the metric."""
     direction: Literal["min", "max"] | None = None
-    """Whether lower (`min`) or higher (`max`) is better; None is what the metric implies."""
+    """Better direction: `min` for lower, `max` for higher. None means the usual direction of the metric."""
     stop: bool = False
-    """End the training when the target is reached."""
+    """Stop training when the target is reached."""
 
 
 class PushToHub(Frozen):
-    """Where the trained model goes, and where the token for it is; the token itself is told to nobody."""
+    """Destination of the trained model on the Hugging Face Hub. The token itself is never stored or logged."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")]
-    """Repository on the Hub, owner/name; made where there is none."""
+    """Repository, as `owner/name`. It is created if it does not exist."""
     private: bool = True
-    """Make it a private one, and refuse one that is public."""
+    """Create the repository as private, and refuse to push to a public one."""
     revision: Name | None = None
-    """Branch that is pushed to; None is `main`."""
+    """Branch to push to. None means `main`."""
     commit_message: Name | None = None
-    """Of the commit; None tells the task."""
+    """Commit message. None means a message that names the task."""
     token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable that holds the token, here on the machine that starts the job."""
+    """Environment variable that holds the token, on the machine that starts the job."""
     token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
-    """Secret of AWS Secrets Manager that holds the token instead, by name or ARN; the job reads it itself."""
+    """Secret of AWS Secrets Manager that holds the token instead, by name or ARN. The job reads the secret itself."""
 
 
 class Compare(Frozen):
-    """What a comparison runs."""
+    """Arms and repeats of a comparison."""
 
     arms: Annotated[tuple[dict[str, Any], ...], Field(strict=False, min_length=1, max_length=64)] = (
         {"compiler": "none"},
         {"compiler": "inductor"},
     )
-    """The fields that each arm sets otherwise than the experiment."""
+    """Arms. Each one is a mapping of the fields that it changes."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
-    """Jobs of each arm, each with another seed; how many find what gain, docs/benchmarks.md tells (verdict)."""
+    """Jobs per arm, each with another seed. docs/benchmarks.md (verdict) shows which gain how many repeats can
+    detect."""
     baseline: Name | None = None
-    """Label of the arm that the others are compared with; None is the first."""
+    """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Jobs at a time; on this machine each still waits for the cores or devices it takes."""
+    """Jobs to run at the same time. On this machine each job still waits until its cores or devices are free."""
 
 
 class Probe(Frozen):
-    """How far the verb `probe` trains each arm."""
+    """Length of the training of each arm in the verb `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """An arm ends when half the 95 % interval of its projected seconds is no wider than this, relative to them."""
+    """Relative precision at which an arm stops: half the width of the 95 % interval of its projected seconds, divided
+    by the projected seconds."""
     samples: Count | None = None
-    """Samples after which it ends in any case; None is a tenth of the training."""
+    """Samples after which an arm stops in any case. None means a tenth of the training."""
     eval_samples: Count = 256
-    """Validation rows of a probe's evaluations."""
+    """Validation rows in the evaluations of a probe."""
 
 
 class Calibration(Frozen):
-    """What the calibration job of a sweep measures; nothing is trained and no model kept."""
+    """Measurements of a calibration job. It trains nothing and keeps no model."""
 
     batch_sizes: Annotated[tuple[BatchSize, ...], Field(strict=False, min_length=1, max_length=256)]
-    """Batch sizes of each device, ascending, samples; those beyond the first that does not fit are left out."""
+    """Batch sizes per device, in samples, ascending. Sizes above the first one that does not fit in memory are
+    skipped."""
     seconds: Annotated[float, Field(gt=0.0, le=3_600.0)] = 2.0
-    """How long the steps of each are measured, about; at least four steps and at most thirty."""
+    """Approximate seconds for which each batch size is measured: at least four steps and at most thirty."""
 
 
 class ExperimentFields(Frozen):
-    """One experiment, complete and checked."""
+    """All fields of an experiment."""
 
     description: str = ""
-    """What the experiment is for, in a sentence or two."""
+    """Purpose of the experiment, in a sentence or two."""
     task: Task = "classification"
-    """What is learnt."""
+    """Task to train."""
     script: Script | None = None
-    """A script to run in place of a task; the other fields are then values for its hyperparameters to take."""
+    """Training script to run instead of a task. The other fields then are values that its hyperparameters can refer
+    to."""
     model: Name | None = None
-    """Hub name, folder, or `package:` and the name of a packaged model; exactly one of it and `model_type` is given."""
+    """Model: a name on the Hub, a folder, or `package:NAME` for a packaged model. Exactly one of `model` and
+    `model_type` is required."""
     model_revision: Name | None = None
-    """Branch, tag or commit of a Hub model; None is `main`."""
+    """Branch, tag or commit of a model on the Hub. None means `main`."""
     weights: Literal["pretrained", "random"] | None = None
-    """Start from the model's weights, or from random ones in its architecture; None is what there is: `pretrained` for
-    a `model`, `random` for a `model_type`."""
+    """Initial weights: those of the model, or random ones in its architecture. None means `pretrained` for a `model`
+    and `random` for a `model_type`."""
     model_type: Name | None = None
-    """Architecture of Transformers to train from scratch, such as `gpt2`."""
+    """Architecture in Transformers to train from scratch, such as `gpt2`."""
     model_overrides: ModelOverrides = Field(default_factory=dict)
-    """Fields of the model's configuration to set otherwise, such as `n_layer`; goes with random weights."""
+    """Fields of the model configuration to change, such as `n_layer`. Requires random weights."""
     tokenizer: Name | None = None
-    """Hub name, folder, or `package:` and the name of a packaged tokenizer; None is the model's own. Goes with random
-    weights: others were trained with their own."""
+    """Tokenizer: a name on the Hub, a folder, or `package:NAME` for a packaged one. None means the tokenizer of the
+    model. Requires random weights, because pretrained weights fit only their own tokenizer."""
     data: Data | None = None
-    """The labelled texts."""
+    """Training and validation data."""
     max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
-    """Longest sequence, special tokens included; longer ones are cut, tokens."""
+    """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
     doc_stride: Annotated[int, Field(ge=0, le=131_072)] = 128
-    """Question answering: tokens of the context that neighbouring windows share; below `max_length`."""
+    """Question answering: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
     n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Question answering: likeliest starts and ends of a window that evaluation pairs."""
+    """Question answering: number of most likely starts and ends per window that are combined into answers."""
     max_answer_length: Annotated[int, Field(ge=1, le=131_072)] = 30
-    """Question answering: longest answer that evaluation looks for, tokens."""
+    """Question answering: longest answer, in tokens."""
 
     packing: bool | None = None
-    """Causal language modelling: join the tokens of all texts and cut them in blocks of `max_length`, or keep each text
-    a row; None joins them."""
+    """Causal language modelling: join the tokens of all texts and cut them into blocks of `max_length` (true), or keep
+    one row per text (false). None means true."""
 
     base_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 3e-5
-    """Peak learning rate that suits `base_batch_size`, per step."""
+    """Peak learning rate for `base_batch_size`, per step. It is scaled to the global batch size."""
     base_batch_size: BatchSize = 32
-    """Global batch size that `base_learning_rate` is for, samples."""
+    """Global batch size, in samples, that `base_learning_rate` was chosen for."""
     learning_rate_scaling: ScalingRule = "linear"
-    """How the learning rate follows from the global batch size."""
+    """Rule that scales the learning rate from `base_batch_size` to the global batch size."""
     learning_rate_multiplier: Annotated[float, Field(gt=0.0, le=1024.0)] = 1.0
-    """Factor on the learning rate that the scaling rule gives; what a sweep searches."""
+    """Factor applied to the scaled learning rate. A sweep can search it."""
     max_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] | None = None
-    """Largest peak learning rate, whatever rule and multiplier give, per step; None holds it nowhere."""
+    """Upper limit of the peak learning rate after scaling, per step. None sets no limit."""
     batch_size: BatchSize = 32
-    """Batch size of each device, samples."""
+    """Training batch size per device, in samples."""
     eval_batch_size: BatchSize | None = None
-    """Batch size of each device in evaluation, samples; None is `batch_size`."""
+    """Evaluation batch size per device, in samples. None means `batch_size`."""
     drop_last: bool = False
-    """Leave out the rows at the end of an epoch that do not fill a batch of every device."""
+    """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
     gradient_accumulation_steps: Annotated[int, Field(ge=1, le=65_536)] = 1
-    """Batches whose gradients make one step."""
+    """Batches per device that make one optimizer step."""
     epochs: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
-    """Passes over the training rows; exactly one of `epochs` and `max_steps` is given."""
+    """Passes over the training rows. Exactly one of `epochs` and `max_steps` is required."""
     max_steps: Count | None = None
-    """Optimiser steps."""
+    """Optimizer steps."""
     warmup_samples: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
-    """Samples over which the learning rate rises from 0; in samples, so that it is the same work at any batch."""
+    """Warm-up in samples, over which the learning rate rises from 0. Counted in samples so that it is the same work at
+    every batch size."""
     lr_scheduler: Literal["linear", "cosine", "constant"] = "linear"
-    """Course of the learning rate after the warm-up."""
+    """Shape of the learning rate after the warm-up."""
     adam_beta1: Beta = 0.9
-    """Decay of Adam's first moment at `base_batch_size`, per step."""
+    """Decay rate of Adam's first moment at `base_batch_size`, per step."""
     adam_beta2: Beta = 0.999
-    """Decay of Adam's second moment at `base_batch_size`, per step."""
+    """Decay rate of Adam's second moment at `base_batch_size`, per step."""
     adam_epsilon: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-8
-    """Added to the root of the second moment at `base_batch_size`, in units of the gradient."""
+    """Epsilon of Adam at `base_batch_size`: added to the square root of the second moment, in units of the gradient."""
     weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
-    """Decoupled weight decay, a factor of the learning rate."""
+    """Decoupled weight decay, multiplied by the learning rate."""
     max_grad_norm: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
-    """Norm to which gradients are clipped; 0 clips nothing."""
+    """Largest norm of the gradient. Larger gradients are clipped; 0 disables clipping."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 42
-    """Seed of the new weights and the data order; repeats count up from it."""
+    """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Number format of the arithmetic; `auto` takes the fastest that the device supports."""
+    """Number format of the computation. `auto` takes the fastest one that the device supports."""
     padding: Literal["longest", "buckets", "max_length"] = "buckets"
-    """Pad to the longest of the batch, to the next bucket length, or to `max_length`."""
+    """Pad each batch to its longest row, to the next bucket length, or to `max_length`."""
     bucket_lengths: BucketLengths | None = None
-    """Bucket lengths, ascending, tokens; None chooses them from the data."""
+    """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True
-    """Put rows of like length in one batch, unless all are padded to `max_length` anyway."""
+    """Batch rows of similar length together. Has no effect with `padding: max_length`."""
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """How the model computes attention; `auto` is the fastest that it has (flash_attention_2 needs its package)."""
+    """Attention implementation. `auto` takes the fastest one that the model has; `flash_attention_2` needs its
+    package."""
     dropout: Literal["auto", "torch"] = "auto"
-    """How dropout draws on a processor: its random bits in bulk (`auto`), or one number an element (`torch`)."""
+    """Random numbers of dropout on a CPU: `auto` draws bits in bulk, `torch` draws one number per element."""
     optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW in a single kernel where torch has one (`auto`), or one kernel for each of its operations (`adamw`)."""
+    """AdamW implementation: `auto` takes the fused kernel where torch has one, `adamw` uses one kernel per
+    operation."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
-    """Processes of each device that make batches; None is 2 on a GPU and none on a processor, which trains itself."""
+    """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU, where they would compete with
+    training."""
     compiler: Compiler = "none"
-    """Compiler setting."""
+    """Compiler: `none`, `inductor` (`torch.compile`), `trcomp` (SageMaker Training Compiler), or `trcomp-off` (its
+    image with the compiler switched off)."""
     compiler_debug: bool = False
-    """Compiler `trcomp`: dump what it does to the job's output; slows training down."""
+    """Write debugging information of compiler `trcomp` to the job's output. Slows training down."""
     allocator: Literal["keep", "system"] = "keep"
-    """Keep memory that a step has freed for the next one, or give it back to the system and ask for it again."""
+    """Memory that a step has freed: `keep` it for the next step, or return it to the `system` and request it
+    again."""
     compile_cache: Literal["keep", "fresh"] = "keep"
-    """Let a job find what earlier ones compiled, or start each with an empty cache."""
+    """Compile cache: `keep` what earlier jobs compiled, or start each job with a `fresh`, empty cache."""
 
     logging_steps: Count = 10
-    """Steps between two logged training losses."""
+    """Optimizer steps between two logged training losses."""
     eval_strategy: Literal["end", "epoch", "steps", "samples"] = "epoch"
-    """Evaluate at the end, after every epoch, every `eval_steps` or every `eval_samples`; the end always."""
+    """Evaluate only at the end, after every epoch, every `eval_steps`, or every `eval_samples`. The end of training is
+    always evaluated."""
     eval_steps: Count | None = None
-    """Steps between two evaluations."""
+    """Optimizer steps between two evaluations."""
     eval_samples: Count | None = None
-    """Samples between two evaluations, so that they come at the same points of the training at every batch size."""
+    """Samples between two evaluations. Every batch size then is evaluated at the same points of the training."""
     save_strategy: Literal["none", "epoch", "steps"] = "none"
-    """Write checkpoints never, after every epoch, or every `save_steps`."""
+    """Write no checkpoints, one after every epoch, or one every `save_steps`."""
     save_steps: Count | None = None
-    """Steps between two checkpoints."""
+    """Optimizer steps between two checkpoints."""
     save_total_limit: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Checkpoints kept; the best one always is."""
+    """Number of checkpoints to keep. The best one is always kept."""
     best_metric: QualityMetric | None = None
-    """Evaluation metric by which the best model is kept; it needs a checkpoint after every evaluation. None keeps the
-    last."""
+    """Evaluation metric that selects the model to keep. Requires a checkpoint after every evaluation. None keeps the
+    last model."""
     save_model: bool = True
-    """Keep the trained model as the job's artifact."""
+    """Keep the trained model as the artifact of the job."""
     log_model: bool = True
-    """Log the model of each job that completes to its MLflow run, from that artifact; it then answers there:
+    """Log the model of each completed job to its MLflow run, from that artifact. Serve it with
     `mlflow models serve -m runs:/RUN/model`."""
     push_to_hub: PushToHub | None = None
-    """Push the trained model to the Hugging Face Hub after `train`; a comparison pushes none."""
+    """Push the trained model to the Hugging Face Hub after `train`. A comparison pushes no model."""
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3
-    """Steps left out of the steady throughput as warm-up."""
+    """Optimizer steps that count as warm-up and are left out of the steady throughput."""
     target: Target | None = None
-    """Quality to reach; None measures the whole training only."""
+    """Quality to reach. None measures only the whole training."""
 
     service: Literal["local", "sagemaker"] = "local"
-    """Where the job runs."""
+    """Service that runs the jobs: this machine or Amazon SageMaker."""
     machine: Machine = Machine()
-    """What the job runs on."""
+    """Instances and resources of a job."""
     aws: Aws = Aws()
-    """Whose account, network and keys, on SageMaker."""
+    """Account, network and encryption keys on SageMaker."""
     compare: Compare = Compare()
-    """What a comparison runs."""
+    """Arms and repeats of a comparison."""
     probe: Probe | None = None
-    """How far the verb `probe` goes; others train to the end."""
+    """Length of the training in the verb `probe`. Other verbs train to the end."""
     calibration: Calibration | None = None
-    """Batch sizes of which the job measures a few steps each, in place of training; None trains."""
+    """Measure a few steps of each of these batch sizes instead of training. None trains."""
     sweep: Sweep = Sweep()
-    """What the verb `sweep` searches."""
+    """Search space, objective and limits of the verb `sweep`."""
     published: Published | None = None
-    """What was published of this recipe, for reports to show beside what they measure."""
+    """Published figures of this recipe. Reports show them beside the measured ones."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:
-        """What the training starts from."""
+        """Initial weights, with None resolved."""
         return self.weights or ("random" if self.model_type else "pretrained")
 
     @property
     def global_batch_size(self) -> int:
-        """Samples of one optimiser step, over all devices and machines."""
+        """Samples per optimizer step, over all devices and instances."""
         processes = self.machine.devices * self.machine.instance_count
         return self.batch_size * processes * self.gradient_accumulation_steps
 
     @property
     def evaluation(self) -> tuple[str, int | None]:
-        """When the job evaluates, in steps: its strategy, and the steps between two evaluations."""
+        """Evaluation strategy of the job, and the optimizer steps between two evaluations."""
         if self.eval_strategy == "samples" and self.eval_samples is not None:
             return "steps", max(1, round(self.eval_samples / self.global_batch_size))
         return self.eval_strategy, self.eval_steps
 
     @property
     def optimiser(self) -> Optimiser:
-        """The optimiser's settings at the global batch size."""
+        """Settings of the optimizer at the global batch size."""
         base = Optimiser(
             learning_rate=self.base_learning_rate,
             adam_beta1=self.adam_beta1,

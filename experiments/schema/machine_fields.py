@@ -1,4 +1,4 @@
-"""Fields of an experiment that say where a job runs: the machines, and on SageMaker the account around them."""
+"""Fields of an experiment that select where a job runs: instances, and the AWS account on SageMaker."""
 
 from __future__ import annotations
 
@@ -14,66 +14,67 @@ Names = Annotated[tuple[Name, ...], Field(strict=False)]
 
 
 class Machine(Frozen):
-    """What the job runs on."""
+    """Instances and resources of a job."""
 
     instance_type: Name = "local"
-    """Machine type, such as `ml.p3.2xlarge`; `local` is this machine."""
+    """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
     fallback_instance_types: Names = ()
-    """SageMaker: types to take, in this order, where `instance_type` is not to be had; at most four."""
+    """SageMaker: instance types to try, in this order, when `instance_type` is not available. At most four."""
     instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Machines."""
+    """Number of instances."""
     devices: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes on each machine, one a device."""
+    """Devices per instance. Each one gets a process."""
     launcher: Launcher | None = None
-    """How several processes start; None is `xla` with the Training Compiler and `torchrun` elsewhere."""
+    """Launcher of several processes. None means `xla` with the Training Compiler and `torchrun` otherwise."""
     mpi_options: str = ""
-    """SageMaker: further options of `mpirun`; goes with the launchers smddp and smp."""
+    """SageMaker: additional options of `mpirun`, for the launchers `smddp` and `smp`."""
     model_parallel: Annotated[Mapping[str, Scalar], Field(strict=False)] = {}
-    """SageMaker: parameters of its model-parallel library, such as `partitions`; goes with launcher smp."""
+    """SageMaker: parameters of its model-parallel library, such as `partitions`, for the launcher `smp`."""
     cores: Annotated[int, Field(ge=1, le=4_096)] | None = None
-    """Processor cores of the job; None is all that this machine has."""
+    """Local: CPU cores of the job. None means all cores of this machine."""
     memory_gib: Annotated[float, Field(gt=0.0, le=1e6)] | None = None
-    """Memory of the job, GiB; None sets no limit."""
+    """Local: memory limit of the job, in GiB. None sets no limit."""
     volume_gib: Annotated[int, Field(ge=1, le=16_384)] = 30
-    """Disk of each machine, GiB."""
+    """Disk size per instance, in GiB."""
     max_run_seconds: Annotated[int, Field(ge=1, le=2_419_200)] = 86_400
-    """Seconds after which the job is stopped; 28 days at most."""
+    """Seconds after which the job is stopped, at most 28 days."""
     spot: bool = False
-    """SageMaker: run on spare capacity, which may be taken back; needs checkpoints, which it goes on from."""
+    """SageMaker: run on spot capacity, which can be interrupted. Requires checkpoints to resume from."""
     max_wait_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
-    """With spot: seconds to the job's end, waiting included; None is `max_run_seconds`."""
+    """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds`."""
     keep_alive_seconds: Annotated[int, Field(ge=0, le=21_600)] = 0
-    """SageMaker: seconds for which the machines stay, billed, for the next job of the same settings."""
+    """SageMaker: seconds for which the instances stay warm, and billed, for the next job with the same settings."""
     image: Name | None = None
-    """SageMaker: address of the container image; None takes AWS's newest for the compiler setting."""
+    """SageMaker: URI of the container image. None takes the newest AWS image for the compiler."""
 
 
 class Aws(Frozen):
-    """Whose account, network and keys; the configuration file of SageMaker's SDK fills in what is not given."""
+    """AWS account, network and encryption keys. The configuration file of SageMaker's SDK supplies what is not set."""
 
     region: Name | None = None
-    """Region; None is that of the environment."""
+    """Region. None means the region of the environment."""
     role: Name | None = None
-    """Role that the jobs assume, by name or ARN; None is the one that this process runs as, inside SageMaker."""
+    """Role that the jobs assume, by name or ARN. None means the role of this process, which works inside SageMaker
+    only."""
     bucket: Name | None = None
-    """Bucket for data, sources and artifacts; None is the SDK's, `sagemaker-<region>-<account>`."""
+    """Bucket for data, sources and artifacts. None means the bucket of the SDK, `sagemaker-<region>-<account>`."""
     subnets: Names = ()
-    """Subnets of your network for the jobs; goes with `security_groups`."""
+    """Subnets of your VPC for the jobs. Requires `security_groups`."""
     security_groups: Names = ()
-    """Security groups of the jobs."""
+    """Security groups of the jobs. Requires `subnets`."""
     isolate_network: bool = False
-    """Let the container make no calls to the outside."""
+    """Block outbound network calls of the container."""
     encrypt_traffic: bool = False
-    """Encrypt what the machines of one job tell each other."""
+    """Encrypt the traffic between the instances of a job."""
     volume_key: Name | None = None
-    """KMS key of the machines' disks."""
+    """KMS key that encrypts the disks of the instances."""
     output_key: Name | None = None
-    """KMS key of what is written to S3."""
+    """KMS key that encrypts what is written to S3."""
     tags: Annotated[Mapping[str, str], Field(strict=False)] = {}
-    """Tags of the jobs at AWS."""
+    """AWS tags of the jobs."""
     prices: Name | None = None
-    """Table of prices (JSON); None asks AWS's price list."""
+    """JSON file with prices. None reads the AWS price list."""
 
     def given(self) -> dict[str, Any]:
-        """Return the fields that are set."""
+        """Return the fields that were set explicitly."""
         return {name: getattr(self, name) for name in self.model_fields_set}

@@ -1,4 +1,4 @@
-"""What the authors of a recipe published of it: shown beside what is measured here."""
+"""Fields for the published figures of a recipe. Reports show them beside the measured ones."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ Ratio = Annotated[float, Field(gt=0.0, le=1_000.0)]
 
 
 class Published(Frozen):
-    """Figures of one setting over another, the baseline; those that were not published are None."""
+    """Published ratios of one setting to the baseline. None where nothing was published."""
 
     source: Name
-    """Who published them, and where."""
+    """Publisher and publication."""
     machine: Name | None = None
-    """What they were measured on."""
+    """Instance type or GPU that the figures were measured on."""
     throughput_ratio: Ratio | None = None
-    """Samples/s of training."""
+    """Ratio of training samples per second."""
     training_time_ratio: Ratio | None = None
-    """Seconds of training."""
+    """Ratio of training seconds."""
     cost_ratio: Ratio | None = None
-    """Dollars."""
+    """Ratio of dollars."""
     batch_size_ratio: Ratio | None = None
-    """Batch size of each device."""
+    """Ratio of the batch sizes per device."""
     loss_ratio: Ratio | None = None
-    """Loss at the end."""
+    """Ratio of the final losses."""
     break_even_minutes: Annotated[float, Field(gt=0.0)] | None = None
-    """Minutes of training that earn the compile time back."""
+    """Minutes of training after which compilation has paid for itself."""
     spot_savings_percent: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
-    """What spare capacity saves at most, percent of the bill."""
+    """Largest saving of spot capacity, in percent of the cost."""
 
     @model_validator(mode="after")
-    def _tells_something(self) -> Published:
+    def _has_a_figure(self) -> Published:
         if not self.figures:
-            raise ValueError("no figure is given beside source and machine")
+            raise ValueError("at least one figure is needed beside source and machine")
         return self
 
     @property
     def figures(self) -> dict[str, float]:
-        """The figures that were published, by field."""
-        told = self.model_dump(exclude={"source", "machine"}, exclude_none=True)
-        return {name: float(value) for name, value in told.items()}
+        """Published figures by field name."""
+        figures = self.model_dump(exclude={"source", "machine"}, exclude_none=True)
+        return {name: float(value) for name, value in figures.items()}

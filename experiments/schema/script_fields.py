@@ -1,4 +1,4 @@
-"""The fields of a script."""
+"""Fields of an experiment that runs a user's own training script."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ def _expression(value: Any) -> Any:
 
 
 MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
-"""Without a slash: names with one are ours."""
+"""Name without a slash: names with a slash are reserved for our own metrics."""
 Hyperparameter = Annotated[str | int | float | bool | None, BeforeValidator(_single)]
 Expression = Annotated[str, BeforeValidator(_expression)]
 
 
 class Script(Frozen):
-    """A script of somebody's own, run unchanged, in place of a task."""
+    """Training script that runs unchanged instead of a task."""
 
     source: Name
-    """Folder, or git URL, that holds it."""
+    """Folder or git URL that contains the script."""
     revision: Name | None = None
-    """Branch, tag or commit of a git URL; None is its default branch."""
+    """Branch, tag or commit of a git URL. None means the default branch."""
     directory: Name | None = None
-    """Folder within the source whose files the job gets; None is all of it."""
+    """Folder within the source to copy into the job. None copies the whole source."""
     entry_point: Name = "train.py"
-    """File to run, within that folder."""
+    """File to run, relative to that folder."""
     hyperparameters: dict[Name, Hyperparameter] = Field(default={})
-    """Its command-line arguments; `$batch_size` takes a field of the experiment, none leaves the argument out."""
+    """Command-line arguments. `$batch_size` inserts that field of the experiment; null leaves the argument out."""
     metrics: dict[MetricName, Expression] = Field(default={})
-    """Regular expression of one group for each number to read from its log; `step`, `epoch` and `samples` say where
-    in the training the line stands. Trainer's log needs none."""
+    """Regular expressions that read numbers from the log, each with one group. `step`, `epoch` and `samples` locate a
+    line in the training. The log of Transformers' Trainer needs none."""
     channels: dict[Name, Name] = Field(default={})
-    """File or folder behind each `SM_CHANNEL_...`; also `package:NAME`, a packaged model, and `builtin:docstrings`."""
+    """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
+    built-in data."""

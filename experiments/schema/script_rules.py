@@ -65,12 +65,11 @@ def hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
 
 
 def shown(experiment: ExperimentFields) -> dict[str, Scalar]:
-    """Return the hyperparameters as tracking shows them: the script's own, and batch and rate under our names too."""
-    ours = {"per_device_batch_size": "batch_size", "learning_rate": "learning_rate"}
+    """Return the hyperparameters to log: the script's own, and batch size and learning rate under our names too."""
     assert experiment.script is not None
     used = set(taken(experiment.script).values())
-    also = {name: value_of(experiment, field) for name, field in ours.items() if field in used}
-    return {**also, **hyperparameters(experiment)}
+    ours = {name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used}
+    return {**ours, **hyperparameters(experiment)}
 
 
 def value_of(experiment: ExperimentFields, name: str) -> Scalar:

@@ -1,4 +1,4 @@
-"""Fields of an experiment that say what the verb `sweep` searches, by what it judges, and when it ends."""
+"""Fields of the verb `sweep`: search space, objective and limits."""
 
 from __future__ import annotations
 
@@ -22,75 +22,75 @@ def _text(value: Any) -> Any:
 
 
 Range = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=64)]
-"""Such as `8..256`; both ends belong to it."""
+"""Range such as `8..256`, both ends included."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Sweep(Frozen):
-    """What a sweep searches. Each compiler setting has a study of its own."""
+    """Search space, objective and limits of a sweep. Each compiler has a study of its own."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
-    """What the sweep is called; None names it by all that it searches, so that another search is another sweep."""
+    """Name of the sweep. None derives the name from the search, so that a different search is a different sweep."""
     compilers: Annotated[tuple[Compiler, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
-    """Compiler settings; the first is the one that the others are compared with."""
+    """Compilers to search. The others are compared with the first one."""
     batch_sizes: Range | None = None
-    """Range of the batch size of each device, samples; None is a sixteenth of what AWS has tested for the model and the
-    machine up to all of it, or 8..256 where AWS tells nothing."""
+    """Range of the batch size per device, in samples. None means 1/16 of the size that AWS has tested for the model and
+    the instance type up to that size, or 8..256 where AWS has tested none."""
     batch_grid: BatchGrid = "powers_of_two"
-    """Which batch sizes of the range are tried."""
+    """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
-    """Range of a factor on the scaled learning rate, such as 0.25..4; None searches the batch size alone."""
+    """Range of a factor on the scaled learning rate, such as 0.25..4. None searches only the batch size."""
     multipliers_per_octave: Annotated[int, Field(ge=1, le=8)] = 1
-    """Factors that are tried to each doubling."""
+    """Factors to try per doubling of the learning rate."""
 
     objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",
     )
-    """What is made small: the cost until the experiment's `target` is reached, or of the whole training with
-    `worse_by`; `steady_samples_per_second` is made large. With a metric as the second one both are sought, and the
-    result is the front between them."""
+    """Objective: the cost to minimise, up to the experiment's `target` or of the whole training with `worse_by`;
+    `steady_samples_per_second` is maximised. A metric as the second objective makes the result a Pareto front of
+    both."""
     worse_by: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
-    """By how much `quality` may be worse than that of the first compiler at the experiment's own batch size, in the
-    metric's unit; takes the place of a target."""
+    """Largest accepted loss of `quality` against the first compiler at the experiment's own batch size, in the unit of
+    the metric. Replaces a target."""
     quality: QualityMetric = "eval_loss"
-    """Metric that `worse_by` is about."""
+    """Metric that `worse_by` refers to."""
     evaluations: Count = 10
-    """Evaluations of a trial, at like counts of samples for every batch size; not used where `eval_strategy` is
-    `samples` already."""
+    """Evaluations per trial, at the same numbers of samples for every batch size. Not used with
+    `eval_strategy: samples`."""
 
     trials: Count = 20
-    """Trials of each study, the pruned ones included; those that failed are not counted."""
+    """Trials per study. Pruned trials count, failed ones do not."""
     sampler: SamplerName = "auto"
-    """How points are chosen: `model` learns what a batch size costs and what a rate is worth, `auto` takes it where it
-    applies; `grid`, `random` and `tpe` are there to compare with."""
+    """Method that chooses the next point: `model` learns the cost of each batch size and the effect of the learning
+    rate, and `auto` takes it where it applies. `grid`, `random` and `tpe` exist for comparison."""
     pruning: bool = True
-    """Stop a trial that cannot win any more."""
+    """Stop a trial that can no longer become the best."""
     calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] = 1.0
-    """How long each batch size is timed before the trials, seconds; 0 leaves the calibration out."""
+    """Seconds for which each batch size is timed before the trials. 0 skips the calibration."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 3
-    """Jobs of the winner and of its controls afterwards, each with a seed of its own; 0 leaves them out."""
+    """Jobs of the winner and of each control after the search, each with a seed of its own. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Jobs at a time, over all workers."""
+    """Jobs to run at the same time, over all workers."""
     max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """No trial is started once all jobs of the sweep, failed and stopped ones too, have taken so many instance
-    seconds; those that run may go over."""
+    """Limit in billable instance seconds. No trial starts once all jobs of the sweep, failed and stopped ones included,
+    have used it up; running jobs may exceed it."""
     max_usd: Annotated[float, Field(gt=0.0)] | None = None
-    """Likewise, in dollars; needs the price."""
+    """The same limit in US dollars. Requires a known price."""
 
 
-def spelt_out(given: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
-    """Return overrides with the short names of the verb `sweep` spelt out, `trials` as `sweep.trials`.
+def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
+    """Return overrides of the verb `sweep` with their full names: `trials` becomes `sweep.trials`.
 
-    `is_field` tells the names of an experiment's own fields, which stay as they are. Raises InputError for a name that
-    is near to one of the short ones and is none.
+    Names for which `is_field` is true are fields of the experiment and stay as they are. Raises InputError for a
+    misspelt short name.
     """
-    found = {}
-    for name, text in given.items():
+    named = {}
+    for name, text in overrides.items():
         if name in Sweep.model_fields and not is_field(name):
-            found[f"sweep.{name}"] = text
+            named[f"sweep.{name}"] = text
         elif "." not in name and not is_field(name) and (hint := nearest(name, Sweep.model_fields)):
             raise InputError(f"unknown field {name[:80]!r} of sweep.{hint}")
         else:
-            found[name] = text
-    return found
+            named[name] = text
+    return named

@@ -50,7 +50,7 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
     has_price = any(arm.values(DOLLARS.column) for arm in comparison.arms)
     told = [
         Column("arm", "arm", "", lambda arm: arm.label),
-        Column("batch", "batch", "", lambda arm: _joined(arm.setting("hp_per_device_batch_size"), _count)),
+        Column("batch", "batch", "", lambda arm: _joined(arm.setting("hp_batch_size"), _count)),
         Column("learning rate", "learn.\nrate", "", lambda arm: _joined(arm.setting("hp_learning_rate"), rate)),
         _metric("steady", "steady\nsamples\n/s", "samples/s", STEADY),
         _metric("end to end", "end to\nend\n/s", "samples/s", END_TO_END),

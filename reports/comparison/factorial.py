@@ -65,6 +65,6 @@ def square_of(comparison: Comparison) -> Square | None:
 
 def _place(arm: Arm) -> tuple[str, float] | None:
     compilers = {job.text.get("compiler") for job in arm.jobs}
-    sizes = arm.setting("hp_per_device_batch_size")
+    sizes = arm.setting("hp_batch_size")
     compiler = next(iter(compilers))
     return (compiler, sizes[0]) if len(compilers) == len(sizes) == 1 and compiler else None

@@ -94,7 +94,7 @@ def _cost(comparison: Comparison, contrast: Contrast) -> str:
 
 
 def _batch_size(comparison: Comparison, contrast: Contrast) -> str:
-    mine, others = (arm.setting("hp_per_device_batch_size") for arm in (contrast.arm, comparison.arms[0]))
+    mine, others = (arm.setting("hp_batch_size") for arm in (contrast.arm, comparison.arms[0]))
     return signed_percent(mine[0] / others[0]) if len(mine) == len(others) == 1 else NONE
 
 

@@ -15,7 +15,7 @@ _PLACES = ("instance_type", "device")
 _OF_THE_RUN = frozenset({"job_name", "hp_seed", "hp_compiler", "job_instance_type"})
 """Columns that differ between repeats, or that stand in a tag as well."""
 _NAMES = {
-    "hp_per_device_batch_size": "batch",
+    "hp_batch_size": "batch",
     "hp_learning_rate": "learning rate",
     "job_devices": "devices",
     "job_instance_count": "machines",

@@ -112,7 +112,7 @@ class Calibration:
 def setting_of(job: Job) -> Setting:
     """Return a job's setting."""
     factor = _told(job, "multiplier", "platform_multiplier", "hp_learning_rate_multiplier")
-    size = _told(job, "batch_size", "hp_per_device_batch_size")
+    size = _told(job, "batch_size", "hp_batch_size")
     return Setting(job.text.get("compiler") or "none", size, rounded(factor) if factor > 0 else 1.0)
 
 

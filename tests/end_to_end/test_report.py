@@ -25,7 +25,7 @@ def two_groups(command_line: CommandLine, tmp_path: Path) -> Tracked:
         client.create_run(tracked.experiment_id, tags=tags)
         for repeat in range(3):
             told = {"platform.compiler": "none", "platform.data_key": data}
-            params = {"hp.per_device_batch_size": size}
+            params = {"hp.batch_size": size}
             tracked.trained("none", repeat, seconds + repeat, params=params, tags=told, baseline=True)
     return tracked
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.planning.plan import SOURCE
+from tests.support.job.arguments import job_arguments
 from tests.training.job.conftest import example_rows, write_channel, write_tiny_model
 from training.contract.events import Event
 from training.contract.job_spec import JobSpec
@@ -19,7 +20,7 @@ from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 
 ARGUMENTS = {
-    "per_device_batch_size": 2,
+    "batch_size": 2,
     "precision": "fp32",
     "logging_steps": 1,
     "learning_rate": 0.01,
@@ -43,7 +44,7 @@ def home(tmp_path: Path) -> Path:
 def start(home: Path, name: str, checkpoints: str, devices: int, **arguments: Any) -> Job:
     spec = JobSpec(
         name=name,
-        hyperparameters={**ARGUMENTS, **arguments},
+        hyperparameters=job_arguments(**ARGUMENTS, **arguments),
         channels={each: (home / each).as_uri() for each in ("train", "validation", "model")},
         source_uri=SOURCE.as_uri(),
         output_uri=(home / "outputs").as_uri(),

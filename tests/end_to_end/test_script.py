@@ -86,7 +86,7 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
     assert [run.data.tags["platform.arm"] for run in runs] == ["batch 4", "batch 8"] * 2
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert [run.data.params["hp.seed"] for run in runs] == ["42", "42", "43", "43"]
-    assert [run.data.params["hp.per_device_batch_size"] for run in runs] == ["4", "8"] * 2
+    assert [run.data.params["hp.batch_size"] for run in runs] == ["4", "8"] * 2
     first = runs[0]
     # By hand: the first batch is 0, 1, 2, 3 against a weight of 0: (0 + 1 + 4 + 9) / 4.
     losses = points(command_line, first, "loss")

@@ -59,7 +59,7 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
     assert events[-1]["event"] == "result"
     assert "gut & schön" in text("tables/per_class.json")
     assert "träin.tsv" in text("experiment.yaml")
-    assert json.loads(text("request.json"))["HyperParameters"]["per_device_batch_size"] == "8"
+    assert json.loads(text("request.json"))["HyperParameters"]["batch_size"] == "8"
 
 
 @pytest.mark.slow

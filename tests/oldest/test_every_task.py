@@ -92,7 +92,7 @@ def test_old_datasets_read_the_channels(
 def test_two_processes(job_of: Callable[..., Job], oldest_python: str) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     then, now = (
-        run(job_of("classification", name), [python, *launcher], "classification", per_device_batch_size=4)
+        run(job_of("classification", name), [python, *launcher], "classification", batch_size=4)
         for name, python in (("then", oldest_python), ("now", sys.executable))
     )
     assert then.events("start")[0]["device"]["count"] == 2

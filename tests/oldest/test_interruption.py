@@ -16,7 +16,7 @@ DYING = str(ROOT / "tests" / "support" / "job" / "dying.py")
 
 TRAINING: dict[str, Any] = {
     "max_steps": 9,
-    "per_device_eval_batch_size": 4,
+    "eval_batch_size": 4,
     "eval_strategy": "steps",
     "eval_steps": 2,
     "save_strategy": "steps",

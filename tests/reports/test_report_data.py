@@ -136,7 +136,7 @@ def test_jobs_of_no_group_are_arms_by_their_settings(tracked: Tracked) -> None:
     """They may come from anywhere; what two of them call an arm need not be the same."""
     runs = []
     for size, seconds in ((16, 100.0), (32, 80.0)):
-        made = tracked.trained("none", 0, seconds, params={"hp.per_device_batch_size": size})
+        made = tracked.trained("none", 0, seconds, params={"hp.batch_size": size})
         tracked.client.delete_tag(made, "platform.group")
         runs.append(made)
     report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", Wanted(), runs)

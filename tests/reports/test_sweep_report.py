@@ -155,7 +155,7 @@ def not_a_number(sweep: MadeSweep) -> str:
             "none",
             seconds=9.0,
             metrics=broken,
-            params={"hp.per_device_batch_size": size, "hp.learning_rate": "x"},
+            params={"hp.batch_size": size, "hp.learning_rate": "x"},
         )
     return "No answer: none of 2 trials"
 

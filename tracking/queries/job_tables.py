@@ -1,7 +1,7 @@
 """Read a group's jobs and a job's metrics from the tracking server as tables.
 
 Column names follow one rule: a tag loses its `platform.`, and every other `.` or `/` becomes `_`
-(`hp.per_device_batch_size` -> `hp_per_device_batch_size`, `time/load_seconds` -> `time_load_seconds`).
+(`hp.batch_size` -> `hp_batch_size`, `time/load_seconds` -> `time_load_seconds`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TEXT_COLUMNS = [
 NUMBER_COLUMNS = [
     "start_time_ms",
     "training_start_time",
-    "hp_per_device_batch_size",
+    "hp_batch_size",
     "hp_learning_rate",
     "samples",
     "loss",
@@ -73,6 +73,12 @@ NUMBER_COLUMNS = [
     "target_seconds",
 ]
 """Number columns that every table of jobs has; NaN where a run has no value."""
+
+EARLIER_PARAMETERS = {
+    "hp.per_device_batch_size": "hp.batch_size",
+    "hp.per_device_eval_batch_size": "hp.eval_batch_size",
+}
+"""Names of parameters in runs of earlier versions -> names now. No other code reads the earlier names."""
 
 _MOST_NAMED = 10
 """Experiments that an error message lists."""
@@ -236,7 +242,7 @@ def _row(run: Run) -> dict[str, object]:
     info, data = run.info, run.data
     tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
     numbers = {key: number(value) for key, value in data.metrics.items()}
-    columns: Mapping[str, object] = {**data.params, **numbers, **tags}
+    columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
     return {
         **{_column(key): value for key, value in columns.items()},
         "run_id": info.run_id,
@@ -244,6 +250,13 @@ def _row(run: Run) -> dict[str, object]:
         "experiment_id": info.experiment_id,
         "status": info.status,
         "start_time_ms": info.start_time,
+    }
+
+
+def _current_names(params: Mapping[str, str]) -> dict[str, str]:
+    """Return a run's parameters under their names of today; a run that has both names keeps the value of today's."""
+    return {EARLIER_PARAMETERS.get(name, name): value for name, value in params.items()} | {
+        name: params[name] for name in EARLIER_PARAMETERS.values() if name in params
     }
 
 

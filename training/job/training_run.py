@@ -132,7 +132,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
             arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
         ),
         data_collator=Collator(
-            settings.padding, settings.train.metadata, task.targets, arguments.per_device_batch_size
+            settings.padding, settings.train.metadata, task.targets, arguments.batch_size
         ),
         train_dataset=settings.train.rows,
         eval_dataset=validation.rows,
@@ -189,7 +189,7 @@ def _probe(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, event
 
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
     """Compile every batch shape of the training before its first step."""
-    batch_size = settings.arguments.per_device_batch_size
+    batch_size = settings.arguments.batch_size
     orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
     most_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, most_batches, settings.padding)

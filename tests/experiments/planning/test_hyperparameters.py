@@ -28,8 +28,8 @@ def test_the_demos_arguments() -> None:
         "padding": "buckets",
         "bucket_lengths": "32,64",
         "max_length": 64,
-        "per_device_batch_size": 32,
-        "per_device_eval_batch_size": 32,
+        "batch_size": 32,
+        "eval_batch_size": 32,
         "drop_last": False,
         "gradient_accumulation_steps": 1,
         "learning_rate": 3e-4,
@@ -69,7 +69,7 @@ def test_optional_arguments_appear_when_set() -> None:
     assert found["model_revision"] == "v1"
     assert (found["max_steps"], found["eval_steps"], found["save_steps"]) == (9, 3, 3)
     assert found["best_metric"] == "eval_f1_macro"
-    assert found["per_device_eval_batch_size"] == 8
+    assert found["eval_batch_size"] == 8
     assert (found["target_metric"], found["target_value"], found["target_direction"]) == ("eval_loss", 0.5, "min")
     assert "epochs" not in found
     assert "bucket_lengths" not in found

@@ -80,7 +80,7 @@ def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> N
 
 
 def test_tracking_shows_batch_and_rate_under_the_names_of_the_report(file: str) -> None:
-    assert shown(load(file, {}))["per_device_batch_size"] == 32
+    assert shown(load(file, {}))["batch_size"] == 32
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}")
     assert shown(load(file, {})) == {"lr": 0.1}
 

@@ -74,7 +74,7 @@ class Setting:
                 steady,
                 baseline=self is BASELINE,
                 metrics=metrics,
-                params={"hp.per_device_batch_size": self.batch},
+                params={"hp.batch_size": self.batch},
                 tags={"platform.compiler": self.compiler, "platform.published": published},
                 losses=[self.first + 0.1 * (repeat - 1), self.first - 0.8 + 0.1 * (repeat - 1)],
             )
@@ -217,7 +217,7 @@ def report(tracked: Tracked) -> Report:
     for setting in SETTINGS:
         setting.add(tracked)
     seven, compiler = {"cost/billable_instance_seconds": 7.0}, {"platform.compiler": "none"}
-    params = {"hp.per_device_batch_size": 64}
+    params = {"hp.batch_size": 64}
     tracked.job("none, batch 64", 3, status="FAILED", metrics=seven, tags=compiler, params=params)
     return render(tracked.client, tracked.group, "t")
 

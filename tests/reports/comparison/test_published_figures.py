@@ -74,7 +74,7 @@ def test_without_or_with_broken_figures_the_page_leaves_them_out(tracked: Tracke
 
 
 def test_a_source_without_a_figure_is_refused() -> None:
-    with pytest.raises(ValueError, match="no figure is given beside source and machine"):
+    with pytest.raises(ValueError, match="at least one figure is needed beside source and machine"):
         Given(source="somebody")
 
 
@@ -82,7 +82,7 @@ def four_arms(tracked: Tracked) -> Comparison:
     paid = {("none", 16): 100.0, ("inductor", 16): 90.0, ("none", 64): 80.0, ("inductor", 64): 60.0}
     for repeat in range(2):
         for (compiler, size), seconds in paid.items():
-            params, tags = {"hp.per_device_batch_size": size}, {"platform.compiler": compiler}
+            params, tags = {"hp.batch_size": size}, {"platform.compiler": compiler}
             label = f"{compiler}, batch {size}"
             tracked.trained(
                 label, repeat, seconds + repeat / 10, params=params, tags=tags, baseline=label == "none, batch 16"

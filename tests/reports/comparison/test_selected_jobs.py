@@ -15,7 +15,7 @@ from tracking.queries import job_tables
 from tracking.queries.selected_jobs import chosen_jobs
 from training.contract.errors import InputError
 
-BATCH = "hp.per_device_batch_size"
+BATCH = "hp.batch_size"
 
 
 def two_days(tracked: Tracked) -> None:

@@ -43,7 +43,7 @@ def made_comparison(client: MlflowClient, artifacts: str) -> str:
                 RATES[arm] + repeat / 2,
                 baseline=arm == "none",
                 metrics={**times, "time/train_steady_seconds": 0.75 * billed[repeat]},
-                params={"hp.per_device_batch_size": 64 if arm == LONG else 16},
+                params={"hp.batch_size": 64 if arm == LONG else 16},
                 tags={"platform.cache_state": state, "platform.compiler": arm[:8], "platform.published": PUBLISHED},
                 losses=[0.3 + math.exp(-step / PACES[arm]) + 0.01 * repeat for step in range(20)],
             )

@@ -118,7 +118,7 @@ class MadeSweep:
         end = "completed" if target is None or reached is not None else "not reached"
         arm = f"{compiler}, batch {size}" + (f", rate × {multiplier:g}" if multiplier != 1 else "")
         told = {"platform.multiplier": f"{multiplier:g}", "platform.arm": arm, "platform.repeat": str(repeat)}
-        hyperparameters = {"hp.per_device_batch_size": size, "hp.learning_rate": 5e-5 * size / 8 * multiplier}
+        hyperparameters = {"hp.batch_size": size, "hp.learning_rate": 5e-5 * size / 8 * multiplier}
         end_tags = {"platform.end": end} if role == "trial" else {}
         return self.run(
             role,

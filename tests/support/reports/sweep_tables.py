@@ -22,7 +22,7 @@ def row(role: str, compiler: str, size: float, paid: float, multiplier: float = 
         "status": "FINISHED",
         "role": role,
         "compiler": compiler,
-        "hp_per_device_batch_size": size,
+        "hp_batch_size": size,
         "multiplier": f"{multiplier:g}",
         "cost_billable_seconds": paid,
         "cost_billable_instance_seconds": paid,

@@ -58,17 +58,19 @@ DOES = without("our job always trains, then evaluates", do_train=True, do_eval=T
 STEPS = without("2 epochs and fewer steps: the steps end it", num_train_epochs=2)
 
 SQUAD = {
-    "names": {"model_name": "model", "train_batch_size": "per_device_batch_size"},
+    "names": {"model_name": "model", "train_batch_size": "batch_size"},
     "differences": (PLACE, without("processes are counted, not told", n_gpus=1)),
 }
 SQUAD_SETTINGS = {"task": "question-answering", "max_length": 384}
+
+PER_DEVICE = {"per_device_train_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
 
 SST2 = {
     "names": {
         "model_type": "model",
         "block_size": "max_length",
         "num_train_epochs": "epochs",
-        "per_device_train_batch_size": "per_device_batch_size",
+        **PER_DEVICE,
         "dataloader_drop_last": "drop_last",
     },
 }
@@ -93,13 +95,13 @@ WORKLOADS = {
     "squad-albert-native": Workload(
         experiment="squad-albert",
         overrides={**P3, "machine.image": f"{DLC}/pytorch-training:1.11.0-gpu-py38"},
-        settings={**SQUAD_SETTINGS, "per_device_eval_batch_size": 28},
+        settings={**SQUAD_SETTINGS, "eval_batch_size": 28},
         **SQUAD,
     ),
     "squad-albert-trcomp": Workload(
         experiment="squad-albert",
         overrides={**P3, "compiler": "trcomp", "batch_size": "52"},
-        settings={**SQUAD_SETTINGS, "compiler": "trcomp", "per_device_eval_batch_size": 52},
+        settings={**SQUAD_SETTINGS, "compiler": "trcomp", "eval_batch_size": 52},
         **SQUAD,
     ),
     "emotion-bert-trcomp": Workload(
@@ -111,11 +113,7 @@ WORKLOADS = {
             "machine.image": f"{DLC}/huggingface-pytorch-trcomp-training:"
             "1.9.0-transformers4.11.0-gpu-py38-cu111-ubuntu20.04",
         },
-        names={
-            "model_id": "model",
-            "train_batch_size": "per_device_batch_size",
-            "eval_batch_size": "per_device_eval_batch_size",
-        },
+        names={"model_id": "model", "train_batch_size": "batch_size"},
         settings={
             "task": "classification",
             "compiler": "trcomp",
@@ -179,7 +177,7 @@ WORKLOADS = {
             "machine.launcher": "smddp",
             "machine.image": f"{DLC}/huggingface-pytorch-training:1.9-transformers4.12-gpu-py38-cu111-ubuntu20.04",
         },
-        names={"model_id": "model", "per_device_train_batch_size": "per_device_batch_size"},
+        names={"model_id": "model", **PER_DEVICE},
         settings={
             "task": "classification",
             "precision": None,
@@ -216,7 +214,7 @@ WORKLOADS = {
         names={
             "model_name_or_path": "model",
             "max_seq_length": "max_length",
-            "per_device_train_batch_size": "per_device_batch_size",
+            **PER_DEVICE,
         },
         settings={
             "task": "question-answering",
@@ -234,7 +232,7 @@ WORKLOADS = {
     "mnli-roberta-large-smp": Workload(
         experiment="roberta-large-mnli-mp",
         overrides={**TWO_P3_16, "machine.launcher": "smp", "machine.model_parallel": MODEL_PARALLEL},
-        names={"model_name_or_path": "model", "per_device_train_batch_size": "per_device_batch_size"},
+        names={"model_name_or_path": "model", **PER_DEVICE},
         settings={
             "task": "classification",
             "max_length": 128,
@@ -257,11 +255,11 @@ WORKLOADS = {
             "machine.max_wait_seconds": "3600",
             "machine.image": TRANSFORMERS_4_6,
         },
-        names={"model_name": "model", "train_batch_size": "per_device_batch_size"},
+        names={"model_name": "model", "train_batch_size": "batch_size"},
         settings={
             "task": "classification",
             "max_length": 128,
-            "per_device_eval_batch_size": 32,
+            "eval_batch_size": 32,
             "learning_rate": 5e-5,
             "logging_steps": 50,
             "eval_strategy": "epoch",

@@ -18,7 +18,7 @@ def say(event, **fields):
     os.write(1, (line + "\\n").encode())
     seq += 1
 say("start", versions={"torch": "9"}, device={"kind": "cpu", "name": "test", "count": 1}, threads=1,
-    hyperparameters={"per_device_batch_size": 4, "compiler": "none"}, model={},
+    hyperparameters={"batch_size": 4, "compiler": "none"}, model={},
     samples={"train": 4 * steps, "validation": 4})
 for step in range(1, steps + 1):
     time.sleep(pause)

@@ -78,7 +78,7 @@ class Tracked:
             "eval_accuracy": 0.9,
             **more.pop("metrics", {}),
         }
-        params = {"hp.per_device_batch_size": 16, "hp.learning_rate": 5e-5, "hp.seed": repeat, **more.pop("params", {})}
+        params = {"hp.batch_size": 16, "hp.learning_rate": 5e-5, "hp.seed": repeat, **more.pop("params", {})}
         losses = more.pop("losses", [math.exp(-i / 8) + 0.3 + 0.01 * repeat for i in range(20)])
         return self.job(arm, repeat, metrics=metrics, params=params, losses=losses, **more)
 

@@ -44,7 +44,7 @@ def test_a_job_is_recorded_as_a_run(tracking_uri: str, tmp_path: Path, monkeypat
     assert run.info.status == "FINISHED"
     assert run.data.tags["mlflow.parentRunId"] == group.run_id
     assert run.data.tags["platform.cache_state"] == "off"
-    assert run.data.params["hp.per_device_batch_size"] == "4"
+    assert run.data.params["hp.batch_size"] == "4"
     history = store.client.get_metric_history(run.info.run_id, "loss")
     assert [(m.step, m.value) for m in history] == [(s, 1 / s) for s in range(1, 6)]
     assert run.data.metrics["samples"] == 20

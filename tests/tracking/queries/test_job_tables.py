@@ -24,9 +24,20 @@ def test_a_row_holds_tags_parameters_and_metrics(tracked: Any) -> None:
     row = table.iloc[0]
     assert (row["run_id"], row["status"], row["arm"]) == (run_id, "FINISHED", "ind'uctor <é>")
     assert (row["cache_state"], row["repeat"], row["baseline"]) == ("warm", "1", "false")
-    assert (row["hp_per_device_batch_size"], row["hp_learning_rate"], row["hp_seed"]) == (16.0, 5e-5, "1")
+    assert (row["hp_batch_size"], row["hp_learning_rate"], row["hp_seed"]) == (16.0, 5e-5, "1")
     assert (row["cost_billable_seconds"], row["time_warmup_seconds"], row["samples"]) == (80.5, 1.0, 2000.0)
     assert row["training_start_time"] == 1_700_000_000.0
+
+
+def test_runs_of_earlier_versions_are_read_under_the_names_of_today(tracked: Any) -> None:
+    # What a version before `batch_size` logged, and a script that has an argument of the old name beside today's.
+    earlier = {"hp.per_device_batch_size": 8, "hp.per_device_eval_batch_size": 32, "hp.learning_rate": 1e-4}
+    tracked.job("none", 0, params=earlier)
+    tracked.job("none", 1, params={"hp.per_device_batch_size": 8, "hp.batch_size": 16})
+    table = job_tables.jobs(tracked.client, tracked.group)
+    assert list(table["hp_batch_size"]) == [8.0, 16.0]
+    assert table["hp_eval_batch_size"][0] == "32"
+    assert not [name for name in table.columns if "per_device" in name]
 
 
 def test_missing_values_are_nan_or_none(tracked: Any) -> None:
@@ -35,7 +46,7 @@ def test_missing_values_are_nan_or_none(tracked: Any) -> None:
     assert row["failure_class"] == "OutOfMemory"
     assert row["failure_message"] is None
     assert math.isnan(row["cost_billable_seconds"])
-    assert math.isnan(row["hp_per_device_batch_size"])
+    assert math.isnan(row["hp_batch_size"])
 
 
 def test_jobs_of_other_groups_are_left_out(tracked: Any) -> None:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.job.arguments import job_words
+
 JOB = Path(__file__).resolve().parents[3] / "training" / "job"
 sys.path.insert(0, str(JOB))
 
@@ -83,10 +85,9 @@ class Job:
         write_channel(folder / "validation", *example_rows(13))
 
     def start(self, command: Sequence[str] = (sys.executable,), **arguments: Any) -> subprocess.Popen[str]:
-        words = [word for name, value in arguments.items() for word in (f"--{name}", str(value))]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
         return subprocess.Popen(
-            [*command, str(JOB / "train.py"), *words],
+            [*command, str(JOB / "train.py"), *job_words(**arguments)],
             env=kept | self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -94,8 +95,7 @@ class Job:
         )
 
     def run(self, command: Sequence[str] = (sys.executable,), **arguments: Any) -> Ended:
-        defaults = {"per_device_batch_size": 8, "precision": "fp32", "logging_steps": 1}
-        process = self.start(command, **(defaults | arguments))
+        process = self.start(command, **arguments)
         output, _ = process.communicate(timeout=480)
         return Ended(process.returncode, output, self.folder)
 

@@ -103,7 +103,7 @@ def test_accumulated_batches_make_the_same_step(new_job: NewJob) -> None:
     for name, size, accumulated in (("whole", 8, 1), ("halves", 4, 2)):
         job = new_job(name)
         job.environment["SM_CHANNEL_MODEL"] = str(without_dropout(job, name))
-        runs.append(job.run(**arguments, per_device_batch_size=size, gradient_accumulation_steps=accumulated))
+        runs.append(job.run(**arguments, batch_size=size, gradient_accumulation_steps=accumulated))
     assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-4)
     norms = [[e["values"]["grad_norm"] for e in run.events("metric") if "loss" in e["values"]] for run in runs]
     assert norms[0] == pytest.approx(norms[1], rel=1e-3)
@@ -154,7 +154,7 @@ def test_real_memory_running_out_is_told(job: Any, channel_writer: Any) -> None:
     wide = job.folder / "wide model"
     write_wide_model(wide)
     job.environment["SM_CHANNEL_MODEL"] = str(wide)
-    ended = job.run(command, per_device_batch_size=count)
+    ended = job.run(command, batch_size=count)
     assert ended.code == 1
     (event,) = ended.events("failure")
     assert event["failure_class"] == "OutOfMemory", event
@@ -203,7 +203,7 @@ def test_a_stop_while_it_still_loads(job: Any) -> None:
 
 @pytest.mark.slow
 def test_a_stopped_job_saves_its_step_and_goes_on_where_it_was(job: Any, new_job: NewJob) -> None:
-    arguments = {"per_device_batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
+    arguments = {"batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
     whole = new_job("whole").run(**arguments)
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     saving = {**arguments, "save_strategy": "steps", "save_steps": 1000}
@@ -246,7 +246,7 @@ def test_the_failure_classes_are_those_that_are_read() -> None:
 def test_two_processes_share_the_rows(job: Any) -> None:
     ended = job.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"], padding="buckets",
-        bucket_lengths="6,12", per_device_batch_size=4,
+        bucket_lengths="6,12", batch_size=4,
     )  # fmt: skip
     result = ended.result
     # 13 batches of 4 share out as 7 for each process; the last is made up from the first.

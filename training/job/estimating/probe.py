@@ -59,7 +59,7 @@ def plan_full_training(settings: Settings, sampler: TrainSampler, steps: int) ->
     # Plan one epoch more than the probe can reach: the remaining steps are like it.
     while len(epochs) < 2 or sum(map(len, epochs[:-1])) < last:
         order = sampler.order(len(epochs))
-        epochs.append(step_positions(order, lengths, arguments.per_device_batch_size, batches_a_step, settings.padding))
+        epochs.append(step_positions(order, lengths, arguments.batch_size, batches_a_step, settings.padding))
     in_epoch = len(epochs[0])
     return FullTraining(
         steps=steps,
@@ -88,7 +88,7 @@ def evaluation_share(settings: Settings) -> float:
 def _evaluation_positions(settings: Settings, rows: Rows) -> int:
     lengths = np.sort(rows.lengths)
     batches = planned_batches(
-        np.arange(len(lengths)), lengths, settings.arguments.per_device_eval_batch_size, settings.eval_padding
+        np.arange(len(lengths)), lengths, settings.arguments.eval_batch_size, settings.eval_padding
     )
     return int((batches.rows * batches.lengths).sum())
 

@@ -14,7 +14,7 @@ def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> Train
     arguments = settings.arguments
     return TrainSampler(
         settings.train.rows.lengths,
-        _sharding(settings, batch_size or arguments.per_device_batch_size),
+        _sharding(settings, batch_size or arguments.batch_size),
         arguments.seed,
         grouped=arguments.length_grouping and settings.padding.kind != "max_length",
         drops_last=arguments.drop_last,
@@ -23,7 +23,7 @@ def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> Train
 
 def eval_sampler(settings: Settings) -> EvalSampler:
     """Return the sampler of the rows to evaluate."""
-    return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.per_device_eval_batch_size))
+    return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
 
 
 def _sharding(settings: Settings, batch_size: int) -> BatchSharding:

@@ -33,8 +33,8 @@ BETA: Rule = ("at least 0 and below 1", lambda value: 0 <= value < 1)
 
 RULES: Dict[str, Rule] = {
     "max_length": AT_LEAST_1,
-    "per_device_batch_size": AT_LEAST_1,
-    "per_device_eval_batch_size": AT_LEAST_1,
+    "batch_size": AT_LEAST_1,
+    "eval_batch_size": AT_LEAST_1,
     "gradient_accumulation_steps": AT_LEAST_1,
     "learning_rate": ABOVE_0,
     "adam_beta1": BETA,
@@ -44,7 +44,7 @@ RULES: Dict[str, Rule] = {
     "max_grad_norm": AT_LEAST_0,
     "warmup_samples": AT_LEAST_0,
     "epochs": ABOVE_0,
-    "max_steps": ("at least 1, or -1 for all epochs", lambda value: value >= 1 or value == -1),
+    "max_steps": AT_LEAST_1,
     "seed": ("between 0 and 4294967295", lambda value: 0 <= value < 2**32),
     "dataloader_workers": AT_LEAST_0,
     "logging_steps": AT_LEAST_1,
@@ -61,123 +61,137 @@ RULES: Dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the job is told."""
+    """Settings of the job, resolved by the planner.
+
+    The experiment's schema defines every field and its default. A field that every plan passes is required here; the
+    others are None, empty, or have the schema's default.
+    """
+
+    task: str
+    """A key of `tasks.TASKS`."""
+    weights: str
+    """pretrained, or random to train the model's architecture from scratch."""
+    compiler: str
+    """A key of `compilers.COMPILERS`."""
+    precision: str
+    """Number format of matrix products. auto takes bf16 where the device is fast at it, else fp16 on a GPU, else
+    fp32."""
+    padding: str
+    """longest of the batch; buckets: the smallest of `bucket_lengths` that fits; max_length."""
+    length_grouping: bool
+    """Batch rows of similar length together, unless all are padded to `max_length`."""
+    attention: str
+    """Attention implementation. auto takes eager on a CPU, else the default of transformers."""
+    dropout: str
+    """Random bits of dropout on a CPU: auto draws them in bulk, torch draws one number per element."""
+    optimizer: str
+    """AdamW kernel: auto takes the fused one where torch has it."""
+    max_length: int
+    """Longest sequence, in tokens. Staging has already cut the rows to it."""
+    batch_size: int
+    """Training samples per device and batch."""
+    eval_batch_size: int
+    """Evaluation samples per device and batch."""
+    drop_last: bool
+    """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
+    gradient_accumulation_steps: int
+    """Batches per device and optimizer step."""
+    learning_rate: float
+    """Peak learning rate, already scaled to the global batch size."""
+    adam_beta1: float
+    """Decay of Adam's first moment."""
+    adam_beta2: float
+    """Decay of Adam's second moment."""
+    adam_epsilon: float
+    """Adam's epsilon."""
+    weight_decay: float
+    """Decoupled weight decay."""
+    max_grad_norm: float
+    """Norm to which gradients are clipped; 0 disables clipping."""
+    lr_scheduler: str
+    """Shape of the learning rate after warm-up."""
+    warmup_samples: int
+    """Samples over which the learning rate rises to its peak."""
+    seed: int
+    """Seed of the data order, new layers and dropout."""
+    logging_steps: int
+    """Optimizer steps between two logged losses. The first and the last step are always logged."""
+    eval_strategy: str
+    """When to evaluate. The end of training is always evaluated."""
+    save_strategy: str
+    """When to write a checkpoint."""
+    save_total_limit: int
+    """Number of checkpoints to keep."""
+    save_model: bool
+    """Write the trained model and its tokenizer."""
+    steady_after_steps: int
+    """Optimizer steps left out of the steady throughput as warm-up."""
 
     model: str = ""
-    """Name on the Hub; ignored when the channel `model` is there."""
+    """Name on the Hub; ignored when the job has a channel `model`."""
     model_revision: Optional[str] = None
     """Branch, tag or commit on the Hub."""
-    task: str = "classification"
-    """What is learnt: a key of `tasks.TASKS`."""
-    weights: str = "pretrained"
-    """random builds the model's architecture and trains it from scratch."""
-    compiler: str = "none"
-    """A key of `compilers.COMPILERS`."""
-    precision: str = "auto"
-    """Of the matrix products; auto takes bf16 where the device is fast at it, else fp16 on a GPU, else fp32."""
-    padding: str = "longest"
-    """longest: of the batch; buckets: the smallest of `bucket_lengths` that fits; max_length."""
     bucket_lengths: Tuple[int, ...] = ()
-    """Tokens, ascending; `max_length` is added when the last is shorter."""
-    length_grouping: bool = True
-    """Put rows of like length in one batch, unless all are padded to `max_length` anyway."""
-    attention: str = "auto"
-    """How the model computes attention; auto takes eager on a processor, else what transformers takes."""
-    dropout: str = "auto"
-    """How random bits are drawn on a processor: auto draws them in bulk, torch one number an element."""
-    optimizer: str = "auto"
-    """AdamW: auto takes the one in a single kernel where torch has it."""
+    """Bucket lengths in tokens, ascending. `max_length` is added when the last one is shorter."""
     dataloader_workers: Optional[int] = None
-    """Processes that make batches; None takes 2 on a GPU and none on a processor."""
-    max_length: int = 512
-    """Tokens."""
-    per_device_batch_size: int = 8
-    """Samples a device takes at a time while training."""
-    per_device_eval_batch_size: int = 32
-    """Samples a device takes at a time while evaluating."""
-    drop_last: bool = False
-    """Leave out the rows at the end of an epoch that do not fill a batch of every device."""
-    gradient_accumulation_steps: int = 1
-    """Batches a device takes for one optimizer step."""
-    learning_rate: float = 5e-5
-    """Peak learning rate, already scaled to the global batch."""
-    adam_beta1: float = 0.9
-    """Decay of Adam's first moment."""
-    adam_beta2: float = 0.999
-    """Decay of Adam's second moment."""
-    adam_epsilon: float = 1e-8
-    """Adam's epsilon."""
-    weight_decay: float = 0.0
-    """Decoupled weight decay."""
-    max_grad_norm: float = 1.0
-    """Norm that gradients are clipped to; 0 clips none."""
-    lr_scheduler: str = "linear"
-    """Shape of the learning rate after warm-up."""
-    warmup_samples: int = 0
-    """Samples over which the learning rate rises to its peak."""
-    epochs: float = 1.0
-    """Passes over the training rows."""
-    max_steps: int = -1
-    """Optimizer steps after which training ends; -1 leaves it to `epochs`."""
-    seed: int = 42
-    """Of the data order, the new layers and dropout."""
-    logging_steps: int = 10
-    """Optimizer steps between two logged losses; the first and the last step are logged in any case."""
-    eval_strategy: str = "end"
-    """When to evaluate; always at the end."""
+    """Processes that build batches. None means 2 on a GPU and 0 on a CPU."""
+    epochs: Optional[float] = None
+    """Passes over the training rows. Exactly one of `epochs` and `max_steps` is set."""
+    max_steps: Optional[int] = None
+    """Optimizer steps."""
     eval_steps: Optional[int] = None
     """Optimizer steps between two evaluations, with `eval_strategy` steps."""
-    save_strategy: str = "none"
-    """When to write a checkpoint."""
     save_steps: Optional[int] = None
     """Optimizer steps between two checkpoints, with `save_strategy` steps."""
-    save_total_limit: Optional[int] = None
-    """Checkpoints kept; None keeps all."""
     best_metric: Optional[str] = None
-    """Evaluation metric such as `eval_f1_macro`: the model of its best evaluation is kept; None keeps the last."""
-    save_model: bool = True
-    """Write the trained model and its tokenizer."""
+    """Evaluation metric, such as `eval_f1_macro`, that selects the model to keep. None keeps the last model."""
     push_to_hub: Optional[str] = None
-    """Repository on the Hub, owner/name, that takes the trained model; None pushes it nowhere."""
+    """Repository on the Hub, owner/name, that receives the trained model. None pushes nothing."""
     push_private: bool = True
-    """Make the repository a private one, and refuse one that is public."""
+    """Create the repository as private, and refuse one that is public."""
     push_revision: Optional[str] = None
-    """Branch that is pushed to; None is main."""
+    """Branch to push to. None means main."""
     push_message: Optional[str] = None
-    """Of the commit."""
+    """Commit message."""
     push_token_variable: str = "HF_TOKEN"
     """Environment variable that holds the token."""
     push_token_secret: Optional[str] = None
-    """Secret of AWS Secrets Manager that holds the token instead: its name or ARN."""
-    steady_after_steps: int = 3
-    """Optimizer steps that count as warm-up and are left out of the steady throughput."""
+    """Secret of AWS Secrets Manager, by name or ARN, that holds the token instead."""
     probe_precision: Optional[float] = None
-    """Train only until it is as certain as this how long the whole would take: half the 95 % interval's width over the
-    seconds. None trains to the end."""
+    """Train only until the projected duration is this certain: half the width of its 95 % interval over its value.
+    None trains to the end."""
     probe_samples: Optional[int] = None
-    """Samples after which a probe ends in any case; None takes a tenth of the training."""
+    """Samples after which a probe ends in any case. None means a tenth of the training."""
     probe_eval_samples: int = 256
-    """Validation rows of a probe's and a calibration's evaluations."""
+    """Validation rows in the evaluations of a probe or a calibration."""
     calibration_batch_sizes: Tuple[int, ...] = ()
-    """Batch sizes of each device, ascending: a few steps of each are measured, and nothing is trained."""
+    """Batch sizes per device, ascending: measure a few steps of each, and train nothing."""
     calibration_seconds: float = 2.0
-    """How long the steps of a batch size are measured, about."""
+    """Approximate seconds for which each batch size is measured."""
     target_metric: Optional[str] = None
-    """Metric whose target is timed, such as `eval_accuracy`."""
+    """Metric of the target, such as `eval_accuracy`."""
     target_value: Optional[float] = None
     """Value to reach."""
     target_direction: Optional[str] = None
-    """min: at or below the value; max: at or above; by default min for losses and perplexity, max for others."""
+    """min: at or below the value; max: at or above. None means min for losses and perplexity, and max for others."""
     target_stop: bool = False
-    """End the training where the target is reached."""
+    """Stop training when the target is reached."""
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}
+REQUIRED = tuple(name for name, field in FIELDS.items() if field.default is dataclasses.MISSING)
+
+EARLIER_NAMES = {"per_device_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
+"""Names in plans and checkpoints of earlier versions -> names now."""
 
 
 def parse(words: Sequence[str]) -> Arguments:
     """Return the arguments. Raises `ArgumentError` with the name, the value and the rule."""
-    arguments = Arguments(**{name: _value(name, text) for name, text in _pairs(words)})
+    values = {name: _value(name, text) for name, text in _pairs(words)}
+    missing = [name for name in REQUIRED if name not in values]
+    if missing:
+        raise ArgumentError(f"{', '.join(missing)} must be given")
+    arguments = Arguments(**values)
     _check_together(arguments)
     return arguments
 
@@ -185,7 +199,7 @@ def parse(words: Sequence[str]) -> Arguments:
 def _pairs(words: Sequence[str]) -> List[Tuple[str, str]]:
     pairs = []
     for at in range(0, len(words), 2):
-        name = words[at][2:]
+        name = EARLIER_NAMES.get(words[at][2:], words[at][2:])
         if not words[at].startswith("--") or name not in FIELDS:
             raise ArgumentError(f"unknown argument {words[at]!r}.{_nearest(name)}")
         if at + 1 == len(words):
@@ -251,19 +265,21 @@ CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
 def _check_together(arguments: Arguments) -> None:
     for name in ("eval", "save"):
         if getattr(arguments, f"{name}_strategy") == "steps" and getattr(arguments, f"{name}_steps") is None:
-            raise ArgumentError(f"{name}_steps is not given: {name}_strategy steps needs it")
+            raise ArgumentError(f"{name}_strategy steps needs {name}_steps")
+    if (arguments.epochs is None) == (arguments.max_steps is None):
+        raise ArgumentError("exactly one of epochs and max_steps must be given")
     _check_best(arguments)
     if arguments.padding == "buckets" and not arguments.bucket_lengths:
-        raise ArgumentError("bucket_lengths is not given: padding buckets needs it")
+        raise ArgumentError("padding buckets needs bucket_lengths")
     if arguments.push_to_hub is not None and not arguments.save_model:
-        raise ArgumentError("push_to_hub needs the trained model, and save_model is False")
+        raise ArgumentError("push_to_hub needs the trained model, but save_model is False")
     if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):
         other = "probe_precision" if arguments.probe_precision else "push_to_hub"
         raise ArgumentError(f"calibration_batch_sizes and {other} exclude each other: a calibration trains nothing")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be given together")
     if arguments.target_stop and arguments.target_metric is None:
-        raise ArgumentError("target_stop is True, and there is no target_metric to stop at")
+        raise ArgumentError("target_stop is True, but target_metric is not set")
 
 
 def _check_best(arguments: Arguments) -> None:

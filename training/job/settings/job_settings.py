@@ -193,7 +193,7 @@ def _check_together(arguments: Arguments, places: Folders, train: Channel, valid
             f"save_strategy is {arguments.save_strategy!r}, but there is no folder for checkpoints: "
             "set SM_CHECKPOINT_DIR, or give the job a checkpoint URI"
         )
-    batch = arguments.per_device_batch_size * ranks.count()
+    batch = arguments.batch_size * ranks.count()
     if arguments.drop_last and train.metadata.rows < batch:
         raise BadData(f"drop_last leaves nothing: {places.train} has {train.metadata.rows} rows, a batch takes {batch}")
     if train.metadata.label_names != validation.metadata.label_names:

@@ -22,8 +22,8 @@ def trainer_arguments(
     evaluates_at_end = arguments.eval_strategy == "end"
     wanted: Dict[str, Any] = {
         "output_dir": str(folder),
-        "per_device_train_batch_size": arguments.per_device_batch_size,
-        "per_device_eval_batch_size": arguments.per_device_eval_batch_size,
+        "per_device_train_batch_size": arguments.batch_size,
+        "per_device_eval_batch_size": arguments.eval_batch_size,
         "gradient_accumulation_steps": arguments.gradient_accumulation_steps,
         "learning_rate": arguments.learning_rate,
         "adam_beta1": arguments.adam_beta1,
@@ -33,8 +33,9 @@ def trainer_arguments(
         "max_grad_norm": arguments.max_grad_norm,
         "lr_scheduler_type": _scheduler(arguments),
         "warmup_steps": math.ceil(arguments.warmup_samples / global_batch_size(arguments, processes)),
-        "num_train_epochs": arguments.epochs,
-        "max_steps": arguments.max_steps,
+        # Trainer ignores the epochs where the steps are set; it takes -1 for steps that are not set.
+        "num_train_epochs": arguments.epochs or 1.0,
+        "max_steps": arguments.max_steps or -1,
         "seed": arguments.seed,
         "logging_steps": arguments.logging_steps,
         "logging_first_step": True,
@@ -69,7 +70,7 @@ def trainer_arguments(
 
 def global_batch_size(arguments: Arguments, processes: int) -> int:
     """Return the samples of one optimizer step, over all devices."""
-    return arguments.per_device_batch_size * arguments.gradient_accumulation_steps * processes
+    return arguments.batch_size * arguments.gradient_accumulation_steps * processes
 
 
 def _as_known(wanted: Dict[str, Any]) -> Dict[str, Any]:

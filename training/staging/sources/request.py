@@ -42,7 +42,9 @@ ModelOverrides = Annotated[
 class Frozen(BaseModel):
     """Base of everything that is read from an experiment file: no unknown keys, no silent conversion, no NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Columns(Frozen):

@@ -21,8 +21,8 @@ DYING = ROOT / "tests" / "support" / "job" / "dying.py"
 
 # 13 batches of 4 rows, 2 a step: 7 steps an epoch, the last of one batch with 2 rows. Dropout is on, at 0.1.
 TRAINING = {
-    "per_device_batch_size": 4,
-    "per_device_eval_batch_size": 4,
+    "batch_size": 4,
+    "eval_batch_size": 4,
     "gradient_accumulation_steps": 2,
     "epochs": 2,
     "padding": "buckets",
@@ -161,7 +161,7 @@ def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"per_device_batch_size": 2}, "per_device_batch_size was 4 and is 2"),
+        ({"batch_size": 2}, "batch_size was 4 and is 2"),
         ({"seed": 7}, "seed was 42 and is 7"),
         ({"epochs": 3}, "epochs was 2.0 and is 3.0"),
     ],
@@ -171,7 +171,7 @@ def test_a_checkpoint_of_another_training_is_refused(job: Any, whole: Any, chang
     ended = job.run(**(TRAINING | changed))
     assert ended.code == 1
     (failure,) = ended.events("failure")
-    assert "checkpoint-14 is of another training: " in failure["message"]
+    assert "checkpoint-14 belongs to another training: " in failure["message"]
     assert words in failure["message"]
     assert (whole.folder / "checkpoints/checkpoint-14").exists()
 
@@ -197,7 +197,7 @@ def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
     with_checkpoints(job)
     killed = job.run(dying("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
-    changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "per_device_eval_batch_size": 32}
+    changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
     assert ended.result["steps"] == 14
     # Evaluations leave no trace in the training: other ones, and the weights are the same.
@@ -245,7 +245,14 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
 @pytest.mark.slow
 def test_under_a_compiler(job_in: Callable[[Path], Any], tmp_path: Path) -> None:
     """Compiled programs draw their dropout from the seed of the step: that too goes on where it was."""
-    arguments = {**TRAINING, "compiler": "inductor", "max_steps": 6, "save_steps": 2, "eval_strategy": "end"}
+    arguments = {
+        **TRAINING,
+        "compiler": "inductor",
+        "epochs": None,
+        "max_steps": 6,
+        "save_steps": 2,
+        "eval_strategy": "end",
+    }
     whole, job = (with_checkpoints(job_in(tmp_path / name)) for name in ("whole", "cut"))
     for each in (whole, job):
         each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")

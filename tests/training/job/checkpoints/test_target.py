@@ -87,7 +87,7 @@ def test_started_again_at_its_target_it_takes_no_step_more(job: Any) -> None:
 @pytest.mark.slow
 def test_processes_end_together(job: Any) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
-    ended = job.run(torchrun, **{**TRAINING, "per_device_batch_size": 4}, **REACHED)
+    ended = job.run(torchrun, **{**TRAINING, "batch_size": 4}, **REACHED)
     assert ended.result["steps"] == 3
     assert evaluations(ended) == [3]
     assert ended.result["metrics"]["target/samples"] == 24

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
 # 200 rows in batches of 4: 50 steps an epoch, 150 in all.
-TRAINING = {"per_device_batch_size": 4, "epochs": 3, "padding": "buckets", "bucket_lengths": "6,12", "logging_steps": 5}
+TRAINING = {"batch_size": 4, "epochs": 3, "padding": "buckets", "bucket_lengths": "6,12", "logging_steps": 5}
 
 
 def test_quantiles_are_those_of_students_t() -> None:
@@ -142,7 +142,7 @@ def test_a_training_too_short_to_project_is_told_whole(job: Any) -> None:
 def test_checkpoints_and_evaluations_of_the_whole_count(long_job: Any) -> None:
     """An epoch is 50 steps: three evaluations of 200 rows and three checkpoints; the probe makes one of 50 and one."""
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
-    arguments = {**TRAINING, "eval_strategy": "epoch", "save_strategy": "epoch", "per_device_eval_batch_size": 10}
+    arguments = {**TRAINING, "eval_strategy": "epoch", "save_strategy": "epoch", "eval_batch_size": 10}
     ended = long_job.run(**arguments, probe_precision=0.99, probe_samples=1, probe_eval_samples=50)
     seconds = {event["phase"]: event["seconds"] for event in ended.events("phase")}
     metrics = ended.result["metrics"]
@@ -156,7 +156,7 @@ def test_checkpoints_and_evaluations_of_the_whole_count(long_job: Any) -> None:
 def test_processes_end_a_probe_together(long_job: Any) -> None:
     """Each has its own times; the first one's decide for both, also where they would have gone on."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
-    arguments = {**TRAINING, "per_device_batch_size": 2, "probe_eval_samples": 20}
+    arguments = {**TRAINING, "batch_size": 2, "probe_eval_samples": 20}
     sure = long_job.run(torchrun, **arguments, probe_precision=0.9, probe_samples=400).result
     assert sure["steps"] in {28, 53}
     assert sure["metrics"]["projected/steps"] == 150

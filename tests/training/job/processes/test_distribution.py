@@ -31,7 +31,7 @@ def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, paddin
     ids = [[10, *[20] * (at % 9), at] for at in range(43)]
     channel_writer(job.folder / "train", ids, [at % 2 for at in range(43)])
     job.environment["WATCHED_FOLDER"] = str(job.folder)
-    arguments = {"per_device_batch_size": 4, "epochs": 2, "padding": padding, "eval_strategy": "end"}
+    arguments = {"batch_size": 4, "epochs": 2, "padding": padding, "eval_strategy": "end"}
     if padding == "buckets":
         arguments["bucket_lengths"] = "6,12"
     ended = job.run([*TORCHRUN, str(WATCHED)], **arguments)
@@ -63,7 +63,7 @@ def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: A
         ids = [[10 + at % 20, *[15 + at % 30] * (1 + at * 7 % 11)] for at in range(rows)]
         channel_writer(job.folder / "validation", ids, [at * at % 2 for at in range(rows)])
         # A rate of next to nothing, that both have the same weights.
-        arguments = {"learning_rate": 1e-30, "max_steps": 1, "per_device_eval_batch_size": 8}
+        arguments = {"learning_rate": 1e-30, "max_steps": 1, "eval_batch_size": 8}
         results.append(job.run(command, **arguments).result)
     one, two = results
     assert two["tables"] == one["tables"]
@@ -73,7 +73,7 @@ def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: A
 
 
 SAVING = {
-    "per_device_batch_size": 2,
+    "batch_size": 2,
     "gradient_accumulation_steps": 2,
     "epochs": 8,
     "padding": "buckets",

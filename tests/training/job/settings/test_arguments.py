@@ -3,21 +3,30 @@ from __future__ import annotations
 import pytest
 
 from reporting.errors import ArgumentError
-from settings.arguments import Arguments, parse
-
-
-def test_defaults() -> None:
-    assert parse([]) == Arguments()
+from settings.arguments import REQUIRED, RULES, Arguments, parse
+from tests.support.job.arguments import ARGUMENTS, job_words
 
 
 def test_values_are_converted() -> None:
-    words = (
-        "--learning_rate 1e-4 --epochs 3 --bucket_lengths 16,32 --save_model False --max_steps -1 --model_revision v2"
-    )
-    found = parse([*words.split(), "--model", "a folder/with é"])
-    assert (found.learning_rate, found.epochs, found.bucket_lengths) == (1e-4, 3.0, (16, 32))
-    assert (found.save_model, found.max_steps, found.model_revision) == (False, -1, "v2")
-    assert found.model == "a folder/with é"
+    changed = {"learning_rate": 1e-4, "epochs": 3, "bucket_lengths": "16,32", "save_model": False}
+    arguments = parse(job_words(**changed, model_revision="v2", model="a folder/with é"))
+    assert (arguments.learning_rate, arguments.epochs, arguments.bucket_lengths) == (1e-4, 3.0, (16, 32))
+    assert (arguments.save_model, arguments.max_steps, arguments.model_revision) == (False, None, "v2")
+    assert arguments.model == "a folder/with é"
+
+
+def test_every_field_without_a_default_is_required() -> None:
+    assert sorted(REQUIRED) == sorted(ARGUMENTS)
+    with pytest.raises(ArgumentError, match="^seed must be given$"):
+        parse(job_words(seed=None))
+    with pytest.raises(ArgumentError, match="^task, weights, compiler, .*, steady_after_steps must be given$"):
+        parse([])
+
+
+def test_a_plan_of_an_earlier_version_is_read() -> None:
+    words = job_words(batch_size=None, eval_batch_size=None)
+    earlier = parse([*words, "--per_device_batch_size", "4", "--per_device_eval_batch_size", "16"])
+    assert earlier == parse(job_words(batch_size=4, eval_batch_size=16))
 
 
 @pytest.mark.parametrize(
@@ -33,20 +42,25 @@ def test_values_are_converted() -> None:
         (["--save_model", "yes"], "save_model is 'yes': it must be True or False"),
         (["--compiler", "xla"], "compiler is 'xla': it must be one of none, inductor, trcomp, trcomp-off"),
         (["--adam_beta1", "1"], "adam_beta1 is '1': it must be at least 0 and below 1"),
-        (["--max_steps", "0"], "max_steps is '0': it must be at least 1, or -1 for all epochs"),
+        (["--max_steps", "0"], "max_steps is '0': it must be at least 1"),
+        (["--max_steps", "9"], "exactly one of epochs and max_steps must be given"),
         (["--bucket_lengths", "32,16"], "bucket_lengths is '32,16': it must be ascending whole numbers"),
-        (["--padding", "buckets"], "bucket_lengths is not given: padding buckets needs it"),
-        (["--eval_strategy", "steps"], "eval_steps is not given: eval_strategy steps needs it"),
-        (["--save_strategy", "steps"], "save_steps is not given: save_strategy steps needs it"),
+        (["--padding", "buckets"], "padding buckets needs bucket_lengths"),
+        (["--eval_strategy", "steps"], "eval_strategy steps needs eval_steps"),
+        (["--save_strategy", "steps"], "save_strategy steps needs save_steps"),
         (
             ["--best_metric", "eval_loss", "--eval_strategy", "epoch"],
             "best_metric is 'eval_loss': every evaluation needs",
         ),
         (["--target_metric", "loss"], "target_metric and target_value must be given together"),
-        (["--target_stop", "True"], "target_stop is True, and there is no target_metric to stop at"),
+        (["--target_stop", "True"], "target_stop is True, but target_metric is not set"),
     ],
 )
-def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
+def test_a_wrong_argument_is_refused_by_name(words: list[str], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        parse(words)
+        parse([*job_words(), *words])
     assert str(caught.value).startswith(message)
+
+
+def test_every_rule_belongs_to_an_argument() -> None:
+    assert set(RULES) <= set(Arguments.__dataclass_fields__)

@@ -82,7 +82,7 @@ def test_loss_and_perplexity_by_hand(new_lm: Any, rows: Callable[[int], list[lis
     from transformers import GPT2LMHeadModel
 
     job = new_lm("job", rows(20), rows(13))
-    result = job.run(**PLAIN, per_device_eval_batch_size=5, learning_rate=0.01).result
+    result = job.run(**PLAIN, eval_batch_size=5, learning_rate=0.01).result
     model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
     by_hand = loss_by_hand(model, rows(13))
     assert result["metrics"]["eval_loss"] == pytest.approx(by_hand, rel=1e-5)
@@ -97,7 +97,7 @@ def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
 
     job = new_lm("two", unlike(20), unlike(13))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    result = job.run(command, **PLAIN, per_device_eval_batch_size=3).result
+    result = job.run(command, **PLAIN, eval_batch_size=3).result
     model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
     assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, unlike(13)), rel=1e-5)
 
@@ -113,7 +113,7 @@ def test_the_seed_decides_the_random_weights(new_lm: Any) -> None:
 
 @pytest.mark.slow
 def test_the_last_incomplete_batch_is_dropped_when_asked(new_lm: Any) -> None:
-    arguments = {**PLAIN, "max_steps": -1, "epochs": 2, "save_model": False, "drop_last": True}
+    arguments = {**PLAIN, "max_steps": None, "epochs": 2, "save_model": False, "drop_last": True}
     ended = new_lm("dropped", blocks(20), blocks(5)).run(**arguments)
     # 20 rows are 2 whole batches of 8.
     assert ended.result["steps"] == 4

@@ -29,9 +29,7 @@ def test_a_job(tmp_path: Path, padding: dict[str, str]) -> None:
 def test_a_job_that_pads_on_the_left_answers_the_same_in_any_batch(tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", left_padding(), "xlnet")
     channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
-    results = [
-        run_job(tmp_path / f"job{size}", model, channels, per_device_eval_batch_size=size).result for size in (1, 7)
-    ]
+    results = [run_job(tmp_path / f"job{size}", model, channels, eval_batch_size=size).result for size in (1, 7)]
     tables = [result["tables"]["predictions.json"] for result in results]
     assert tables[0] == tables[1]
     # A random model may point at a blank; most often it does not.
@@ -50,7 +48,7 @@ def test_a_model_learns_to_answer(tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", tokenizer, "bert", **size)
     train, validation = learnable_file(tmp_path / "train.json", 200, 1), learnable_file(tmp_path / "dev.json", 40, 2)
     channels = staged(tmp_path, train, model, validation=validation, max_length=24, doc_stride=4)
-    schedule = {"max_steps": -1, "epochs": 3, "learning_rate": 3e-3, "per_device_batch_size": 16}
+    schedule = {"max_steps": None, "epochs": 3, "learning_rate": 3e-3, "batch_size": 16}
     learnt = run_job(tmp_path / "job", model, channels, max_length=24, **schedule).result["metrics"]
     guessed = run_job(tmp_path / "guess", model, channels, max_length=24, max_steps=1, learning_rate=1e-9)
     # Who knows the kinds of word and not the question is right in one of three.

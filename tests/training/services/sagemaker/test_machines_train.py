@@ -17,6 +17,7 @@ import pytest
 from experiments.planning.plan import SOURCE
 from tests.support.aws.account import ROLE, Account, open_account
 from tests.support.job import watched
+from tests.support.job.arguments import job_arguments
 from tests.training.job.conftest import example_rows, write_channel, write_tiny_model
 from tests.training.services.sagemaker.test_machines import streams
 from tracking.recording.metric_points import cost_metrics
@@ -40,7 +41,7 @@ watched.main("train.py")
 """
 CHANNELS = ("train", "validation", "model")
 ARGUMENTS = {
-    "per_device_batch_size": 2,
+    "batch_size": 2,
     "precision": "fp32",
     "logging_steps": 1,
     "learning_rate": 0.01,
@@ -136,7 +137,7 @@ class Place:
         rows = self.folder / f"rows-{name}"
         rows.mkdir()
         environment = {"CUDA_VISIBLE_DEVICES": "", "WATCHED_FOLDER": str(rows)}
-        return JobSpec(name=name, hyperparameters=ARGUMENTS, program="main.py", environment=environment, **fields)
+        return JobSpec(name=name, hyperparameters=job_arguments(**ARGUMENTS), program="main.py", environment=environment, **fields)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,78 @@
+"""The job's arguments against the experiment's schema, which defines every name, default and rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import annotated_types
+import pytest
+from pydantic.fields import FieldInfo
+
+from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.load import load
+from experiments.schema.fields import Calibration, ExperimentFields, Probe, PushToHub, Target
+from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
+
+SECTIONS = {"probe": Probe, "calibration": Calibration, "push": PushToHub, "target": Target}
+DERIVED = {"learning_rate", "push_to_hub"}
+"""Arguments that are worked out from several fields, or that stand for a section."""
+SWITCHES = {"probe_precision"}
+"""Arguments that are None where their section is not used, whatever default the section has."""
+SHORTER = {"push_message": "commit_message"}
+
+
+def schema_field(argument: str) -> FieldInfo:
+    """Return the field of the experiment that an argument is named after."""
+    section, _, name = argument.partition("_")
+    if argument not in ExperimentFields.model_fields:
+        return SECTIONS[section].model_fields[SHORTER.get(argument, name)]
+    return ExperimentFields.model_fields[argument]
+
+
+def test_every_plan_passes_what_the_job_requires() -> None:
+    planned = hyperparameters(load("demo", {}), (32, 64))
+    assert set(REQUIRED) <= planned.keys()
+    assert set(planned) - set(REQUIRED) == {"model", "bucket_lengths", "epochs"}
+
+
+@pytest.mark.parametrize("name", sorted(set(FIELDS) - DERIVED - SWITCHES - set(REQUIRED)))
+def test_a_default_of_the_job_is_that_of_the_schema(name: str) -> None:
+    default = schema_field(name).get_default(call_default_factory=True)
+    if schema_field(name).is_required():
+        default = None
+    assert FIELDS[name].default in (default, default or "", default or ())
+
+
+def literals(annotation: Any) -> set[str]:
+    return {each for part in get_args(annotation) for each in (get_args(part) or (part,)) if isinstance(each, str)}
+
+
+@pytest.mark.parametrize("name", sorted(CHOICES))
+def test_the_job_has_the_choices_of_the_schema(name: str) -> None:
+    # Planning turns samples into steps.
+    assert set(CHOICES[name]) == literals(schema_field(name).annotation) - ({"samples"} if "eval" in name else set())
+
+
+def bounds(field: FieldInfo) -> Iterator[tuple[str, float]]:
+    """Yield the bounds of a number, as the schema has them."""
+    parts = [field.annotation, *get_args(field.annotation)]
+    for each in [*field.metadata, *(m for part in parts for m in getattr(part, "__metadata__", ()))]:
+        for bound in [each, *getattr(each, "metadata", ())]:
+            if isinstance(bound, annotated_types.Ge):
+                yield "ge", float(str(bound.ge))
+            elif isinstance(bound, annotated_types.Gt):
+                yield "gt", float(str(bound.gt))
+
+
+@pytest.mark.parametrize("name", sorted(set(RULES) - DERIVED))
+def test_the_job_accepts_the_smallest_value_of_the_schema(name: str) -> None:
+    ((kind, smallest),) = bounds(schema_field(name))
+    _, holds = RULES[name]
+    assert holds(smallest if kind == "ge" else smallest + 1e-9)
+
+
+def test_the_job_reads_a_plan() -> None:
+    planned = hyperparameters(load("demo", {"batch_size": "16"}), (32, 64))
+    arguments = parse([word for name, value in planned.items() for word in (f"--{name}", str(value))])
+    assert (arguments.batch_size, arguments.eval_batch_size, arguments.max_length) == (16, 16, 64)
