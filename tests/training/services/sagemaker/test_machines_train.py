@@ -17,7 +17,7 @@ import pytest
 from experiments.planning.plan import SOURCE
 from tests.support.aws.account import ROLE, Account, open_account
 from tests.support.job import watched
-from tests.training.job.conftest import example_rows, write_channel, write_tiny_model
+from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from tests.training.services.sagemaker.test_machines import streams
 from tracking.recording.metric_points import cost_metrics
 from training.contract.events import EVENT_PREFIX, Event, parse_line
