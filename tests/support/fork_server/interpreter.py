@@ -30,7 +30,20 @@ ROOM_BYTES = 100_000
 
 INTERPRETER_VARIABLES = ("PYTHON", "HOME", "XDG_")
 JOB_VARIABLES = (
-    *("ACCELERATE_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "TORCH", "PYTORCH_", "TRITON_", "CUDA_", "XLA_", "PJRT_"),
+    *(
+        "ACCELERATE_",
+        "HF_",
+        "HUGGINGFACE_",
+        "TRANSFORMERS_",
+        "TORCH_",
+        "TORCHINDUCTOR_",
+        "TORCHDYNAMO_",
+        "PYTORCH_",
+        "TRITON_",
+        "CUDA_",
+        "XLA_",
+        "PJRT_",
+    ),
     *("MKL_", "OPENBLAS_", "SAFETENSORS_"),
 )
 COMMAND_VARIABLES = ("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_")
@@ -46,6 +59,7 @@ READ_LATER = (
     *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_REGISTRY_URI"),
     *("MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"),
     *("MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "TORCHINDUCTOR_CACHE_DIR"),
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
 )
 
 JOB_PACKAGES = (
@@ -76,6 +90,10 @@ COMMAND_PACKAGES = (
 COMMAND_MODULES = ("experiments", "training.services.local.supervisor")
 
 
+STARTED: list[subprocess.Popen[bytes]] = []
+"""The servers that run; they end with this process."""
+
+
 @dataclass(frozen=True)
 class Server:
     """What one server has imported, and which programs it is for."""
@@ -98,7 +116,7 @@ SERVERS = (
 @cache
 def forking_interpreter() -> str:
     """Return the path of the interpreter of this test process; its servers start when they are first needed."""
-    folder = Path(tempfile.mkdtemp(prefix="forking-"))
+    folder = Path(tempfile.mkdtemp(prefix="forking_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # Whoever holds the other end keeps the servers alive.
     alive, _held = os.pipe()
@@ -152,7 +170,7 @@ def _start(server: Server, folder: Path, listener: socket.socket, alive: int) ->
     # The interpreter's own threads would be lost by a fork.
     single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with (folder / f"{server.name}.log").open("ab") as log:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [
                 *(sys.executable, "-u", "-P", str(FOLDER / "server.py")),
                 *(str(listener.fileno()), str(alive)),
@@ -167,4 +185,5 @@ def _start(server: Server, folder: Path, listener: socket.socket, alive: int) ->
             pass_fds=[listener.fileno(), alive],
             start_new_session=True,
         )
+    STARTED.append(process)
     listener.close()

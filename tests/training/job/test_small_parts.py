@@ -24,6 +24,7 @@ from reporting import failure
 from reporting.errors import ArgumentError, BadData, Stopped, Unsupported
 from reporting.events import EVENT_PREFIX, Events
 from settings.folders import folders
+from tests.support.job.job_process import JOB
 from training.contract.events import EventReader, parse_line
 
 
@@ -163,12 +164,11 @@ def test_a_silent_process_writes_nothing(tmp_path: Path) -> None:
 
 def test_lines_of_many_processes_stay_whole(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from events import Events; events = Events()\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); from reporting.events import Events; events = Events()\n"
         "for n in range(300): events.emit('note', message='x' * 300)"
     )
     with (tmp_path / "log").open("w") as log:
-        job = str(Path(compilers.__file__).parent)
-        running = [subprocess.Popen([sys.executable, "-c", code, job], stdout=log) for _ in range(3)]
+        running = [subprocess.Popen([sys.executable, "-c", code, str(JOB)], stdout=log) for _ in range(3)]
         assert [process.wait() for process in running] == [0, 0, 0]
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == 900
@@ -209,11 +209,11 @@ def test_peaks_take_the_longer_name() -> None:
 
 def test_the_age_of_a_process_counts_from_its_start() -> None:
     code = (
-        "import sys, time; sys.path.insert(0, sys.argv[1]); import hardware; time.sleep(0.5); "
+        "import sys, time; sys.path.insert(0, sys.argv[1]); from measuring import hardware; time.sleep(0.5); "
         "print(hardware.process_age_seconds())"
     )
     began = time.monotonic()
-    output = subprocess.check_output([sys.executable, "-c", code, str(Path(compilers.__file__).parent)])
+    output = subprocess.check_output([sys.executable, "-c", code, str(JOB)])
     assert 0.5 <= float(output) <= time.monotonic() - began + 0.1
 
 
