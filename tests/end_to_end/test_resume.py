@@ -11,7 +11,7 @@ import pytest
 
 from experiments.planning.plan import SOURCE
 from tests.support.job.arguments import job_arguments
-from tests.training.job.conftest import example_rows, write_channel, write_tiny_model
+from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from training.contract.events import Event
 from training.contract.job_spec import JobSpec
 from training.contract.request import build

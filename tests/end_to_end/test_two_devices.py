@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
-from tests.training.job.conftest import write_tiny_model
+from tests.support.job.job_process import write_tiny_model
 from training.staging.models.model_files import locate
 from training.staging.tokens.tokenizing import load_tokenizer
 

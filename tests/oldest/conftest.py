@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.job.job_process import Job
 from tests.support.oldest.examples import EXAMPLES
 from tests.support.oldest.places import staged_job
-from tests.training.job.conftest import Job
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks import TASKS
-from tests.training.job.conftest import Job
+from tests.support.job.job_process import Job
 
 pytestmark = pytest.mark.oldest
 
@@ -29,7 +29,7 @@ print(json.dumps(rows.to_list()))
 
 
 def run(job: Job, python: Sequence[str], task: str, **arguments: Any) -> Any:
-    ended = job.run(python, **{"task": task, **SETTINGS, **arguments})
+    ended = job.run(python=python, **{"task": task, **SETTINGS, **arguments})
     assert ended.code == 0, ended.output[-3000:]
     # Old versions read another format, and the job must bridge that.
     assert [path.suffix for path in _weights(job)] == [".safetensors"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.training.job.conftest import Job
+from tests.support.job.job_process import Job
 
 pytestmark = pytest.mark.oldest
 
@@ -42,10 +42,10 @@ def with_checkpoints(job: Job) -> Job:
 def test_it_goes_on_bit_for_bit(
     job_of: Callable[..., Job], oldest_python: str, spot: str, name_of_signal: str, code: int, resumed_from: int
 ) -> None:
-    whole = with_checkpoints(job_of("classification", "whole")).run([oldest_python], **TRAINING)
+    whole = with_checkpoints(job_of("classification", "whole")).run(python=[oldest_python], **TRAINING)
     job = with_checkpoints(job_of("classification", "cut"))
-    assert job.run([oldest_python, DYING, spot, name_of_signal], **TRAINING).code == code
-    ended = job.run([oldest_python], **TRAINING)
+    assert job.run([DYING, spot, name_of_signal], python=[oldest_python], **TRAINING).code == code
+    ended = job.run(python=[oldest_python], **TRAINING)
     assert ended.events("start")[-1]["resumed_from_step"] == resumed_from
     assert numbers(ended) == numbers(whole)
     assert ended.result["metrics"]["best/step"] == whole.result["metrics"]["best/step"]

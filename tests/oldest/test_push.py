@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.hub.server import Hub, serving
-from tests.training.job.conftest import Job
+from tests.support.job.job_process import Job
 
 pytestmark = pytest.mark.oldest
 
@@ -20,7 +20,7 @@ def test_the_model_is_pushed(job_of: Callable[..., Job], oldest_python: str, ref
         job = job_of("classification", "job")
         variables = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": TOKEN}
         job.environment |= variables
-        ended = job.run([oldest_python], push_to_hub="someone/a-model", max_steps=2, max_length=24)
+        ended = job.run(python=[oldest_python], push_to_hub="someone/a-model", max_steps=2, max_length=24)
     told = ended.result["hub"]
     if refuses:
         assert "Bearer (hidden) may not write" in told["failure"]

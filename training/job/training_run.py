@@ -131,9 +131,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         args=trainer_arguments(
             arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
         ),
-        data_collator=Collator(
-            settings.padding, settings.train.metadata, task.targets, arguments.batch_size
-        ),
+        data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
         train_dataset=settings.train.rows,
         eval_dataset=validation.rows,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from tests.training.job.conftest import Job
+from tests.support.job.job_process import Job
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 

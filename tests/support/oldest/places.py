@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from tests.training.job.conftest import Job
+from tests.support.job.job_process import Job
 from training.staging.sources.request import StagingRequest
 from training.staging.stage import stage
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.job.job_process import TORCHRUN
 from training.contract.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
 
 NewJob = Callable[[str], Any]
@@ -150,11 +151,11 @@ def test_tokens_of_another_model_are_bad_data(job: Any, channel_writer: Any) -> 
 def test_real_memory_running_out_is_told(job: Any, channel_writer: Any) -> None:
     count = 4000
     channel_writer(job.folder / "train", [[5] * 12] * count, [0] * count)
-    command = ["prlimit", f"--as={6 * 2**30}", sys.executable]
+    python = ["prlimit", f"--as={6 * 2**30}", sys.executable]
     wide = job.folder / "wide model"
     write_wide_model(wide)
     job.environment["SM_CHANNEL_MODEL"] = str(wide)
-    ended = job.run(command, batch_size=count)
+    ended = job.run(python=python, batch_size=count)
     assert ended.code == 1
     (event,) = ended.events("failure")
     assert event["failure_class"] == "OutOfMemory", event
@@ -245,8 +246,7 @@ def test_the_failure_classes_are_those_that_are_read() -> None:
 
 def test_two_processes_share_the_rows(job: Any) -> None:
     ended = job.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"], padding="buckets",
-        bucket_lengths="6,12", batch_size=4,
+        TORCHRUN, padding="buckets", bucket_lengths="6,12", batch_size=4,
     )  # fmt: skip
     result = ended.result
     # 13 batches of 4 share out as 7 for each process; the last is made up from the first.

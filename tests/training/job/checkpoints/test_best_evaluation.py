@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from typing import Any
 
 import pytest
@@ -68,7 +67,7 @@ def test_the_best_is_left(job_that_worsens: Any) -> None:
 @pytest.mark.slow
 def test_the_best_is_found_over_two_starts(job_that_worsens: Any) -> None:
     job = job_that_worsens
-    killed = job.run([sys.executable, str(DYING), f"{STEP_END}:10", "SIGKILL"], **TRAINING)
+    killed = job.run([str(DYING), f"{STEP_END}:10", "SIGKILL"], **TRAINING)
     assert killed.code == -signal.SIGKILL
     progress = json.loads((job.folder / "checkpoints/checkpoint-8/progress.json").read_text())
     assert progress["best"]["step"] < 8

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.fork_server.interpreter import forking_interpreter
 
 # A checkpoint calls torch.save four times.
 DYING = ROOT / "tests" / "support" / "job" / "dying.py"
@@ -38,7 +39,7 @@ TRAINING = {
 
 
 def dying(spot: str, name_of_signal: str = "SIGKILL") -> list[str]:
-    return [sys.executable, str(DYING), spot, name_of_signal]
+    return [str(DYING), spot, name_of_signal]
 
 
 def with_checkpoints(job: Any) -> Any:
@@ -211,7 +212,7 @@ def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -
     assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
     first = job.folder / "checkpoints/checkpoint-2"
     before = {path.name: path.read_bytes() for path in first.iterdir()}
-    ended = job.run(["prlimit", f"--fsize={30 * 2**10}", sys.executable], **TRAINING)
+    ended = job.run(python=["prlimit", f"--fsize={30 * 2**10}", forking_interpreter()], **TRAINING)
     assert ended.code == 1
     (failure,) = ended.events("failure")
     assert failure["message"].startswith(f"cannot write the checkpoint of step 4 in {job.folder / 'checkpoints'}: ")
@@ -224,7 +225,9 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
     """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
     with_checkpoints(job)
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
-    process = job.start(dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), **arguments)
+    process = job.start(
+        dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[sys.executable], **arguments
+    )
     main, deadline = psutil.Process(process.pid), time.monotonic() + 120
     while main.status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import sys
 from typing import Any
 
 import pytest
 
 from checkpoints.target import Target
 from tests.conftest import ROOT
+from tests.support.job.job_process import TORCHRUN
 
 DYING = ROOT / "tests" / "support" / "job" / "dying.py"
 
@@ -75,7 +75,7 @@ def test_started_again_at_its_target_it_takes_no_step_more(job: Any) -> None:
     """Killed after the checkpoint of the step that reached it: what is left is the evaluation and the model."""
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     arguments = {**TRAINING, **REACHED, "save_strategy": "steps", "save_steps": 3}
-    dying = [sys.executable, str(DYING), "training_run:_save:1", "SIGKILL"]
+    dying = [str(DYING), "training_run:_save:1", "SIGKILL"]
     assert job.run(dying, **arguments).code == -signal.SIGKILL
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 3
@@ -86,8 +86,7 @@ def test_started_again_at_its_target_it_takes_no_step_more(job: Any) -> None:
 
 @pytest.mark.slow
 def test_processes_end_together(job: Any) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
-    ended = job.run(torchrun, **{**TRAINING, "batch_size": 4}, **REACHED)
+    ended = job.run(TORCHRUN, **{**TRAINING, "batch_size": 4}, **REACHED)
     assert ended.result["steps"] == 3
     assert evaluations(ended) == [3]
     assert ended.result["metrics"]["target/samples"] == 24

@@ -70,7 +70,7 @@ def test_processes_share_out_all_rows(lengths: np.ndarray, batch_size: int, proc
 
 def test_dealt_by_hand() -> None:
     order = np.array([6, 5, 4, 3, 2, 1, 0])
-    # Two processes, batches of 2: one whole group, then 2, 1 and 0 deal_to_processes out and the second process made up.
+    # Two processes, batches of 2: one whole group, then 2, 1 and 0 dealt out and the second process made up.
     assert deal_to_processes(order, 2, 2).tolist() == [6, 5, 4, 3, 2, 0, 1, 1 + 7]
     assert deal_to_processes(order[:5], 2, 2).tolist() == [6, 5, 4, 3, 2, 2 + 5, 2 + 5, 2 + 5]
     assert deal_to_processes(order, 2, 1).tolist() == order.tolist()

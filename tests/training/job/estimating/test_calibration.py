@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from typing import Any
 
@@ -13,8 +12,8 @@ from data.padding import Padding
 from measuring.memory import free_bytes
 from measuring.step_sample import MOST_STEPS, mean_step, plan, steps_to_measure
 from tests.conftest import ROOT
+from tests.support.job.job_process import TORCHRUN
 
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
 LIMITED = str(ROOT / "tests" / "support" / "job" / "limited.py")
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "calibration_seconds": 0.02}
@@ -66,7 +65,7 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 def test_what_does_not_fit_is_told_and_larger_ones_are_left_out(job: Any, channel_writer: Any) -> None:
     """The allocator really fails: the process may have 1.5 GB."""
     arguments = {**BUCKETS, "calibration_batch_sizes": TOO_LARGE}
-    ended = with_many_rows(job, channel_writer).run([sys.executable, LIMITED, "0"], **arguments)
+    ended = with_many_rows(job, channel_writer).run([LIMITED, "0"], **arguments)
     found = told(ended)
     assert [found[size]["fits"] for size in (8, 24000, 30000)] == [1, 0, 0]
     assert found[24000] == found[30000] == {"fits": 0, "steps": 0}

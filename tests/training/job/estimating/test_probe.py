@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from data.padding import Padding
 from experiments.planning import probe_arms
 from measuring.projection import FEWEST_STEPS, remaining, t_975
 from tests.conftest import ROOT
+from tests.support.job.job_process import TORCHRUN
 
 STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
@@ -155,9 +155,8 @@ def test_checkpoints_and_evaluations_of_the_whole_count(long_job: Any) -> None:
 @pytest.mark.slow
 def test_processes_end_a_probe_together(long_job: Any) -> None:
     """Each has its own times; the first one's decide for both, also where they would have gone on."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
     arguments = {**TRAINING, "batch_size": 2, "probe_eval_samples": 20}
-    sure = long_job.run(torchrun, **arguments, probe_precision=0.9, probe_samples=400).result
+    sure = long_job.run(TORCHRUN, **arguments, probe_precision=0.9, probe_samples=400).result
     assert sure["steps"] in {28, 53}
     assert sure["metrics"]["projected/steps"] == 150
     assert sure["metrics"]["projected/samples"] == 600
@@ -169,7 +168,6 @@ def test_a_probe_that_was_interrupted_measures_anew(long_job: Any) -> None:
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
     arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
     dying = [
-        sys.executable,
         str(ROOT / "tests" / "support" / "job" / "dying.py"),
         "loop.trainer_callback:Reporter.on_step_end:20",
         "SIGKILL",

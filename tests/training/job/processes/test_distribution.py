@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.job.job_process import TORCHRUN
 
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
 WATCHED = ROOT / "tests" / "support" / "job" / "watched.py"
 
 NewJob = Callable[[str], Any]
@@ -58,7 +57,7 @@ def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, paddin
 @pytest.mark.parametrize("rows", [13, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (16, 101))])
 def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: Any, rows: int) -> None:
     results = []
-    for name, command in (("one", [sys.executable]), ("two", TORCHRUN)):
+    for name, command in (("one", ()), ("two", TORCHRUN)):
         job = new_job(name)
         ids = [[10 + at % 20, *[15 + at % 30] * (1 + at * 7 % 11)] for at in range(rows)]
         channel_writer(job.folder / "validation", ids, [at * at % 2 for at in range(rows)])

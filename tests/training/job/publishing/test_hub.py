@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.hub.server import Hub, serving
-from tests.training.job.conftest import Ended, Job
+from tests.support.job.job_process import TORCHRUN, Ended, Job
 
 TOKEN = "hf_QwErTz1234567890secret"
 
@@ -121,8 +120,7 @@ def test_a_repository_that_cannot_be(pushing: Job, repository: str) -> None:
 
 @pytest.mark.slow
 def test_two_processes_push_once(pushing: Job, hub: Hub) -> None:
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    ended = push(pushing, launcher, batch_size=4)
+    ended = push(pushing, TORCHRUN, batch_size=4)
     assert ended.result["hub"]["commit"]
     assert len(hub.created) == 1
     assert_hidden(ended)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from data.channels import ChannelMetadata
 from data.padding import IGNORED_LABEL, Batch, Collator, Padding
 from measuring import result_metrics
 from tasks import causal_lm
+from tests.support.job.job_process import TORCHRUN
 from weights.pretrained import Pretrained
 
 VOCABULARY, HIDDEN, LAYERS = 50, 16, 2
@@ -96,8 +96,7 @@ def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
     from transformers import GPT2LMHeadModel
 
     job = new_lm("two", unlike(20), unlike(13))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    result = job.run(command, **PLAIN, eval_batch_size=3).result
+    result = job.run(TORCHRUN, **PLAIN, eval_batch_size=3).result
     model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
     assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, unlike(13)), rel=1e-5)
 

@@ -18,7 +18,7 @@ from experiments.planning.plan import SOURCE
 from tests.support.aws.account import ROLE, Account, open_account
 from tests.support.job import watched
 from tests.support.job.arguments import job_arguments
-from tests.training.job.conftest import example_rows, write_channel, write_tiny_model
+from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from tests.training.services.sagemaker.test_machines import streams
 from tracking.recording.metric_points import cost_metrics
 from training.contract.events import EVENT_PREFIX, Event, parse_line
@@ -137,7 +137,9 @@ class Place:
         rows = self.folder / f"rows-{name}"
         rows.mkdir()
         environment = {"CUDA_VISIBLE_DEVICES": "", "WATCHED_FOLDER": str(rows)}
-        return JobSpec(name=name, hyperparameters=job_arguments(**ARGUMENTS), program="main.py", environment=environment, **fields)
+        return JobSpec(
+            name=name, hyperparameters=job_arguments(**ARGUMENTS), program="main.py", environment=environment, **fields
+        )
 
 
 @pytest.fixture(scope="module")

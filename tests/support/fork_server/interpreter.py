@@ -1,0 +1,189 @@
+"""Interpreter that starts within milliseconds what takes the real one seconds of imports.
+
+`forking_interpreter()` returns an executable for the place of `sys.executable`. Its processes are real ones, with
+standard streams, signals, limits and exit codes of their own; only their packages are imported already, by a server
+that forks them. See `server.py`, and `launcher.py` for what is left to the real interpreter.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+JOB = FOLDER.parents[2] / "training" / "job"
+
+ROOM_BYTES = 100_000
+"""Longest environment that /proc shows of a program; one variable can hold 128 KiB."""
+
+INTERPRETER_VARIABLES = ("PYTHON", "HOME", "XDG_")
+JOB_VARIABLES = (
+    *(
+        "ACCELERATE_",
+        "HF_",
+        "HUGGINGFACE_",
+        "TRANSFORMERS_",
+        "TORCH_",
+        "TORCHINDUCTOR_",
+        "TORCHDYNAMO_",
+        "PYTORCH_",
+        "TRITON_",
+        "CUDA_",
+        "XLA_",
+        "PJRT_",
+    ),
+    *("MKL_", "OPENBLAS_", "SAFETENSORS_"),
+)
+COMMAND_VARIABLES = ("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_")
+"""Beginnings of variables that packages or the interpreter may read when they start.
+
+A program with other values than the server's is left to the real interpreter.
+"""
+
+READ_LATER = (
+    # Taken on by the child itself.
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONIOENCODING"),
+    # Read whenever they are needed.
+    *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_REGISTRY_URI"),
+    *("MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"),
+    *("MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "TORCHINDUCTOR_CACHE_DIR"),
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+)
+
+JOB_PACKAGES = (
+    "torch",
+    "transformers",
+    "transformers.trainer",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.models.bert.modeling_bert",
+    "transformers.trainer_pt_utils",
+    "pyarrow.parquet",
+    "accelerate",
+    "safetensors.torch",
+    "torch.distributed.run",
+    "psutil",
+)
+
+COMMAND_PACKAGES = (
+    "mlflow",
+    "mlflow.tracking",
+    "pandas",
+    "pyarrow.parquet",
+    "pydantic",
+    "yaml",
+    "jinja2",
+    "sqlalchemy",
+)
+COMMAND_MODULES = ("experiments", "training.services.local.supervisor")
+
+
+STARTED: list[subprocess.Popen[bytes]] = []
+"""The servers that run; they end with this process."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """What one server has imported, and which programs it is for."""
+
+    name: str
+    packages: tuple[str, ...]
+    variables: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    """Programs started by `-m`."""
+    entry_point: tuple[str, str] | None = None
+    """A script, and a file beside it by which it is known."""
+
+
+SERVERS = (
+    Server("job", JOB_PACKAGES, JOB_VARIABLES, entry_point=("train.py", "compilation/lean_imports.py")),
+    Server("command", COMMAND_PACKAGES, COMMAND_VARIABLES, modules=COMMAND_MODULES),
+)
+
+
+@cache
+def forking_interpreter() -> str:
+    """Return the path of the interpreter of this test process; its servers start when they are first needed."""
+    folder = Path(tempfile.mkdtemp(prefix="forking_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # Whoever holds the other end keeps the servers alive.
+    alive, _held = os.pipe()
+    listeners = {server.name: _listener(folder / server.name) for server in SERVERS}
+    launcher = folder / "python"
+    launcher.write_text(f"#!{sys.executable} -IS\n{(FOLDER / 'launcher.py').read_text()}")
+    launcher.with_name("python.json").write_text(json.dumps(_settings(folder)))
+    launcher.chmod(0o755)
+    threading.Thread(target=_start_on_demand, args=(folder, listeners, alive), daemon=True).start()
+    return str(launcher)
+
+
+def _listener(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(1000)
+    return listener
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    return {
+        "interpreter": sys.executable,
+        "read_later": READ_LATER,
+        "servers": {
+            server.name: {
+                "socket": str(folder / server.name),
+                "entry_point": server.entry_point,
+                "modules": server.modules,
+                "variables": (*INTERPRETER_VARIABLES, *server.variables),
+                "environment": _environment(),
+            }
+            for server in SERVERS
+        },
+    }
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SM_", "MLFLOW_TRACKING"))}
+    return own | {"HF_HUB_OFFLINE": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+
+def _start_on_demand(folder: Path, listeners: dict[str, socket.socket], alive: int) -> None:
+    waiting = {listeners[server.name]: server for server in SERVERS}
+    while waiting:
+        ready, _, _ = select.select(list(waiting), [], [])
+        for listener in ready:
+            _start(waiting.pop(listener), folder, listener, alive)
+
+
+def _start(server: Server, folder: Path, listener: socket.socket, alive: int) -> None:
+    # The interpreter's own threads would be lost by a fork.
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    with (folder / f"{server.name}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-u", "-P", str(FOLDER / "server.py")),
+                *(str(listener.fileno()), str(alive)),
+                *((str(JOB), "compilation.lean_imports") if server.entry_point else ("",)),
+                *server.packages,
+            ],
+            cwd="/",
+            env=_environment() | single | {"FORK_SERVER_ROOM": "-" * ROOM_BYTES},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[listener.fileno(), alive],
+            start_new_session=True,
+        )
+    STARTED.append(process)
+    listener.close()
