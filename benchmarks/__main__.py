@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: run every `bench_*.py`, or those named, one after the other."""
+"""`python -m benchmarks [NAME ...]`: run all `bench_*.py`, or the named ones, one after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def main(names: list[str]) -> int:
-    """Run each benchmark in a process of its own; return 1 when one could not be run."""
+    """Run each benchmark in its own process. Return 0, 1 if any failed, or 2 for an unknown name."""
     known = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
     if unknown := [name for name in names if name not in known]:
         print(f"error: unknown benchmark '{unknown[0]}': it must be one of {', '.join(known)}.", file=sys.stderr)
@@ -21,7 +21,7 @@ def main(names: list[str]) -> int:
         if subprocess.run([sys.executable, "-m", f"benchmarks.bench_{name}"], cwd=FOLDER.parent).returncode:
             failed.append(name)
     if failed:
-        print(f"error: these benchmarks could not be run to their end: {', '.join(failed)}.", file=sys.stderr)
+        print(f"error: these benchmarks failed: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""What each option for speed is worth: ours with one of them switched off, over ours."""
+"""Speed-up from each optimisation: our defaults, divided by our defaults with one of them switched off."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from pathlib import Path
 
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import WORKLOADS
 
 ROUNDS = 2
 CHOSEN = ("emotion", "squad")
 
 OFF: dict[str, dict[str, str]] = {
-    "everything padded (padding: max_length)": {"padding": "max_length"},
-    "rows shuffled plainly (length_grouping: false, padding: longest)": {
+    "padding everything (padding: max_length)": {"padding": "max_length"},
+    "plain shuffling (length_grouping: false, padding: longest)": {
         "length_grouping": "false",
         "padding": "longest",
     },
-    "32-bit (precision: fp32)": {"precision": "fp32"},
+    "32-bit precision (precision: fp32)": {"precision": "fp32"},
     "scaled dot product attention (attention: sdpa)": {"attention": "sdpa"},
     "PyTorch's dropout (dropout: torch)": {"dropout": "torch"},
-    "AdamW in many kernels (optimizer: adamw)": {"optimizer": "adamw"},
-    "memory handed back (allocator: system)": {"allocator": "system"},
-    "batches made by another process (dataloader_workers: 1)": {"dataloader_workers": "1"},
-    "the loss read at every step (logging_steps: 1)": {"logging_steps": "1"},
+    "unfused AdamW (optimizer: adamw)": {"optimizer": "adamw"},
+    "the system's allocator (allocator: system)": {"allocator": "system"},
+    "a data worker process (dataloader_workers: 1)": {"dataloader_workers": "1"},
+    "reading the loss at every step (logging_steps: 1)": {"logging_steps": "1"},
     "one core (machine.cores: 1)": {"machine.cores": "1"},
 }
 
 
 def rate(folder: Path, fields: Mapping[str, str]) -> float:
-    """Return the steady samples a second of one run."""
+    """Return the steady samples per second of one run."""
     return float(train(folder, fields).result()["throughput/steady_samples_per_second"])
 
 
 def rows_of(name: str, fields: Mapping[str, str], folder: Path) -> list[Row]:
-    """Return how many times faster ours is than ours without each option, run beside each other."""
+    """Return the speed-up over our defaults without each option. The two runs of a pair follow each other."""
     gains: dict[str, list[float]] = {option: [] for option in OFF}
     rates: list[float] = []
-    for turn in range(ROUNDS):
-        seed = {"seed": str(turn)}
+    for round_number in range(ROUNDS):
+        seed = {"seed": str(round_number)}
         for option, off in OFF.items():
             ours = rate(folder, {**fields, **seed})
             rates.append(ours)
             gains[option].append(ours / rate(folder, {**fields, **seed, **off}))
-            print(f"  {name}, round {turn}, {option}: {gains[option][-1]:.2f} x", file=sys.stderr, flush=True)
-    rows = [measured(f"{name}: ours", rates, "samples/s")]
-    return rows + [measured(f"{name}: instead of {option}", found, "x") for option, found in gains.items()]
+            print(f"  {name}, round {round_number}, {option}: {gains[option][-1]:.2f} x", file=sys.stderr, flush=True)
+    rows = [median_row(f"{name}: our defaults", rates, "samples/s")]
+    return rows + [median_row(f"{name}: speed-up over {option}", ratios, "x") for option, ratios in gains.items()]
 
 
 def main(names: Sequence[str]) -> None:
-    """Measure the named workloads, or those chosen, and write the ratios."""
+    """Measure the named workloads, or the default ones, and write the ratios."""
     check_data()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ def main(names: Sequence[str]) -> None:
     write(
         "ablation",
         rows,
-        [f"Steady samples a second, MiniLM, {ROUNDS} rounds, each pair side by side."],
+        [f"Steady samples per second, MiniLM, {ROUNDS} rounds. The two runs of a pair follow each other."],
         is_part=bool(names),
     )
 

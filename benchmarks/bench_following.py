@@ -1,7 +1,6 @@
-"""One launcher, many jobs at SageMaker: what following them costs in calls, processor and memory, and whether every
-point arrives once.
+"""Cost of following many SageMaker jobs with one launcher: API calls, CPU, memory, and lost or repeated points.
 
-The account is the tests' own, in a process of its own: it speaks SageMaker's API and really runs each job.
+The account is the tests' fake, in its own process. It speaks SageMaker's API and really runs each job.
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ WINDOW_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """What one command did, measured from outside."""
+    """Measurements of one command, taken from outside."""
 
     wall_seconds: float
-    processor_seconds: float
-    """Of the launcher and what it started itself."""
+    cpu_seconds: float
+    """CPU time of the launcher and its child processes."""
     memory_mib: float
-    """Most that it held at a time."""
+    """Peak memory of the launcher."""
     calls: list[tuple[float, str]]
-    """Time (monotonic, seconds) and operation of each call that the account answered."""
+    """Time (monotonic, seconds) and operation of each API call."""
     jobs: list[str]
+    """Names of the jobs created."""
 
 
 def follow(folder: Path, account: Served) -> Followed:
@@ -54,9 +54,9 @@ def follow(folder: Path, account: Served) -> Followed:
     )
     path = study(folder, jobs=JOBS, parallel=JOBS, steps=STEPS, pause=PAUSE_SECONDS)
     command = [sys.executable, "-m", "experiments", "compare", "--experiment", str(path)]
-    with (folder / "launcher.txt").open("wb") as said:
+    with (folder / "launcher.txt").open("wb") as log:
         started = time.monotonic()
-        launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
         _, status, used = os.wait4(launcher.pid, 0)
         launcher.returncode = os.waitstatus_to_exitcode(status)
     wall_seconds = time.monotonic() - started
@@ -64,7 +64,7 @@ def follow(folder: Path, account: Served) -> Followed:
         sys.exit(f"error: the comparison failed:\n{(folder / 'launcher.txt').read_text()[-4000:]}")
     return Followed(
         wall_seconds=wall_seconds,
-        processor_seconds=used.ru_utime + used.ru_stime,
+        cpu_seconds=used.ru_utime + used.ru_stime,
         memory_mib=used.ru_maxrss / 1024,
         calls=[(at, operation) for at, operation in account.ask("calls")],
         jobs=account.ask("jobs"),
@@ -72,33 +72,33 @@ def follow(folder: Path, account: Served) -> Followed:
 
 
 def busiest(times: Sequence[float]) -> float:
-    """Return the most calls a second over any window of ten seconds."""
-    found, first = 0, 0
+    """Return the highest number of calls per second in any window of ten seconds."""
+    most, first = 0, 0
     for last, at in enumerate(times):
         while times[first] < at - WINDOW_SECONDS:
             first += 1
-        found = max(found, last - first + 1)
-    return found / WINDOW_SECONDS
+        most = max(most, last - first + 1)
+    return most / WINDOW_SECONDS
 
 
 def main() -> None:
-    """Follow all of them once."""
+    """Follow all jobs with one command, and write the figures."""
     with tempfile.TemporaryDirectory() as name, served(Path(name) / "account") as account:
-        done, told = follow(Path(name), account), points(Path(name) / "mlflow.db")
+        done, logged = follow(Path(name), account), points(Path(name) / "mlflow.db")
     created = [at for at, operation in done.calls if operation == "CreateTrainingJob"]
     started = [at for at, _ in done.calls if at <= created[-1]]
     following = [at for at, _ in done.calls if at > created[-1]]
-    cores = done.processor_seconds / done.wall_seconds
-    lost, doubled = JOBS * STEPS * len(KEYS) - len(told), sum(told.values()) - len(told)
+    cores = done.cpu_seconds / done.wall_seconds
+    lost, doubled = JOBS * STEPS * len(KEYS) - len(logged), sum(logged.values()) - len(logged)
     rows = [
         Row(name="jobs created", value=len(done.jobs), unit="jobs", target=f"{JOBS}", met=len(done.jobs) == JOBS),
-        _row("calls following", busiest(following), "calls/s", "under 10", 10),
+        _row("calls while following", busiest(following), "calls/s", "under 10", 10),
         Row(name="calls while starting", value=busiest(started), unit="calls/s"),
         Row(name="jobs started", value=len(created) / (created[-1] - created[0]), unit="jobs/s"),
-        _row("processor", cores, "cores", "under 0.5", 0.5),
-        _row("memory", done.memory_mib, "MiB", "under 500 MB", 500e6 / 2**20),
+        _row("CPU of the launcher", cores, "cores", "under 0.5", 0.5),
+        _row("memory of the launcher", done.memory_mib, "MiB", "under 500 MB", 500e6 / 2**20),
         _row("points lost", lost, f"of {JOBS * STEPS * len(KEYS)}", "0", 1),
-        _row("points doubled", doubled, "points", "0", 1),
+        _row("points logged twice", doubled, "points", "0", 1),
         Row(name="wall clock", value=done.wall_seconds, unit="s"),
     ]
     counts = Counter(operation for _, operation in done.calls)
@@ -106,11 +106,12 @@ def main() -> None:
         "following",
         rows,
         [
-            f"{JOBS} jobs of {STEPS} steps about {PAUSE_SECONDS:g} s apart, followed by one `compare` at SageMaker's "
-            f"API, MLflow on SQLite. Calls a second: of the busiest {WINDOW_SECONDS:g} s, of all services together. "
+            f"{JOBS} jobs of {STEPS} steps, about {PAUSE_SECONDS:g} s apart, followed by one `compare` through "
+            "SageMaker's API, with MLflow on SQLite. Calls per second are those of all services in the busiest "
+            f"{WINDOW_SECONDS:g} s. All calls: "
             + ", ".join(f"{count} {operation}" for operation, count in counts.most_common())
             + ".",
-            f"Load of the machine at the end: {os.getloadavg()[0]:.1f}; the jobs themselves run on it.",
+            f"Load of the machine at the end: {os.getloadavg()[0]:.1f}. The jobs ran on the same machine.",
         ],
     )
 

@@ -1,4 +1,4 @@
-"""What the platform costs: the same training by a plain Trainer script, with MLflow's stock callback, and by a job."""
+"""Overhead of the platform: the same training as a plain Trainer script, with MLflow's stock callback, and as a job."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from benchmarks.support.command import train
 from benchmarks.support.data import DATA, emotion_fields
-from benchmarks.support.results import measured, write
+from benchmarks.support.results import median_row, write
 
 ROWS, STEPS, ROUNDS = 1600, 50, 5
 WARMUP_STEPS = 3
 
 
 def bare(folder: Path, tracker: str) -> tuple[float, float]:
-    """Run the plain script and return (median steady step seconds, wall seconds)."""
+    """Run the plain script. Return the median steady step seconds and the wall seconds."""
     script = Path(__file__).parent / "support" / "bare_trainer.py"
     data = [str(folder / f"emotion-{split}.jsonl") for split in ("train", "validation")]
     started = time.perf_counter()
@@ -37,12 +37,12 @@ def bare(folder: Path, tracker: str) -> tuple[float, float]:
     wall_seconds = time.perf_counter() - started
     if done.returncode:
         sys.exit(f"error: the plain script failed:\n{done.stderr}")
-    said = json.loads(done.stdout.splitlines()[-1])
-    return statistics.median(said["step_seconds"][WARMUP_STEPS:]), wall_seconds
+    result = json.loads(done.stdout.splitlines()[-1])
+    return statistics.median(result["step_seconds"][WARMUP_STEPS:]), wall_seconds
 
 
 def platform(folder: Path) -> tuple[float, float]:
-    """Run the platform's command and return (median steady step seconds, wall seconds)."""
+    """Run the platform's command. Return the median steady step seconds and the wall seconds."""
     fields = emotion_fields(ROWS, 200) | {
         "max_steps": str(STEPS),
         "batch_size": "32",
@@ -60,50 +60,55 @@ def platform(folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Alternate the three for a number of rounds and write the ratios."""
+    """Run the three sides in turn for several rounds, and write the ratios."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for split in ("train", "validation"):
             packed = DATA / f"emotion-{split}.jsonl.gz"
             (folder / f"emotion-{split}.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
-        platform(folder)  # stages the data and creates the tracking database: once, whoever runs first
+        platform(folder)  # The first runs stage the data and create the tracking databases.
         bare(folder, "mlflow")
         sides: dict[str, Callable[[], tuple[float, float]]] = {
-            "bare": lambda: bare(folder, "none"),
-            "mlflow": lambda: bare(folder, "mlflow"),
+            "plain script": lambda: bare(folder, "none"),
+            "stock callback": lambda: bare(folder, "mlflow"),
             "platform": lambda: platform(folder),
         }
-        found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
+        measured: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
         for _ in range(ROUNDS):
             for side, run in sides.items():
-                found[side].append(run())
-    steps = {side: [step for step, _ in runs] for side, runs in found.items()}
-    walls = {side: [wall for _, wall in runs] for side, runs in found.items()}
-    pairs = zip(steps["platform"], steps["bare"], strict=True)
+                measured[side].append(run())
+    steps = {side: [step for step, _ in runs] for side, runs in measured.items()}
+    walls = {side: [wall for _, wall in runs] for side, runs in measured.items()}
+    pairs = zip(steps["platform"], steps["plain script"], strict=True)
     step_percent = [100 * (ours / theirs - 1) for ours, theirs in pairs]
-    extra = [ours - theirs for ours, theirs in zip(walls["platform"], walls["bare"], strict=True)]
-    callback_extra = [ours - theirs for ours, theirs in zip(walls["mlflow"], walls["bare"], strict=True)]
-    callback_percent = [100 * (a / b - 1) for a, b in zip(steps["mlflow"], steps["bare"], strict=True)]
+    extra = [ours - theirs for ours, theirs in zip(walls["platform"], walls["plain script"], strict=True)]
+    callback_extra = [
+        ours - theirs for ours, theirs in zip(walls["stock callback"], walls["plain script"], strict=True)
+    ]
+    callback_pairs = zip(steps["stock callback"], steps["plain script"], strict=True)
+    callback_percent = [100 * (ours / theirs - 1) for ours, theirs in callback_pairs]
     write(
         "overhead",
         [
-            *(measured(f"{side}: steady step", values, "s") for side, values in steps.items()),
-            *(measured(f"{side}: end to end", values, "s") for side, values in walls.items()),
-            measured(
-                "platform over bare: steady step",
+            *(median_row(f"{side}: steady step", values, "s") for side, values in steps.items()),
+            *(median_row(f"{side}: end to end", values, "s") for side, values in walls.items()),
+            median_row(
+                "platform above plain script: steady step",
                 step_percent,
                 "%",
                 "at most 1 %",
                 statistics.median(step_percent) <= 1,
             ),
-            measured("platform over bare: end to end", extra, "s", "at most 3 s", statistics.median(extra) <= 3),
-            measured("stock callback over bare: steady step", callback_percent, "%"),
-            measured("stock callback over bare: end to end", callback_extra, "s"),
+            median_row(
+                "platform above plain script: end to end", extra, "s", "at most 3 s", statistics.median(extra) <= 3
+            ),
+            median_row("stock callback above plain script: steady step", callback_percent, "%"),
+            median_row("stock callback above plain script: end to end", callback_extra, "s"),
         ],
         [
-            f"{STEPS} steps of batch 32 at 64 tokens, MiniLM on emotion, {ROUNDS} rounds, each side in turn; "
-            "figures of a pair are of the same round.",
-            "End to end is the whole command: for the platform also tracking, reporting and its own start.",
+            f"{STEPS} steps of batch 32 at 64 tokens, MiniLM on emotion. The sides alternate for {ROUNDS} rounds. "
+            "Differences are between runs of the same round.",
+            "End to end is the whole command. The platform's includes its own start, tracking and the report.",
         ],
     )
 

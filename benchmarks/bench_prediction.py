@@ -1,4 +1,4 @@
-"""A file answered by `predict` against `transformers.pipeline` over the same file: same model, one process, in turn."""
+"""Throughput of `predict` on a file, compared with `transformers.pipeline`: same model, same file, in turn."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import Any
 
 from benchmarks.support.data import check_data
 from benchmarks.support.fitted_model import LABELS, contexts, emotion, write_model
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 
 ROUNDS = 3
 SHORT, LONG = 400, 60
-"""Texts: messages of some 22 tokens, and contexts of some 150."""
+"""Numbers of texts: messages of about 22 tokens, and contexts of about 150."""
 TARGET = 3.0
 
 NOTES = [
-    "MiniLM (6 layers, 384 wide) with a head fitted to emotion; both sides in fp32. short: the first 400 messages of "
-    "emotion's test set; long: 60 contexts of SQuAD. From JSON lines to JSON lines, the model loaded before; the "
-    "pipeline in its default, which is batch size 1. The sides take turns.",
-    "one at a time: every text by itself, in the same process, without HTTP.",
-    "bf16 against fp32: the same messages answered in either precision; a processor without it emulates it, so its "
-    "speed is not told.",
+    "MiniLM (6 layers, 384 wide) with a head fitted to emotion, fp32 on both sides. Short texts are the first 400 "
+    "messages of emotion's test set; long texts are 60 contexts of SQuAD. Input and output are JSON lines. Loading the "
+    "model is not counted. The pipeline runs with its default batch size of 1. The sides alternate.",
+    "One at a time: single texts, in the same process, without HTTP.",
+    "bf16 against fp32: the same messages in both precisions. A CPU without bf16 emulates it, so its speed is left "
+    "out.",
 ]
 
 
 def by_pipeline(pipe: Any, file: Path, output: Path) -> None:
-    """Answer the file as a short script does."""
+    """Answer the file as a short script would."""
     texts = [json.loads(line)["text"] for line in file.open(encoding="utf-8")]
     with output.open("w", encoding="utf-8") as answers:
         for answer in pipe(texts, truncation=True):
@@ -44,15 +44,17 @@ _loaded: list[Any] = []
 
 
 def load(folder: Path) -> None:
-    """Load the model in a process of its own, as the verb has one: the threads of one side's batches would slow down
-    the other side's products."""
+    """Load the model in a separate process, as the command does.
+
+    In one process, the threads of one side's batches would slow down the other side's matrix products.
+    """
     from models.inference.predictor import load_predictor
 
     _loaded.append(load_predictor(folder, precision="fp32"))
 
 
 def by_predict(file: Path, output: Path) -> None:
-    """Answer the file as the verb does, from the check of its rows to the output."""
+    """Answer the file as the command does, from checking its rows to writing the output."""
     predictor = _loaded[0]
     from models.batch.prediction import check, run
     from models.batch.rows import Source
@@ -66,29 +68,29 @@ def by_predict(file: Path, output: Path) -> None:
 
 
 def in_turn(sides: dict[str, Callable[[], None]], count: int) -> dict[str, list[float]]:
-    """Return the rows/s of each side, `ROUNDS` times in turn; a first turn is not counted."""
-    found: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(ROUNDS + 1):
+    """Return the rows/s of each side in `ROUNDS` alternating rounds. A warm-up round is not counted."""
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    for round_number in range(ROUNDS + 1):
         for name, side in sides.items():
             started = time.perf_counter()
             side()
-            if turn:
-                found[name].append(count / (time.perf_counter() - started))
-    return found
+            if round_number:
+                rates[name].append(count / (time.perf_counter() - started))
+    return rates
 
 
-def compared(kind: str, found: dict[str, list[float]], target: float | None) -> list[Row]:
-    """Return the rates of both sides, and the ratio of the turns."""
-    ours, theirs = found.values()
+def compared(kind: str, rates: dict[str, list[float]], target: float | None) -> list[Row]:
+    """Return the rates of both sides and the ratio of each round."""
+    ours, theirs = rates.values()
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-    words = f"at least {target:g} times the pipeline's" if target else None
+    description = f"at least {target:g} times the pipeline's" if target else None
     met = statistics.median(ratios) >= target if target else None
-    rates = [measured(f"{kind}: {name}", values, "rows/s") for name, values in found.items()]
-    return [*rates, measured(f"{kind}: ratio", ratios, "x", words, met)]
+    rows = [median_row(f"{kind}: {name}", values, "rows/s") for name, values in rates.items()]
+    return [*rows, median_row(f"{kind}: ratio", ratios, "x", description, met)]
 
 
 def files(pipe: Any, answering: ProcessPoolExecutor, folder: Path) -> list[Row]:
-    """Return the rates of whole files."""
+    """Return the rates and the agreement of whole files."""
     rows = []
     kinds = {"short": [row["text"] for row in emotion("test", SHORT)], "long": contexts(LONG)}
     for kind, texts in kinds.items():
@@ -103,25 +105,25 @@ def files(pipe: Any, answering: ProcessPoolExecutor, folder: Path) -> list[Row]:
         def direct(file: Path = file, output: Path = theirs) -> None:
             by_pipeline(pipe, file, output)
 
-        found = in_turn({"predict": predict, "pipeline": direct}, len(texts))
-        rows += compared(f"file of {kind} texts", found, TARGET)
+        rates = in_turn({"predict": predict, "pipeline": direct}, len(texts))
+        rows += compared(f"file of {kind} texts", rates, TARGET)
         rows += same(f"file of {kind} texts", answers(ours), answers(theirs))
     return rows
 
 
 def answers(file: Path) -> list[dict[str, Any]]:
-    """Return the answers of a file."""
+    """Return the answers in a file."""
     return [json.loads(line) for line in file.open(encoding="utf-8")]
 
 
 def same(kind: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> list[Row]:
-    """Return how far two sides' answers agree."""
+    """Return how far the answers of two sides agree."""
     pairs = list(zip(ours, theirs, strict=True))
     equal = sum(mine["label"] == other["label"] for mine, other in pairs) / len(pairs)
-    apart = max(abs(mine["score"] - other["score"]) for mine, other in pairs if mine["label"] == other["label"])
+    difference = max(abs(mine["score"] - other["score"]) for mine, other in pairs if mine["label"] == other["label"])
     return [
         Row(name=f"{kind}: equal labels", value=100 * equal, unit="%", n=len(pairs)),
-        Row(name=f"{kind}: largest difference of a score", value=apart, unit="", n=len(pairs)),
+        Row(name=f"{kind}: largest difference of a score", value=difference, unit="", n=len(pairs)),
     ]
 
 
@@ -141,12 +143,12 @@ def one_at_a_time(pipe: Any, predictor: Any) -> list[Row]:
 
 
 def precisions(predictor: Any, folder: Path) -> list[Row]:
-    """Return how far answers in bf16 agree with those in fp32, and how many of either are right."""
+    """Return how far bf16 answers agree with fp32 answers, and the accuracy of each."""
     from models.inference.predictor import load_predictor
 
     rows = emotion("test", SHORT // 2)
     texts = [row["text"] for row in rows]
-    found = {
+    predictions = {
         name: [answer for at in range(0, len(texts), 16) for answer in each.answer(texts[at : at + 16])]
         for name, each in {"fp32": predictor, "bf16": load_predictor(folder, precision="bf16")}.items()
     }
@@ -158,9 +160,9 @@ def precisions(predictor: Any, folder: Path) -> list[Row]:
             unit="%",
             n=len(right),
         )
-        for name, made in found.items()
+        for name, made in predictions.items()
     ]
-    return [*same("bf16 against fp32", found["bf16"], found["fp32"]), *scored]
+    return [*same("bf16 against fp32", predictions["bf16"], predictions["fp32"]), *scored]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Does a probe tell the truth? Its projection against the training itself, in turns."""
+"""Accuracy of a probe: its projected duration, compared with the full training that follows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.support.command import train
 from benchmarks.support.data import MINILM, TWEETS, emotion_fields
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 
 ROUNDS = 3
 TOLERANCE = 0.1
@@ -32,7 +32,7 @@ COMMON = {"save_model": "false", "precision": "auto", "compare.arms": "[{compile
 
 @dataclass(frozen=True)
 class Pair:
-    """A probe and the whole training that followed it, billable seconds."""
+    """Billable seconds of a probe and of the full training that follows it."""
 
     projected: float
     low: float
@@ -44,8 +44,8 @@ class Pair:
 def pair(folder: Path, fields: dict[str, str]) -> Pair:
     """Run a probe, then the training."""
     probe = train(folder, fields, verb="probe")
-    told, spent = probe.result(), probe.billable_seconds
-    projected, low, high = (spent + told[f"projected/remaining_seconds{end}"] for end in ("", "_low", "_high"))
+    metrics, spent = probe.result(), probe.billable_seconds
+    projected, low, high = (spent + metrics[f"projected/remaining_seconds{end}"] for end in ("", "_low", "_high"))
     return Pair(projected, low, high, probe=spent, whole=train(folder, fields).billable_seconds)
 
 
@@ -56,31 +56,34 @@ def rows_of(name: str, pairs: list[Pair]) -> list[Row]:
     held = sum(each.low <= each.whole <= each.high for each in pairs)
     target = f"within {TOLERANCE:.0%} in every round"
     return [
-        measured(f"{name}: projected over actual", ratios, "x", target, near == len(pairs)),
-        measured(
-            f"{name}: half the interval", [(p.high - p.low) / 2 / p.projected for p in pairs], "of the projection"
+        median_row(f"{name}: projected over actual", ratios, "x", target, near == len(pairs)),
+        median_row(
+            f"{name}: half-width of the interval",
+            [(p.high - p.low) / 2 / p.projected for p in pairs],
+            "of the projection",
         ),
-        Row(name=f"{name}: intervals that held the actual", value=held, unit=f"of {len(pairs)}"),
-        measured(f"{name}: the probe's share", [each.probe / each.whole for each in pairs], "of the training"),
+        Row(name=f"{name}: intervals that contain the actual", value=held, unit=f"of {len(pairs)}"),
+        median_row(f"{name}: cost of the probe", [each.probe / each.whole for each in pairs], "of the training"),
     ]
 
 
 def main() -> None:
-    """Alternate probes and trainings."""
+    """Run probes and trainings in turn, and write the figures."""
     workloads = {"emotion, batch 32": emotion_fields(3200, 400) | EMOTION, "reviews, batch 16": REVIEWS}
-    found: dict[str, list[Pair]] = {name: [] for name in workloads}
+    pairs_of: dict[str, list[Pair]] = {name: [] for name in workloads}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(ROUNDS):
             for name, fields in workloads.items():
-                found[name].append(pair(Path(folder), {**fields, **COMMON}))
+                pairs_of[name].append(pair(Path(folder), {**fields, **COMMON}))
     write(
         "probe",
-        [row for name, pairs in found.items() for row in rows_of(name, pairs)],
+        [row for name, pairs in pairs_of.items() for row in rows_of(name, pairs)],
         [
-            "MiniLM, compiler none: billable seconds that a probe projects (precision 5 %, at most a tenth of the "
-            "training but 28 steps), against those of the training that is run after it.",
-            "An interval tells the noise within a job; what the machine does between a probe and the training is not "
-            "in it.",
+            "MiniLM, compiler none. Billable seconds that a probe projects, compared with those of the training that "
+            "follows it. The probe's precision is 5 %; it takes at most a tenth of the training, but at least 28 "
+            "steps.",
+            "An interval covers the noise within a job. It does not cover changes of the machine between the probe "
+            "and the training.",
         ],
     )
 

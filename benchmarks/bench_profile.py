@@ -1,4 +1,4 @@
-"""What limits utilisation: the share of a training step that each kind of operation takes, without a compiler."""
+"""Profile of a training step without a compiler: the share of time that each kind of operation takes."""
 
 from __future__ import annotations
 
@@ -29,40 +29,43 @@ KINDS = {
     "casts and copies": ("copy_", "cat", "clone", "contiguous", "fill_", "zero_"),
     "sums and products of elements": ("add", "add_", "mul", "mul_", "div", "sum", "sub", "where", "masked_fill"),
 }
-"""PyTorch's operations by kind; further ones are `other operations`."""
+"""PyTorch's operations by kind. All others are `other operations`."""
 
 
 def seconds_by_kind(profile: Profile) -> dict[str, float]:
-    """Return the seconds of each kind of operation; what no operation accounts for is Python, and waiting for data."""
+    """Return the seconds of each kind of operation. Time outside of all operations is Python, and waiting for data."""
     kind_of = {name: kind for kind, names in KINDS.items() for name in names}
-    found = dict.fromkeys([*KINDS, "other operations"], 0.0)
+    seconds = dict.fromkeys([*KINDS, "other operations"], 0.0)
     for operation in profile.operations:
         plain = operation.name.removeprefix("aten::").partition("#")[0]
-        found[kind_of.get(plain, "other operations")] += operation.seconds
-    return {**found, "Python between operations": max(0.0, profile.seconds - sum(found.values()))}
+        seconds[kind_of.get(plain, "other operations")] += operation.seconds
+    return {**seconds, "Python between operations": max(0.0, profile.seconds - sum(seconds.values()))}
 
 
 def flops_per_step(result: Mapping[str, Any]) -> float:
-    """Return the products of a mean step of a training, padding's with them, from what it measured of itself."""
+    """Return the FLOP of the matrix products in a mean step, padding included, from the training's own metrics."""
     seconds_per_step = result["optim/global_batch_size"] / result["throughput/steady_samples_per_second"]
     return float(result["throughput/model_flops_per_second"] / result["padding/efficiency"] * seconds_per_step)
 
 
 def rows_of(workload: Workload, profile: Profile, ideal_seconds: float) -> list[Row]:
-    """Return the shares of the step, and how near its products, `ideal_seconds` at best, come to the machine's best."""
+    """Return the shares of a step, and the speed of its matrix products.
+
+    `ideal_seconds` is the time of these products in one step at the machine's peak.
+    """
     name = f"{workload.name} ({workload.model})"
     seconds = seconds_by_kind(profile)
-    rows = [Row(name=f"{name}: a step", value=1e3 * profile.seconds / profile.steps, unit="ms", n=profile.steps)]
+    rows = [Row(name=f"{name}: step time", value=1e3 * profile.seconds / profile.steps, unit="ms", n=profile.steps)]
     rows += [
         Row(name=f"{name}: {kind}", value=100 * spent / profile.seconds, unit="% of the step")
         for kind, spent in sorted(seconds.items(), key=lambda item: -item[1])
     ]
     reached = ideal_seconds * profile.steps / seconds["matrix products"]
-    return [*rows, Row(name=f"{name}: matrix products in their own time", value=reached, unit="of the matmul")]
+    return [*rows, Row(name=f"{name}: speed of the matrix products", value=reached, unit="of the matmul")]
 
 
 def main(names: Sequence[str]) -> None:
-    """Profile the named workloads, or those chosen."""
+    """Profile the named workloads, or the default ones."""
     check_data()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -76,9 +79,10 @@ def main(names: Sequence[str]) -> None:
         "profile",
         rows,
         [
-            "PyTorch's profiler over the steps after the third, which it slows a little; the experiment's defaults.",
-            "Matrix products in their own time: 6 FLOP a multiplied parameter and position, padding counted and "
-            "attention's own products not, over the time of all matrix products.",
+            "The experiment's defaults, measured by PyTorch's profiler from the fourth step on. The profiler slows the "
+            "steps a little.",
+            "Speed of the matrix products: 6 FLOP for each multiplied parameter and position, divided by the time of "
+            "all matrix products. Padding counts; attention's own products do not.",
         ],
         is_part=bool(names),
     )

@@ -1,4 +1,4 @@
-"""Longer trainings on real data, judged by the measures of their fields."""
+"""Quality after longer trainings on real data, in the usual metrics of each task."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from benchmarks.support.results import Row, write
 
 @dataclass(frozen=True, kw_only=True)
 class Longer:
-    """One training, and what its metric must reach."""
+    """A training and the target of its metric."""
 
     metric: str
     target: str
-    """In words."""
+    """Description of the target."""
     met: Callable[[float], bool]
     fields: Mapping[str, str]
 
 
 def at(rate: str, batch_size: int, epochs: str) -> dict[str, str]:
-    """Return the fields of a training at a batch size and the rate that suits it."""
+    """Return the fields of a training with a batch size and a learning rate that suits it."""
     sizes = {"batch_size": str(batch_size), "base_batch_size": str(batch_size)}
     return {**sizes, "base_learning_rate": rate, "epochs": epochs, "eval_batch_size": "64", "save_model": "false"}
 
 
 def accuracy_above(least: float, why: str) -> tuple[str, Callable[[float], bool]]:
-    """Return a target of accuracy in words and as a rule."""
-    return f"above {least:g} ({why})", lambda found: found > least
+    """Return the description and the rule of an accuracy target."""
+    return f"above {least:g} ({why})", lambda value: value > least
 
 
 MAJORITY = "the largest class"
@@ -46,8 +46,8 @@ LABELLED_SST2 = {
 
 
 def _classified(least: float, why: str, fields: Mapping[str, str]) -> Longer:
-    words, met = accuracy_above(least, why)
-    return Longer(metric="eval_accuracy", target=words, met=met, fields={"experiment": "emotion", **fields})
+    target, met = accuracy_above(least, why)
+    return Longer(metric="eval_accuracy", target=target, met=met, fields={"experiment": "emotion", **fields})
 
 
 LONGER: dict[str, Longer] = {
@@ -67,7 +67,7 @@ LONGER: dict[str, Longer] = {
     "GPT-2 (6 layers of 256) on SST-2 text": Longer(
         metric="eval_perplexity",
         target="below 2,000 (50,257 before training)",
-        met=lambda found: found < 2000,
+        met=lambda value: value < 2000,
         fields={
             "experiment": "sst2-gpt2",
             **SST2_TEXT,
@@ -80,7 +80,7 @@ LONGER: dict[str, Longer] = {
     "MiniLM on SQuAD, 15,000 questions, 1 epoch": Longer(
         metric="eval_f1",
         target="above 50 (official rules, 1,500 dev questions)",
-        met=lambda found: found > 50,
+        met=lambda value: value > 50,
         fields={
             "experiment": "squad-minilm",
             **SQUAD,
@@ -93,29 +93,29 @@ LONGER: dict[str, Longer] = {
 
 
 def rows_of(name: str, longer: Longer, folder: Path) -> list[Row]:
-    """Train once and return its figures."""
+    """Train once and return the figures."""
     result = train(folder, longer.fields).result()
     print(f"  {name}: {result[longer.metric]:.4g}", file=sys.stderr, flush=True)
-    found = [Row(name=f"{name}: {longer.metric}", value=result[longer.metric], unit="", target=longer.target,
-                 met=longer.met(result[longer.metric]))]  # fmt: skip
+    rows = [Row(name=f"{name}: {longer.metric}", value=result[longer.metric], unit="", target=longer.target,
+                met=longer.met(result[longer.metric]))]  # fmt: skip
     if "eval_exact_match" in result:
-        found.append(Row(name=f"{name}: eval_exact_match", value=result["eval_exact_match"], unit=""))
+        rows.append(Row(name=f"{name}: eval_exact_match", value=result["eval_exact_match"], unit=""))
     if "eval_f1_macro" in result:
-        found.append(Row(name=f"{name}: eval_f1_macro", value=result["eval_f1_macro"], unit=""))
+        rows.append(Row(name=f"{name}: eval_f1_macro", value=result["eval_f1_macro"], unit=""))
     rate = result["throughput/steady_samples_per_second"]
-    return [*found, Row(name=f"{name}: steady samples", value=rate, unit="samples/s")]
+    return [*rows, Row(name=f"{name}: steady samples", value=rate, unit="samples/s")]
 
 
-def main(words: Sequence[str]) -> None:
-    """Run the trainings whose names hold one of the words, or all."""
+def main(filters: Sequence[str]) -> None:
+    """Run the trainings whose names contain one of the arguments, or all."""
     check_data()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, longer in LONGER.items():
-            if not words or any(word.lower() in name.lower() for word in words):
+            if not filters or any(part.lower() in name.lower() for part in filters):
                 rows += rows_of(name, longer, Path(folder))
-    notes = ["One run each, compiler none, the experiment's defaults otherwise."]
-    write("quality", rows, notes, is_part=bool(words))
+    notes = ["One run each with compiler none; otherwise the experiment's defaults."]
+    write("quality", rows, notes, is_part=bool(filters))
 
 
 if __name__ == "__main__":

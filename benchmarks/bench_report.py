@@ -1,7 +1,8 @@
-"""Reports of many jobs against reading the same rows by MLflow's client: 200 jobs of a group, 10,000 of an experiment.
+"""Speed of reports on many jobs, compared with reading the same rows through MLflow's client.
 
-Reports: everything that `report` does, to the files and what is printed. The raw query of a group: `search_runs` and
-the histories of `loss` and `samples` of each run; of an experiment: `search_runs`, page by page.
+One report is on a group of 200 jobs, the other on an experiment of 10,000. A report includes everything that the
+command `report` does, up to writing files and printing. The raw query of a group is `search_runs` and the histories of
+`loss` and `samples` of each run; that of an experiment is `search_runs`, page by page.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.support.generated_runs import (
     made_store,
 )
 from benchmarks.support.peak_memory import run_measured
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 from experiments.running.write_overview import overview
 from experiments.running.write_report import report_group
 from tracking.groups.group import find_group
@@ -42,16 +43,16 @@ COMPARED_JOBS = COMPARED_ARMS * COMPARED_REPEATS
 
 
 def raw_group(client: MlflowClient, experiment_id: str) -> None:
-    """Read the compared jobs and their curves, as MLflow's client does it."""
-    where = f"tags.`platform.group` = '{COMPARED}' and tags.`platform.kind` = 'job'"
-    runs = client.search_runs([experiment_id], where)
+    """Read the compared jobs and their curves through MLflow's client."""
+    query = f"tags.`platform.group` = '{COMPARED}' and tags.`platform.kind` = 'job'"
+    runs = client.search_runs([experiment_id], query)
     points = [client.get_metric_history(run.info.run_id, key) for run in runs for key in ("loss", "samples")]
     assert len(runs) == COMPARED_JOBS
     assert len(points) == 2 * COMPARED_JOBS
 
 
 def raw_experiment(client: MlflowClient, experiment_id: str) -> None:
-    """Read all runs of the experiment, a page of MLflow's own size at a time."""
+    """Read all runs of the experiment, in pages of MLflow's default size."""
     count, token = 0, None
     while True:
         page = client.search_runs([experiment_id], page_token=token)
@@ -62,7 +63,7 @@ def raw_experiment(client: MlflowClient, experiment_id: str) -> None:
 
 
 def in_turn(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
-    """Return the seconds of each side, round by round; what they print is let go."""
+    """Return the seconds of each side, round by round. Their output is discarded."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, work in sides.items():
@@ -78,29 +79,29 @@ def compared(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
     """Return the rows of a report and of its raw query, the ratio first."""
     ratios = [ours / raw for ours, raw in zip(seconds["ours"], seconds["raw"], strict=True)]
     return [
-        measured(
+        median_row(
             f"{subject} over the raw query", ratios, "ratio", f"at most {MOST}", statistics.median(ratios) <= MOST
         ),
-        measured(subject, seconds["ours"], "s"),
-        measured(f"{subject}: the raw query", seconds["raw"], "s"),
+        median_row(subject, seconds["ours"], "s"),
+        median_row(f"{subject}: the raw query", seconds["raw"], "s"),
     ]
 
 
 def memory_rows(folder: Path) -> list[Row]:
-    """Measure the overview's memory in a process of its own, and what it says while it reads."""
+    """Measure the overview's memory in its own process, and count its progress messages."""
     done = run_measured(
         "experiments", ["report", "--experiment", EXPERIMENT, "--overview", "true"], _environment(folder)
     )
-    said = sum(line.startswith("Reading: ") for line in done.stderr.splitlines())
+    messages = sum(line.startswith("Reading: ") for line in done.stderr.splitlines())
     return [
         Row(
-            name="overview: most memory",
+            name="overview: peak memory",
             value=done.peak_mib,
             unit="MiB",
             target="under 500 MB",
             met=done.peak_mib < MOST_MIB,
         ),
-        Row(name="overview: lines of progress", value=said, unit="lines", target="at least 1", met=said >= 1),
+        Row(name="overview: lines of progress", value=messages, unit="lines", target="at least 1", met=messages >= 1),
     ]
 
 
@@ -109,7 +110,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Make the runs, and measure all three."""
+    """Create the runs, and measure both reports and the memory."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= _environment(folder)
@@ -124,7 +125,7 @@ def main() -> None:
             "raw": lambda: raw_experiment(client, group.experiment_id),
             "ours": lambda: overview(EXPERIMENT),
         }
-        in_turn(1, of_group)  # imports, fonts, statements compiled: for nothing
+        in_turn(1, of_group)  # Warm up: imports, fonts, compiled SQL statements.
         rows = compared(f"report of {COMPARED_JOBS} jobs", in_turn(ROUNDS, of_group))
         rows += compared(f"overview of {JOBS:,} jobs", in_turn(OVERVIEW_ROUNDS, of_experiment))
         rows += memory_rows(folder)
@@ -132,11 +133,11 @@ def main() -> None:
         "report",
         rows,
         [
-            f"SQLite, {JOBS:,} jobs in {GROUPS} groups, 40 parameters and 20 metrics each; the group of "
-            f"{COMPARED_JOBS} jobs has {COMPARED_ARMS} arms of {COMPARED_REPEATS} repeats with 200 points of loss and "
-            "of samples each. The sides in turn within one process, after one report that is not counted; of a report "
-            "everything counts, to the files and the tracking server's copy of them.",
-            "Memory: of `python -m experiments report --overview true` as a process of its own, imports included.",
+            f"SQLite with {JOBS:,} jobs in {GROUPS} groups, each with 40 parameters and 20 metrics. The group of "
+            f"{COMPARED_JOBS} jobs has {COMPARED_ARMS} arms of {COMPARED_REPEATS} repeats, with 200 points of loss and "
+            "of samples each. The sides alternate in one process, after one report that is not counted. A report "
+            "includes writing its files and copying them to the tracking server.",
+            "Memory is that of `python -m experiments report --overview true` in its own process, imports included.",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         ],
     )

@@ -1,4 +1,4 @@
-"""The local endpoint against `transformers.pipeline` called in a loop: same model, same texts, in turns."""
+"""Throughput of the local endpoint, compared with calling `transformers.pipeline` in a loop on the same texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.support.data import DATA, check_data
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 from models.endpoints.local.endpoints import LocalEndpoints
 from models.endpoints.protocol import EndpointSpec
 from tracking.recording.run_description import ROOT
@@ -26,15 +26,15 @@ ROUNDS = 7
 TEXTS = 400
 CLIENTS = 8
 LEAST_OF_DIRECT = 0.9
-"""At one client, where a request costs what HTTP costs beyond the call."""
+"""Target with one client, where a request costs what HTTP adds to the call."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """One pass over all texts."""
+    """Measurements of one pass over all texts."""
 
     seconds: Sequence[float]
-    """Of each call or request."""
+    """Seconds of each call or request."""
     wall_seconds: float
 
     @property
@@ -42,15 +42,15 @@ class Load:
         return len(self.seconds) / self.wall_seconds
 
     def percentile_ms(self, percent: int) -> float:
-        """Return what so many percent of the calls took at most, milliseconds."""
+        """Return this percentile of the latency, milliseconds."""
         return 1000 * statistics.quantiles(self.seconds, n=100, method="inclusive")[percent - 1]
 
 
 class Side:
-    """A process that measures a pass over the texts, or its share of it, when it is told to."""
+    """A process that measures a pass over the texts, or its share of one, on request."""
 
-    def __init__(self, module: str, *words: str) -> None:
-        command = [sys.executable, "-m", f"benchmarks.serving.{module}", *words]
+    def __init__(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", f"benchmarks.serving.{module}", *arguments]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=os.environ | {"HF_HUB_OFFLINE": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,
@@ -61,7 +61,7 @@ class Side:
         assert self.process.stdout
         return self.process.stdout.readline()
 
-    def tell(self, text: str) -> None:
+    def send(self, text: str) -> None:
         assert self.process.stdin
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
@@ -72,16 +72,16 @@ class Side:
 
 
 def load(sides: Sequence[Side]) -> Load:
-    """Let the sides share a pass over the texts, all at once."""
-    for place, side in enumerate(sides):
-        side.tell(f"{place}/{len(sides)}")
-    told = [json.loads(side.line()) for side in sides]
-    taken = list(itertools.chain.from_iterable(each["seconds"] for each in told))
-    return Load(taken, max(each["to"] for each in told) - min(each["from"] for each in told))
+    """Let all sides measure a pass over the texts at the same time, each with its share."""
+    for number, side in enumerate(sides):
+        side.send(f"{number}/{len(sides)}")
+    results = [json.loads(side.line()) for side in sides]
+    seconds = list(itertools.chain.from_iterable(each["seconds"] for each in results))
+    return Load(seconds, max(each["to"] for each in results) - min(each["from"] for each in results))
 
 
 def make_model(folder: Path) -> None:
-    """Make a classifier of the small encoder with six labels; what its answers are is no matter here."""
+    """Make a classifier of the small encoder with six labels. Its answers do not matter here."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -99,57 +99,58 @@ def texts() -> list[str]:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[Side, list[Side]]]:
-    """Deploy the model; yield the direct loop and the clients."""
+    """Deploy the model. Yield the direct loop and the clients."""
     make_model(folder / "model")
     (folder / "texts.json").write_text(json.dumps(texts()))
     endpoints = LocalEndpoints(folder)
     state = endpoints.deploy(EndpointSpec(name="bench", model=folder / "model", precision="fp32"), print)
-    words = str(folder / "texts.json")
+    texts_file = str(folder / "texts.json")
     with ExitStack() as stack:
         stack.callback(endpoints.undeploy, "bench", print)
-        sides = [Side("direct", str(folder / "model"), words)]
-        sides += [Side("client", state.address, words) for _ in range(CLIENTS)]
+        sides = [Side("direct", str(folder / "model"), texts_file)]
+        sides += [Side("client", state.address, texts_file) for _ in range(CLIENTS)]
         for side in sides:
             stack.callback(side.close)
         yield sides[0], sides[1:]
 
 
-def rows(found: Mapping[str, Sequence[Load]]) -> list[Row]:
-    """Return rates, latencies, and the ratios that have targets; each ratio is of one round."""
+def rows(measured: Mapping[str, Sequence[Load]]) -> list[Row]:
+    """Return rates, latencies, and the ratios with targets. Each ratio is within one round."""
     made = []
-    for name, loads in found.items():
-        made.append(measured(f"{name}: requests", [each.per_second for each in loads], "1/s"))
+    for name, loads in measured.items():
+        made.append(median_row(f"{name}: requests", [each.per_second for each in loads], "1/s"))
         made += [
-            measured(f"{name}: p{percent} latency", [each.percentile_ms(percent) for each in loads], "ms")
+            median_row(f"{name}: p{percent} latency", [each.percentile_ms(percent) for each in loads], "ms")
             for percent in (50, 99)
         ]
     for name, least, target in (
         ("1 client", LEAST_OF_DIRECT, f">= {LEAST_OF_DIRECT}"),
         (f"{CLIENTS} clients", 1.0, "> 1"),
     ):
-        ratios = [one.per_second / direct.per_second for one, direct in zip(found[name], found["direct"], strict=True)]
+        pairs = zip(measured[name], measured["direct"], strict=True)
+        ratios = [one.per_second / direct.per_second for one, direct in pairs]
         middle = statistics.median(ratios)
-        made.append(measured(f"{name} / direct, requests", ratios, "x", target, middle >= least and middle != 1.0))
+        made.append(median_row(f"{name} / direct, requests", ratios, "x", target, middle >= least and middle != 1.0))
     return made
 
 
 def main() -> None:
-    """Measure in turns: the loop, one client, many clients."""
+    """Measure in turn: the loop, one client, many clients."""
     check_data()
-    found: dict[str, list[Load]] = {"direct": [], "1 client": [], f"{CLIENTS} clients": []}
+    measured: dict[str, list[Load]] = {"direct": [], "1 client": [], f"{CLIENTS} clients": []}
     with tempfile.TemporaryDirectory() as name, opened(Path(name)) as (direct, clients):
         for _ in range(ROUNDS):
-            found["direct"].append(load([direct]))
-            found["1 client"].append(load(clients[:1]))
-            found[f"{CLIENTS} clients"].append(load(clients))
+            measured["direct"].append(load([direct]))
+            measured["1 client"].append(load(clients[:1]))
+            measured[f"{CLIENTS} clients"].append(load(clients))
     write(
         "serving",
-        rows(found),
+        rows(measured),
         [
-            f"MiniLM with a head of six labels, fp32 on both sides, {TEXTS} texts of emotion a pass; direct is "
-            '`transformers.pipeline("text-classification")` called with one text after the other.',
-            "Clients are processes of their own (http.client, connections kept) on the same cores: their time counts "
-            "against the endpoint.",
+            f"MiniLM with a head of six labels, fp32 on both sides, {TEXTS} texts of emotion in each pass. Direct is "
+            '`transformers.pipeline("text-classification")`, called with one text after the other.',
+            "Clients are separate processes (http.client with kept connections) on the same cores, so their time "
+            "counts against the endpoint.",
         ],
     )
 

@@ -1,6 +1,6 @@
-"""What a sweep pays until its choice is right: our strategy, Optuna's TPE, random search and the whole grid, replayed.
+"""Cost of a sweep until its choice is right: our strategy, Optuna's TPE, random search and the full grid, replayed.
 
-`python -m benchmarks.bench_sweep [NAME ...]` replays the recorded grids (see `record_grid`), or those named.
+`python -m benchmarks.bench_sweep [NAME ...]` replays all recorded grids (see `record_grid`), or the named ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from benchmarks.recorded.grid_table import FOLDER, Grid, read
 from benchmarks.recorded.replay import STRATEGIES, Replayed
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 
 SEEDS = 20
 OF_GRID = 0.25
@@ -21,17 +21,18 @@ OF_TPE = 0.5
 def rows_of(name: str, grid: Grid) -> list[Row]:
     """Return the figures of one grid."""
     replays = {strategy: [replay(grid, seed) for seed in range(SEEDS)] for strategy, replay in STRATEGIES.items()}
-    paid = {strategy: [each.paid_until(grid) for each in found] for strategy, found in replays.items()}
-    whole, mine = grid.whole_seconds, statistics.median(paid["ours"])
+    costs = {strategy: [each.cost_until_right(grid) for each in runs] for strategy, runs in replays.items()}
+    whole, mine = grid.whole_seconds, statistics.median(costs["ours"])
     rows = [
-        Row(name=f"{name}: whole grid, {len(grid.runs)} points", value=whole, unit="billable s"),
-        Row(name=f"{name}: its best point", value=grid.best_cost, unit="billable s"),
+        Row(name=f"{name}: cost of the full grid, {len(grid.runs)} points", value=whole, unit="billable s"),
+        Row(name=f"{name}: cost of the best point", value=grid.best_cost, unit="billable s"),
     ]
-    for strategy, seconds in paid.items():
-        rows.append(measured(f"{name}: {strategy}, until its choice is within 2 %", seconds, "billable s"))
-    tpe = statistics.median(paid["tpe"])
+    for strategy, seconds in costs.items():
+        label = f"{name}: {strategy}, cost until the choice is within 2 % of the best"
+        rows.append(median_row(label, seconds, "billable s"))
+    tpe = statistics.median(costs["tpe"])
     rows += [
-        Row(name=f"{name}: ours over the whole grid", value=mine / whole, unit="x", n=SEEDS,
+        Row(name=f"{name}: ours over the full grid", value=mine / whole, unit="x", n=SEEDS,
             target=f"at most {OF_GRID:g}", met=mine <= OF_GRID * whole),
         Row(name=f"{name}: ours over TPE", value=mine / tpe, unit="x", n=SEEDS,
             target=f"below {OF_TPE:g}", met=mine < OF_TPE * tpe),
@@ -40,17 +41,17 @@ def rows_of(name: str, grid: Grid) -> list[Row]:
 
 
 def _ends(name: str, grid: Grid, replays: Sequence[Replayed]) -> list[Row]:
-    """Return what is paid where a sweep ends by itself, how good its choice is then, and what pruning lost."""
-    ends = [len(each.paid) if each.ends_after is None else each.ends_after for each in replays]
-    paid = [each.paid[end - 1] for each, end in zip(replays, ends, strict=True)]
+    """Return the cost of sweeps that stop by themselves, the quality of their choices, and points lost to pruning."""
+    ends = [len(each.costs) if each.ends_after is None else each.ends_after for each in replays]
+    costs = [each.costs[end - 1] for each, end in zip(replays, ends, strict=True)]
     choices = [each.choices[end - 1] for each, end in zip(replays, ends, strict=True)]
     excess = [100 * (grid.cost(choice) / grid.best_cost - 1) for choice in choices if choice is not None]
     lost = sum(grid.cost(point) <= grid.best_cost for each in replays for point in each.pruned)
     return [
-        measured(f"{name}: ours, paid when it ends by itself", paid, "billable s"),
-        measured(f"{name}: ours, trials until then", [float(end) for end in ends], "trials"),
-        measured(f"{name}: ours, its choice then above the best", excess, "%"),
-        Row(name=f"{name}: ours, best points that were stopped", value=lost, unit=f"of {len(replays)} sweeps",
+        median_row(f"{name}: ours, cost until it stops by itself", costs, "billable s"),
+        median_row(f"{name}: ours, trials until it stops", [float(end) for end in ends], "trials"),
+        median_row(f"{name}: ours, excess cost of the choice when it stops", excess, "%"),
+        Row(name=f"{name}: ours, best points lost to pruning", value=lost, unit=f"of {len(replays)} sweeps",
             target="none", met=lost == 0),
     ]  # fmt: skip
 
@@ -59,7 +60,7 @@ def main(names: Sequence[str]) -> None:
     """Replay every strategy on every grid."""
     known = sorted(path.stem for path in FOLDER.glob("*.json"))
     if not known or (unknown := [name for name in names if name not in known]):
-        sys.exit(f"error: no such grid is recorded: {', '.join(unknown) if known else 'there is none'}")
+        sys.exit(f"error: unknown grid {', '.join(unknown)}" if known else "error: no grid is recorded")
     rows = [
         row
         for name in names or known
@@ -70,13 +71,13 @@ def main(names: Sequence[str]) -> None:
         "sweep",
         rows,
         [
-            "Replayed on grids whose every point was trained once, to its target (benchmarks/grids): the real samplers "
-            "and the real pruning, the jobs answered from the table.",
-            "Ours draws nothing: its 20 sweeps begin at any of the batch sizes, the first at the experiment's own, "
-            "after calibrations drawn from their intervals.",
-            "Ours pays for its calibration and for what stopped jobs had run. TPE and random are Optuna's defaults: "
-            "they stop no job, and a point that they ask again costs them nothing. A choice that is never right costs "
-            "the whole grid.",
+            "Replayed on grids in which every point was trained once, to its target (benchmarks/recorded/grids). The "
+            "samplers and the pruning are the real ones; the results of jobs come from the table.",
+            "Our strategy is deterministic, so its 20 sweeps differ in their start: the first begins at the "
+            "experiment's batch size, the others at any. Their calibrations are drawn from the recorded intervals.",
+            "Our cost includes the calibration and the time of pruned jobs. TPE and random are Optuna's defaults: they "
+            "prune no job, and repeating a point costs them nothing. A choice that is never right costs the full "
+            "grid.",
         ],
         is_part=bool(names),
     )

@@ -1,6 +1,6 @@
-"""Workers of a sweep on one PostgreSQL: eight against one on the same simulated trials; how long a trial's start takes.
+"""Sweep workers on one PostgreSQL: speed of eight workers against one, and the time that starting a trial takes.
 
-The jobs are simulated, so that what is measured is the sweep itself.
+The jobs are simulated, so that only the sweep itself is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 from sweeps.cost_model.trials import Search, point_of
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
@@ -47,7 +47,7 @@ SPACE = Space(
 
 
 def sweep_seconds(url: str, folder: Path, name: str, workers: int) -> float:
-    """Return how long the jobs of a sweep took, from the first one's creation to the last one's end."""
+    """Return the seconds from the creation of a sweep's first job to the end of its last one."""
     plan = Plan(url=url, folder=str(folder / name), trials=TRIALS, max_parallel=workers, together=workers, sweep=name)
     started = [start(plan, folder / f"{name}.txt") for _ in range(workers)]
     codes = [worker.wait() for worker in started]
@@ -60,47 +60,47 @@ def sweep_seconds(url: str, folder: Path, name: str, workers: int) -> float:
 
 
 def parallel_rows(url: str, folder: Path) -> list[Row]:
-    """Measure eight workers and one in turn."""
+    """Measure eight workers and one worker in turn."""
     one, eight = list[float](), list[float]()
     for number in range(ROUNDS):
         one.append(sweep_seconds(url, folder, f"one-{number}", 1))
         eight.append(sweep_seconds(url, folder, f"eight-{number}", WORKERS))
     ratios = [few / single for single, few in zip(one, eight, strict=True)]
     return [
-        measured(
-            f"wall clock, {WORKERS} workers over one",
+        median_row(
+            f"wall clock, {WORKERS} workers / one worker",
             ratios,
             "ratio",
             "at most 1/6",
             statistics.median(ratios) <= 1 / 6,
         ),
-        measured("wall clock, one worker", one, "s"),
-        measured(f"wall clock, {WORKERS} workers", eight, "s"),
+        median_row("wall clock, one worker", one, "s"),
+        median_row(f"wall clock, {WORKERS} workers", eight, "s"),
     ]
 
 
 def start_rows(storage: Storage, name: str) -> list[Row]:
-    """Measure what a trial takes to start (room, budget, sampling, claim) beside few trials and beside many, in turn.
+    """Measure the start of a trial (slot, budget, sampling, claim) after few earlier trials and after many, in turn.
 
-    Each is ended before the next one is asked for.
+    Each trial ends before the next one starts.
     """
     parts = [part_of(storage, name, f"{name}-{count}") for count in (FEW, MANY)]
     for part, count in zip(parts, (FEW, MANY), strict=True):
         _fill(part, count)
-        start_seconds(storage, part)  # reads the trials that were filled in
+        start_seconds(storage, part)  # Warm up: read the trials that were added.
     few, many = zip(*[[start_seconds(storage, part) for part in parts] for _ in range(ASKED)], strict=True)
     growth = statistics.median(many) / statistics.median(few)
     return [
-        measured(f"{name}: a trial's start beside {FEW} trials", few, "s"),
-        measured(
-            f"{name}: a trial's start beside {MANY:,} trials", many, "s", "under 0.2", statistics.median(many) < 0.2
+        median_row(f"{name}: start of a trial after {FEW} trials", few, "s"),
+        median_row(
+            f"{name}: start of a trial after {MANY:,} trials", many, "s", "under 0.2", statistics.median(many) < 0.2
         ),
         Row(name=f"{name}: growth", value=growth, unit="ratio", n=ASKED, target="at most 2", met=growth <= 2),
     ]
 
 
 def start_seconds(storage: Storage, part: Part) -> float:
-    """Return how long the next trial took to start, and end it."""
+    """Return the seconds that starting the next trial takes, and end it."""
     limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_seconds=1e9)
     began = time.perf_counter()
     claim = storage.retries.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
@@ -113,7 +113,7 @@ def start_seconds(storage: Storage, part: Part) -> float:
 
 
 def part_of(storage: Storage, name: str, sweep: str) -> Part:
-    """Return a study of more points than will be tried, searched by the sampler of this name."""
+    """Return a study with more points than will be tried, searched by the named sampler."""
     search = Search(space=SPACE, objective=OBJECTIVE, samples=100 * EVALUATIONS, base=Point(8, 1.0))
     study = open_study(
         storage,
@@ -128,12 +128,12 @@ def part_of(storage: Storage, name: str, sweep: str) -> Part:
     return Part(compiler="none", study=study, space=SPACE, objective=OBJECTIVE, strategy=strategy)
 
 
-def _fill(part: Part, wanted: int) -> None:
-    """Add trials that have ended, until there are so many."""
+def _fill(part: Part, count: int) -> None:
+    """Add finished trials until the study has `count` of them."""
     taken = {point_of(trial, part.space) for trial in part.trials}
     free = [point for point in part.space.points if point not in taken]
     random.Random(1).shuffle(free)
-    for point in free[: max(wanted - len(taken), 0)]:
+    for point in free[: max(count - len(taken), 0)]:
         part.study.add_trial(_ended(part, point))
 
 
@@ -172,11 +172,11 @@ def main() -> None:
         "workers",
         rows,
         [
-            f"{TRIALS} jobs of 1 to 2 s each, drawn once and the same on both sides, PostgreSQL 18 on the same "
-            "machine; the workers begin when all are loaded; wall clock from the first job's creation to the last "
-            "one's end.",
-            "Starting a trial: counting what runs and what is spent, sampling, and claiming the point, until its job "
-            f"may be submitted. {len(SPACE.points):,} points, beside few and beside many trials in turn.",
+            f"{TRIALS} simulated jobs of 1 to 2 s each, the same on both sides, with PostgreSQL 18 on the same "
+            "machine. The workers start together once all are loaded. Wall clock is from the creation of the first "
+            "job to the end of the last.",
+            "Starting a trial means checking the limits on running jobs and cost, sampling, and claiming the point. "
+            f"The space has {len(SPACE.points):,} points. Trials start after few and after many others, in turn.",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         ],
     )

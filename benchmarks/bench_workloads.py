@@ -1,4 +1,4 @@
-"""Each reference workload: the recipe as published, ours without a compiler and ours with it, on the same samples."""
+"""Speed of each reference workload: the published recipe, ours without a compiler, and ours with it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
 from benchmarks.support.matmul_peak import peak_flops_per_second
-from benchmarks.support.results import Row, measured, write
+from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
 
 LEAST_GAIN = 1.93
-"""The published gain of the compiler with its bigger batch (SQuAD with ALBERT)."""
+"""Published gain of the compiler with its larger batch (SQuAD with ALBERT)."""
 LEAST_EMOTION_GAIN = 80.0
 LEAST_UTILISATION = 0.5
 
 FILES = {"workloads": SMALL_ENCODER, "real_sizes": REAL_SIZES}
-"""Result file to the workloads in it."""
+"""Workloads in each result file."""
 NOTES = (
-    "Recipe: padded to the recipe's length, fp32 (no fp16 on a processor), eager, PyTorch's own dropout and AdamW; "
-    "ours: the experiment's defaults. Same rows, batch and seeds on every side; sides alternate.",
-    "Utilisation counts real tokens only: 6 FLOP a multiplied parameter and token, attention left out, over the best "
-    "2048-cubed matmul of the same precision measured just before.",
+    "The recipe pads to its own length and uses fp32 (a CPU has no fp16), eager attention, and PyTorch's dropout and "
+    "AdamW. Ours are the experiment's defaults. All sides have the same rows, batch size and seeds, and alternate.",
+    "Utilisation is 6 FLOP for each multiplied parameter and real token, without attention, divided by the best "
+    "matrix product of side 2048 in the same precision, measured just before.",
 )
 
 Runs = dict[str, list[Mapping[str, Any]]]
 
 
 def sides(workload: Workload) -> dict[str, dict[str, str]]:
-    """Return the fields that set the sides apart."""
+    """Return the fields that distinguish the sides."""
     return {
         "recipe": {**RECIPE, **workload.recipe},
         "none": {"compiler": "none"},
@@ -42,13 +42,13 @@ def sides(workload: Workload) -> dict[str, dict[str, str]]:
 
 
 def runs_of(workload: Workload, folder: Path) -> Runs:
-    """Alternate the sides over the rounds."""
-    found: Runs = {side: [] for side in sides(workload)}
+    """Run the sides in turn for all rounds."""
+    runs: Runs = {side: [] for side in sides(workload)}
     for seed in range(workload.rounds):
         for side, fields in sides(workload).items():
-            found[side].append(train(folder, workload.fields(**fields, seed=str(seed))).result())
+            runs[side].append(train(folder, workload.fields(**fields, seed=str(seed))).result())
             print(f"  {workload.name}, {side}, seed {seed}", file=sys.stderr, flush=True)
-    return found
+    return runs
 
 
 def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[Row]:
@@ -61,10 +61,10 @@ def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[
     for side in ("none", "inductor"):
         gains = _paired(runs, side, "throughput/steady_samples_per_second", lambda ours, theirs: ours / theirs)
         met = statistics.median(gains) >= target
-        rows.append(measured(f"{name}, {side} over recipe", gains, "x", f"at least {target:g} x", met))
-        apart = _paired(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
-        label = f"{name}, {side}: {workload.quality} above the recipe's"
-        rows.append(measured(label, apart, "", *_alike(apart, workload.margin)))
+        rows.append(median_row(f"{name}, {side}: speed-up over the recipe", gains, "x", f"at least {target:g} x", met))
+        differences = _paired(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
+        label = f"{name}, {side}: {workload.quality} minus the recipe's"
+        rows.append(median_row(label, differences, "", *_within(differences, workload.margin)))
     return rows
 
 
@@ -76,16 +76,16 @@ def _figures(name: str, workload: Workload, results: Sequence[Mapping[str, Any]]
     enough = statistics.median(used) >= LEAST_UTILISATION
     target = None if name.endswith("recipe") else f"at least {LEAST_UTILISATION:g}"
     return [
-        measured(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
-        measured(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),
-        measured(f"{name}: {workload.quality} after {workload.samples} samples", values(workload.quality), ""),
-        measured(f"{name}: utilisation", used, "of the matmul", target, enough if target else None),
+        median_row(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
+        median_row(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),
+        median_row(f"{name}: {workload.quality} after {workload.samples} samples", values(workload.quality), ""),
+        median_row(f"{name}: utilisation", used, "of the matmul", target, enough if target else None),
     ]
 
 
-def _alike(apart: Sequence[float], margin: float | None) -> tuple[str | None, bool | None]:
+def _within(differences: Sequence[float], margin: float | None) -> tuple[str | None, bool | None]:
     """Return the target and whether it is met."""
-    return (None, None) if margin is None else (f"within {margin:g}", abs(statistics.median(apart)) <= margin)
+    return (None, None) if margin is None else (f"within {margin:g}", abs(statistics.median(differences)) <= margin)
 
 
 def _paired(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:
@@ -93,7 +93,7 @@ def _paired(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Run the named workloads, or all, and write their figures as they come."""
+    """Run the named workloads, or all, and write the figures after each workload."""
     check_data()
     with tempfile.TemporaryDirectory() as folder:
         for file, workloads in FILES.items():
@@ -107,7 +107,8 @@ def main(names: Sequence[str]) -> None:
 def _measured(workload: Workload, folder: Path) -> list[Row]:
     peaks = {precision: peak_flops_per_second(precision) for precision in ("fp32", "bf16")}
     machine = [
-        measured(f"{workload.name}: matmul, {precision}", [peak / 1e9], "GFLOP/s") for precision, peak in peaks.items()
+        median_row(f"{workload.name}: matmul, {precision}", [peak / 1e9], "GFLOP/s")
+        for precision, peak in peaks.items()
     ]
     return [*machine, *rows_of(workload, runs_of(workload, folder), peaks)]
 

@@ -1,4 +1,4 @@
 """Recorded grids and repeats of real trainings, and strategies replayed on them.
 
-Open `replay.py` first.
+The tables are in `grids` and `repeats`. Open `replay.py` first.
 """

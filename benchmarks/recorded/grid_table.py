@@ -1,7 +1,7 @@
-"""A grid that was trained point by point, kept as a table: what strategies are replayed on.
+"""A grid whose points were all trained, kept as a table on which strategies are replayed.
 
-Three files: `NAME.csv` with a row for each evaluation and one for each job's end, `NAME.calibration.csv` with a row for
-each batch size, `NAME.json` with what was asked.
+A grid has three files: `NAME.csv` with a row for each evaluation and one for each job's end, `NAME.calibration.csv`
+with a row for each batch size, and `NAME.json` with the specification.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ COLUMNS = ("compiler", "batch_size", "multiplier", "seed", "samples", "value", "
 
 @dataclass(frozen=True, kw_only=True)
 class GridRow:
-    """An evaluation of a job, or its end: then the last evaluation's value and the whole bill."""
+    """One evaluation of a job, or its end. The end has the last evaluation's value and the total cost."""
 
     compiler: str
     batch_size: int
     multiplier: float
     seed: int
     samples: int
-    """Seen until then."""
+    """Samples seen by then."""
     value: float
     billable_seconds: float
-    """Since the job began, its start and compile included."""
+    """Seconds since the start of the job, including its start and compilation."""
     ended: bool
     reached: bool
-    """Whether the target had been reached."""
+    """Whether the target had been reached by then."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a grid was trained for."""
+class GridSpec:
+    """Objective and constants of a grid."""
 
     metric: str
     higher_is_better: bool
     target: float | None
     bound: float | None = None
     samples: int
-    """Of a whole training."""
+    """Samples of a full training."""
     base_batch_size: int
     fixed_seconds: float = 0.0
-    """Billable seconds of the calibration job beside its steps."""
+    """Billable seconds of the calibration job outside of its steps."""
     evaluation_seconds: float = 0.0
     eval_samples: float = math.inf
     """Samples between two evaluations."""
     calibration_seconds: Mapping[str, float] = field(default_factory=dict)
-    """Bill of each compiler's calibration."""
+    """Billable seconds of each compiler's calibration."""
     machine: str = ""
     commit: str = ""
 
@@ -81,61 +81,61 @@ class Grid:
 
     search: Search
     runs: Mapping[Point, Sequence[Run]]
-    """Of each point, one for each seed."""
+    """Jobs of each point, one for each seed."""
 
     def run(self, point: Point, seed: int) -> Run:
-        """Return a point's job; which of its seeds, the replay's own seed tells."""
-        found = self.runs[point]
-        return found[seed % len(found)]
+        """Return a point's job. The replay's seed selects one of the recorded seeds."""
+        runs = self.runs[point]
+        return runs[seed % len(runs)]
 
     def cost(self, point: Point) -> float:
-        """Return the mean cost of a point; infinite where one of its jobs has none."""
+        """Return the mean cost of a point. It is infinite if any of its jobs has no cost."""
         costs = [run_cost(self.search.objective, run) for run in self.runs[point]]
         return statistics.fmean(costs)
 
     @property
     def best_cost(self) -> float:
-        """Least mean cost of any point."""
+        """Lowest mean cost of any point."""
         return min(self.cost(point) for point in self.runs)
 
     @property
     def whole_seconds(self) -> float:
-        """Billable seconds of every point trained once."""
+        """Billable seconds of training every point once."""
         return sum(statistics.fmean(run.ended.billable_seconds for run in runs) for runs in self.runs.values())
 
 
 def run_cost(objective: Objective, run: Run) -> float:
-    """Return a job's cost; infinite where it failed, did not reach the target or is beyond the bound."""
+    """Return a job's cost. It is infinite if the job failed, missed the target or exceeds the bound."""
     if values_of(objective, run.ended) is None or (excess(objective, run.ended) or 0.0) > 0:
         return math.inf
     return cost_of(objective, run.ended)
 
 
-def grid(asked: Asked, rows: Iterable[GridRow], calibration: Sequence[Measured], compiler: str) -> Grid:
+def grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measured], compiler: str) -> Grid:
     """Return a compiler's grid from its rows."""
     jobs: dict[tuple[Point, int], list[GridRow]] = defaultdict(list)
     for row in rows:
         if row.compiler == compiler:
             jobs[Point(row.batch_size, row.multiplier), row.seed].append(row)
     runs: dict[Point, list[Run]] = defaultdict(list)
-    for (point, _), told in sorted(jobs.items()):
-        runs[point].append(_run(point, told, asked))
+    for (point, _), job_rows in sorted(jobs.items()):
+        runs[point].append(_run(point, job_rows, spec))
     space = Space(
         batch_sizes=tuple(sorted({point.batch_size for point in runs})),
         multipliers=tuple(sorted({point.multiplier for point in runs})),
     )
-    quality = Quality(metric=asked.metric, higher_is_better=asked.higher_is_better)
+    quality = Quality(metric=spec.metric, higher_is_better=spec.higher_is_better)
     search = Search(
         space=space,
-        objective=Objective(cost="billable_seconds", quality=quality, target=asked.target, bound=asked.bound),
-        samples=asked.samples,
-        base=Point(asked.base_batch_size),
+        objective=Objective(cost="billable_seconds", quality=quality, target=spec.target, bound=spec.bound),
+        samples=spec.samples,
+        base=Point(spec.base_batch_size),
         costs=cost_model(
             calibration,
-            fixed_seconds=asked.fixed_seconds,
-            evaluation_seconds=asked.evaluation_seconds,
-            samples_between_evaluations=asked.eval_samples,
-            calibration_seconds=asked.calibration_seconds.get(compiler, 0.0),
+            fixed_seconds=spec.fixed_seconds,
+            evaluation_seconds=spec.evaluation_seconds,
+            samples_between_evaluations=spec.eval_samples,
+            calibration_seconds=spec.calibration_seconds.get(compiler, 0.0),
         )
         if calibration
         else None,
@@ -143,27 +143,27 @@ def grid(asked: Asked, rows: Iterable[GridRow], calibration: Sequence[Measured],
     return Grid(search=search, runs=dict(runs))
 
 
-def _run(point: Point, told: Sequence[GridRow], asked: Asked) -> Run:
+def _run(point: Point, rows: Sequence[GridRow], spec: GridSpec) -> Run:
     curve = tuple(
         CurvePoint(samples=row.samples, value=row.value, billable_seconds=row.billable_seconds)
-        for row in told
+        for row in rows
         if not row.ended
     )
-    end = next(row for row in told if row.ended)
+    end = next(row for row in rows if row.ended)
     out_of_memory = ("OutOfMemory", "recorded") if end.samples == 0 else None
     ended = Ended(
         failure=out_of_memory,
         billable_seconds=end.billable_seconds,
         samples=end.samples,
         quality=end.value,
-        reached=end.reached if asked.target is not None else None,
+        reached=end.reached if spec.target is not None else None,
     )
     return Run(point=point, curve=curve, ended=ended)
 
 
 def write(
     name: str,
-    asked: Asked,
+    spec: GridSpec,
     rows: Sequence[GridRow],
     calibration: Mapping[str, Sequence[Measured]],
     folder: Path = FOLDER,
@@ -171,36 +171,36 @@ def write(
     """Write the three files of a grid."""
     folder.mkdir(exist_ok=True, parents=True)
     _write_csv(folder / f"{name}.csv", COLUMNS, [asdict(row) for row in rows])
-    known = [{"compiler": compiler, **asdict(row)} for compiler, rows in calibration.items() for row in rows]
+    measured = [{"compiler": compiler, **asdict(row)} for compiler, rows in calibration.items() for row in rows]
     columns = ("compiler", *(each.name for each in fields(Measured)))
-    _write_csv(folder / f"{name}.calibration.csv", columns, known)
-    (folder / f"{name}.json").write_text(json.dumps(asdict(asked), indent=1) + "\n")
+    _write_csv(folder / f"{name}.calibration.csv", columns, measured)
+    (folder / f"{name}.json").write_text(json.dumps(asdict(spec), indent=1) + "\n")
 
 
 def read(name: str, folder: Path = FOLDER) -> dict[str, Grid]:
     """Return the grids of the three files, by compiler."""
-    asked = Asked(**json.loads((folder / f"{name}.json").read_text()))
-    rows = [_row(told) for told in _read_csv(folder / f"{name}.csv")]
+    spec = GridSpec(**json.loads((folder / f"{name}.json").read_text()))
+    rows = [_row(cells) for cells in _read_csv(folder / f"{name}.csv")]
     calibration: dict[str, list[Measured]] = defaultdict(list)
-    for told in _read_csv(folder / f"{name}.calibration.csv"):
-        numbers = {each: float(told[each]) for each in told if each not in ("compiler", "batch_size", "fits")}
-        known = Measured(batch_size=int(told["batch_size"]), fits=told["fits"] == "True", **numbers)
-        calibration[told["compiler"]].append(known)
+    for cells in _read_csv(folder / f"{name}.calibration.csv"):
+        numbers = {each: float(cells[each]) for each in cells if each not in ("compiler", "batch_size", "fits")}
+        measured = Measured(batch_size=int(cells["batch_size"]), fits=cells["fits"] == "True", **numbers)
+        calibration[cells["compiler"]].append(measured)
     compilers = dict.fromkeys(row.compiler for row in rows)
-    return {compiler: grid(asked, rows, calibration[compiler], compiler) for compiler in compilers}
+    return {compiler: grid(spec, rows, calibration[compiler], compiler) for compiler in compilers}
 
 
-def _row(told: Mapping[str, str]) -> GridRow:
+def _row(cells: Mapping[str, str]) -> GridRow:
     return GridRow(
-        compiler=told["compiler"],
-        batch_size=int(told["batch_size"]),
-        multiplier=float(told["multiplier"]),
-        seed=int(told["seed"]),
-        samples=int(told["samples"]),
-        value=float(told["value"]),
-        billable_seconds=float(told["billable_seconds"]),
-        ended=told["ended"] == "True",
-        reached=told["reached"] == "True",
+        compiler=cells["compiler"],
+        batch_size=int(cells["batch_size"]),
+        multiplier=float(cells["multiplier"]),
+        seed=int(cells["seed"]),
+        samples=int(cells["samples"]),
+        value=float(cells["value"]),
+        billable_seconds=float(cells["billable_seconds"]),
+        ended=cells["ended"] == "True",
+        reached=cells["reached"] == "True",
     )
 
 

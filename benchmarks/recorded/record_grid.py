@@ -1,10 +1,10 @@
-"""Train an exhaustive grid of batch sizes and learning rates, and keep it as a table for `bench_sweep`.
+r"""Train a full grid of batch sizes and learning rates, and keep it as a table for `bench_sweep`.
 
     python -m benchmarks.recorded.record_grid NAME --experiment emotion --batch_sizes 8..256 --multipliers 0.25..4 \
         --target '{metric: eval_loss, value: 0.45}' --eval_samples 512 [--FIELD VALUE ...]
 
-The grid is one `compare` whose arms are its points, each ended at the target; the same command again takes up what it
-left. Jobs, tracking database and table's sources stay in `--folder`.
+The grid is one `compare` whose arms are its points. Each job ends at the target. The same command resumes a grid that
+was interrupted. Jobs and tracking database stay in `--folder`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.recorded.grid_table import Asked, GridRow, write
+from benchmarks.recorded.grid_table import GridRow, GridSpec, write
 from benchmarks.support.command import compare, train
 from experiments.planning.hyperparameters import staging_request
 from experiments.planning.load import Experiment, load
@@ -40,9 +40,9 @@ def arms(grid: Space, compiler: str) -> list[dict[str, Any]]:
 def fields_of(arguments: argparse.Namespace, others: Sequence[str]) -> dict[str, str]:
     """Return the fields that all jobs share."""
     target = {**yaml.safe_load(arguments.target), "stop": True}
-    given = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
+    overrides = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
     return {
-        **given,
+        **overrides,
         "experiment": arguments.experiment,
         "target": json.dumps(target),
         "eval_strategy": "samples",
@@ -57,19 +57,19 @@ def trained(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str)
 
 
 def rows_of(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
-    """Return the rows of a group whose arms are the points, in their order. Exits where a point is missing."""
+    """Return the rows of a group whose arms are the points, in their order. Exits if a point is missing."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import history, jobs
 
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    told = {str(row["job_name"]): row for row in jobs(client, group).to_dict("records")}
+    by_name = {str(row["job_name"]): row for row in jobs(client, group).to_dict("records")}
     rows: list[GridRow] = []
     for at, point in enumerate(grid.points):
-        job = told.get(f"{group}-{compiler}-a{at}r0")
+        job = by_name.get(f"{group}-{compiler}-a{at}r0")
         if job is None or not _is_usable(job):
-            why = "has no job" if job is None else f"ended as {job['status']} ({job['failure_class']})"
-            sys.exit(f"error: batch {point.batch_size}, rate x {point.multiplier:g} {why}: the grid is not complete")
+            reason = "has no job" if job is None else f"ended as {job['status']} ({job['failure_class']})"
+            sys.exit(f"error: batch {point.batch_size}, rate x {point.multiplier:g} {reason}: the grid is not complete")
         curve = history(client, str(job["run_id"]), [metric]).sort_values("samples").to_dict("records")
         rows += job_rows(compiler, point, job, curve)
     return rows
@@ -80,11 +80,11 @@ def _is_usable(job: Mapping[Any, Any]) -> bool:
 
 
 def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequence[Mapping[Any, Any]]) -> list[GridRow]:
-    """Return a job's evaluations and its end; of one that ran out of memory only the end, at no samples."""
+    """Return a job's evaluations and its end. A job that ran out of memory has only an end, at 0 samples."""
     reached = job["target_reached"] == 1
     fits = job["status"] == "FINISHED"
     evaluations = [(int(each["samples"]), float(each["value"]), float(each["billable_seconds"])) for each in curve]
-    told = (
+    points = (
         [*evaluations, (int(job["samples"]), evaluations[-1][1], _bill(job))] if fits else [(0, math.nan, _bill(job))]
     )
     return [
@@ -96,10 +96,10 @@ def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequenc
             samples=samples,
             value=round(value, 6),
             billable_seconds=round(seconds, 3),
-            ended=number == len(told),
-            reached=reached and number >= len(told) - 1,
+            ended=number == len(points),
+            reached=reached and number >= len(points) - 1,
         )
-        for number, (samples, value, seconds) in enumerate(told, start=1)
+        for number, (samples, value, seconds) in enumerate(points, start=1)
     ]
 
 
@@ -111,18 +111,18 @@ def _bill(job: Mapping[Any, Any]) -> float:
 def calibrated(
     folder: Path, fields: Mapping[str, str], grid: Space, compiler: str
 ) -> tuple[list[Measured], dict[str, float]]:
-    """Run the calibration, and return what it found with its bill, its measuring loop and an evaluation, seconds."""
-    asked = {name: value for name, value in fields.items() if name not in {"target", "eval_strategy", "eval_samples"}}
+    """Run the calibration. Return its measurements, and the seconds of its bill, its steps and one evaluation."""
+    spec = {name: value for name, value in fields.items() if name not in {"target", "eval_strategy", "eval_samples"}}
     timing = json.dumps({"batch_sizes": list(grid.batch_sizes)})
-    done = train(folder, {**asked, "compiler": compiler, "target": "null", "calibration": timing})
-    told: dict[int, dict[str, float]] = {}
+    done = train(folder, {**spec, "compiler": compiler, "target": "null", "calibration": timing})
+    measured: dict[int, dict[str, float]] = {}
     for event in done.events:
         values = event.fields.get("values", {}) if event.kind == "metric" else {}
         if any(name.startswith("calibration/") for name in values):
-            told[int(event.fields["step"])] = {name.removeprefix("calibration/"): v for name, v in values.items()}
+            measured[int(event.fields["step"])] = {name.removeprefix("calibration/"): v for name, v in values.items()}
     result = done.result()
     figures = {name: float(result.get(f"calibration/{name}", 0.0)) for name in ("seconds", "eval_seconds")}
-    return [_measured(size, values) for size, values in sorted(told.items())], {
+    return [_measured(size, values) for size, values in sorted(measured.items())], {
         **figures,
         "bill": done.billable_seconds,
     }
@@ -142,25 +142,25 @@ def _measured(size: int, values: Mapping[str, float]) -> Measured:
 
 
 def whole_samples(experiment: Experiment, folder: Path) -> int:
-    """Return the samples of a training that does not end at its target."""
+    """Return the samples of a training that does not stop at its target."""
     if experiment.epochs is None:
-        sys.exit("error: max_steps is set: the points of a grid train the same samples, so their length is in epochs")
+        sys.exit("error: max_steps is set: all points of a grid train the same samples, so set epochs instead")
     return round(experiment.epochs * stage(staging_request(experiment), folder / "home").train_rows)
 
 
-def main(words: Sequence[str]) -> None:
-    """Train what is asked for, and write the table."""
+def main(argv: Sequence[str]) -> None:
+    """Train the grid, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="of the table")
+    parser.add_argument("name", help="name of the table")
     parser.add_argument("--experiment", required=True)
-    parser.add_argument("--compilers", default="none", help="separated by commas")
+    parser.add_argument("--compilers", default="none", help="compilers, separated by commas")
     parser.add_argument("--batch_sizes", default="8..256")
     parser.add_argument("--multipliers", default="0.25..4")
     parser.add_argument("--target", required=True, help="{metric: ..., value: ...}")
     parser.add_argument("--eval_samples", type=int, required=True)
-    parser.add_argument("--folder", type=Path, default=Path("grid"), help="where jobs and tracking database stay")
+    parser.add_argument("--folder", type=Path, default=Path("grid"), help="folder for jobs and tracking database")
     parser.add_argument("--no-calibration", action="store_true")
-    arguments, others = parser.parse_known_args(words)
+    arguments, others = parser.parse_known_args(argv)
     grid = space(arguments.batch_sizes, arguments.multipliers, "powers_of_two", 1)
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -179,8 +179,8 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
             calibration[compiler], figures[compiler] = calibrated(folder, fields, grid, compiler)
         group = trained(folder, fields, grid, compiler)
         rows += rows_of(folder, group, grid, compiler, metric)
-    found = environment()
-    asked = Asked(
+    here = environment()
+    spec = GridSpec(
         metric=metric,
         higher_is_better=not metric.endswith(("loss", "perplexity")),
         target=float(yaml.safe_load(fields["target"])["value"]),
@@ -190,10 +190,10 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
         evaluation_seconds=min((each["eval_seconds"] for each in figures.values()), default=0.0),
         eval_samples=arguments.eval_samples,
         calibration_seconds={compiler: each["bill"] for compiler, each in figures.items()},
-        machine=f"{found['machine']['processor']}, {found['machine']['cores']} cores",
-        commit=str(found["git"]["commit"]),
+        machine=f"{here['machine']['processor']}, {here['machine']['cores']} cores",
+        commit=str(here["git"]["commit"]),
     )
-    write(name, asked, rows, calibration)
+    write(name, spec, rows, calibration)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Train one setting again and again, and keep what the jobs cost and reached as a table for `bench_verdict`.
+"""Train one setting several times, and keep the jobs' cost and quality as a table for `bench_verdict`.
 
     python -m benchmarks.recorded.record_repeats NAME --experiment demo --repeats 20 [--FIELD VALUE ...]
 
-The jobs are those of one `compare` of a single arm: one after the other, each with the next seed. The same command
-again adds as many. Jobs and tracking database stay in `--folder`; a recording that was cut short is taken up there.
+The jobs are those of one `compare` with a single arm: one after the other, each with the next seed. Running the same
+command again adds the same number. Jobs and tracking database stay in `--folder`. A recording that was interrupted is
+resumed there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from tracking.recording.run_description import environment
 
 
 def rows_of(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
-    """Return the successful jobs of `query.jobs`' rows: `seed` is the first one's, `since_ms` the table's beginning."""
+    """Return the successful jobs among the rows of `job_tables.jobs`.
+
+    `seed` is the first job's. `since_ms` is the start time of the table's first job.
+    """
     done = [job for job in jobs if job["status"] == "FINISHED"]
     first = since_ms if since_ms is not None else min((job["start_time_ms"] for job in done), default=0.0)
     return [
@@ -49,31 +53,31 @@ def _number(job: Mapping[Any, Any], column: str, missing: float = math.nan) -> f
 
 
 def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, is_disturbed: bool) -> None:
-    """Train that many jobs and add them to the table of that name."""
+    """Train the jobs and add them to the table."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import jobs
 
-    found, before = environment(), read(name)
-    machine = f"{found['machine']['processor']}, {found['machine']['cores']} cores"
-    commit = str(found["git"]["commit"])
+    here, before = environment(), read(name)
+    machine = f"{here['machine']['processor']}, {here['machine']['cores']} cores"
+    commit = str(here["git"]["commit"])
     setting = Setting(fields=dict(fields), machine=machine, commit=commit, is_disturbed=is_disturbed)
     if before and replace(before.setting, commit=commit) != setting:
-        sys.exit(f"error: the table {name} is of another setting or machine: give this one another name")
+        sys.exit(f"error: table {name} has another setting or machine; choose another name")
     kept = list(before.rows) if before else []
     seed = kept[-1].seed + 1 if kept else load(fields["experiment"], _without_name(fields)).seed
     one_arm = {"compare.arms": "[{}]", "compare.baseline": "null", "compare.repeats": str(repeats), "seed": str(seed)}
     group = compare(folder, {**fields, **one_arm})
-    told = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
-    since_ms = told[0]["start_time_ms"] - 1000 * _gap(kept) if kept else None
-    added = rows_of(told, seed, since_ms)
+    tracked = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
+    since_ms = tracked[0]["start_time_ms"] - 1000 * _recorded_seconds(kept) if kept else None
+    added = rows_of(tracked, seed, since_ms)
     if len(added) < repeats:
-        print(f"  {repeats - len(added)} jobs did not end well and are left out")
+        print(f"  {repeats - len(added)} jobs failed and are left out")
     write(name, Repeats(setting=setting, rows=[*kept, *added]))
 
 
-def _gap(kept: Sequence[Repeat]) -> float:
-    """Return the seconds of the table so far; the pause between two recordings is not told."""
+def _recorded_seconds(kept: Sequence[Repeat]) -> float:
+    """Return the length of the table so far in seconds. Pauses between recordings are left out."""
     return kept[-1].started_seconds + kept[-1].billable_seconds
 
 
@@ -81,19 +85,19 @@ def _without_name(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in fields.items() if name != "experiment"}
 
 
-def main(words: Sequence[str]) -> None:
-    """Train what is asked for, and write the table."""
+def main(argv: Sequence[str]) -> None:
+    """Train the jobs, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="of the table")
+    parser.add_argument("name", help="name of the table")
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--repeats", type=int, required=True)
-    parser.add_argument("--folder", type=Path, default=Path("repeats"), help="where jobs and tracking database stay")
-    parser.add_argument("--disturbed", action="store_true", help="other programs run on the machine meanwhile")
-    arguments, others = parser.parse_known_args(words)
-    given = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
+    parser.add_argument("--folder", type=Path, default=Path("repeats"), help="folder for jobs and tracking database")
+    parser.add_argument("--disturbed", action="store_true", help="other programs run on the machine at the same time")
+    arguments, others = parser.parse_known_args(argv)
+    overrides = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    fields = {"experiment": arguments.experiment, **given}
+    fields = {"experiment": arguments.experiment, **overrides}
     record(arguments.name, folder, fields, arguments.repeats, is_disturbed=arguments.disturbed)
 
 

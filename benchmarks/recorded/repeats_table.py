@@ -1,6 +1,7 @@
-"""Jobs of one setting, trained again and again, kept as a table: the noise that verdicts are tried with.
+"""Repeated jobs of one setting, kept as a table: the noise for testing verdicts.
 
-Two files: `NAME.csv` with a row for each job, in the order in which they ran, and `NAME.json` with what was asked.
+A table has two files: `NAME.csv` with a row for each job, in the order in which they ran, and `NAME.json` with the
+setting.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ class Repeat:
 
     seed: int
     started_seconds: float
-    """Since the first job of the table."""
+    """Start time, in seconds since the table's first job."""
     cache_state: str
-    """State of the compile cache when it started: off, cold, warm or partial."""
+    """State of the compile cache at the start: off, cold, warm or partial."""
     billable_seconds: float
     steady_samples_per_second: float
     compile_seconds: float
     warmup_seconds: float
     samples: float
-    """Seen in training."""
+    """Training samples seen."""
     eval_loss: float
     eval_accuracy: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What was trained."""
+    """The setting of a table."""
 
     fields: Mapping[str, str]
-    """The experiment and the fields set otherwise."""
+    """The experiment and its overridden fields."""
     machine: str
     commit: str
-    """Of the newest rows."""
+    """Commit of the newest rows."""
     is_disturbed: bool = False
-    """Whether other programs ran on the machine meanwhile: then the jobs differ by more than by themselves."""
+    """Whether other programs ran on the machine at the same time, which makes the jobs differ more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +66,11 @@ def write(name: str, repeats: Repeats, folder: Path = FOLDER) -> None:
 
 
 def read(name: str, folder: Path = FOLDER) -> Repeats | None:
-    """Return the table of that name, or None where there is none."""
+    """Return the named table, or None if it does not exist."""
     if not (folder / f"{name}.json").exists():
         return None
     with (folder / f"{name}.csv").open(newline="") as file:
-        rows = [_row(told) for told in csv.DictReader(file)]
+        rows = [_row(cells) for cells in csv.DictReader(file)]
     return Repeats(setting=Setting(**json.loads((folder / f"{name}.json").read_text())), rows=rows)
 
 
@@ -78,6 +79,6 @@ def names(folder: Path = FOLDER) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.json"))
 
 
-def _row(told: Mapping[str, str]) -> Repeat:
-    numbers = {name: float(text) for name, text in told.items() if name not in ("seed", "cache_state")}
-    return Repeat(seed=int(told["seed"]), cache_state=told["cache_state"], **numbers)
+def _row(cells: Mapping[str, str]) -> Repeat:
+    numbers = {name: float(text) for name, text in cells.items() if name not in ("seed", "cache_state")}
+    return Repeat(seed=int(cells["seed"]), cache_state=cells["cache_state"], **numbers)

@@ -1,4 +1,4 @@
-"""Strategies replayed on a recorded grid: the real samplers and the real pruning, jobs answered from the table."""
+"""Replay strategies on a recorded grid: real samplers and real pruning, with the jobs' results from the table."""
 
 from __future__ import annotations
 
@@ -23,66 +23,68 @@ from sweeps.study.sampler import sampler_of
 from sweeps.study.study import distributions
 
 WITHIN = 1.02
-"""How near to the best mean cost a choice must be."""
-MOST_ASKED = 20
-"""Times its points that a sampler which repeats itself is asked."""
+"""Largest ratio of a right choice's cost to the best mean cost."""
+MOST_REQUESTS = 20
+"""Limit on requests to a sampler that repeats itself, as a multiple of the number of points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """What a strategy paid, and what it had chosen then."""
+    """Costs and choices of a strategy after each trial."""
 
-    paid: tuple[float, ...]
-    """Billable seconds after each trial, ascending."""
+    costs: tuple[float, ...]
+    """Billable seconds spent after each trial, ascending."""
     choices: tuple[Point | None, ...]
     """Best finished point after each trial."""
     ends_after: int | None
-    """Trials after which it found no further one worth its price; None where it never did."""
+    """Number of trials after which no further one was worth its price; None if that never happened."""
     pruned: tuple[Point, ...]
-    """Points whose jobs were stopped."""
+    """Points whose jobs were pruned."""
 
-    def paid_until(self, grid: Grid) -> float:
-        """Return what was paid until the choice was within 2 % of the best and stayed so; the whole, if it never was.
+    def cost_until_right(self, grid: Grid) -> float:
+        """Return the cost until the choice was within 2 % of the best and stayed so.
 
-        Of a whole grid's cost where the choice was never right, because then only the grid tells.
+        If that never happened, return the cost of the full grid: only training all of it would give the answer.
         """
         right = [self.is_right(grid, number) for number in range(len(self.choices))]
         if not right or not right[-1]:
-            return max(grid.whole_seconds, self.paid[-1] if self.paid else 0.0)
+            return max(grid.whole_seconds, self.costs[-1] if self.costs else 0.0)
         wrong = [number for number, each in enumerate(right) if not each]
-        return self.paid[wrong[-1] + 1 if wrong else 0]
+        return self.costs[wrong[-1] + 1 if wrong else 0]
 
     def is_right(self, grid: Grid, number: int) -> bool:
-        """Tell whether the choice after a trial is within 2 % of the best."""
+        """Return True if the choice after a trial is within 2 % of the best."""
         choice = self.choices[number]
         return choice is not None and grid.cost(choice) <= WITHIN * grid.best_cost
 
 
 def ours(grid: Grid, seed: int, name: str = "auto") -> Replayed:
-    """Return what our strategy does: calibrated, pruned, no point twice."""
+    """Replay our strategy: calibrated, with pruning, no point twice."""
     search = varied(grid.search, seed, suited(grid))
     return _replay(grid, search, seed, sampler_of(name, search, seed), is_ours=True)
 
 
 def uncalibrated(grid: Grid, seed: int) -> Replayed:
-    """Return what our strategy does where nothing was calibrated."""
+    """Replay our strategy without a calibration."""
     search = replace(varied(grid.search, seed, suited(grid)), costs=None)
     return _replay(grid, search, seed, sampler_of("auto", search, seed), is_ours=True)
 
 
 def suited(grid: Grid) -> tuple[int, ...]:
-    """Return the batch sizes whose own rate gets there, all where none does: nobody sets out from one that diverges."""
+    """Return the batch sizes that reach the target at their own learning rate, or all if none does.
+
+    A sweep would not start from a batch size that diverges.
+    """
     sizes, multiplier = grid.search.space.batch_sizes, grid.search.base.multiplier
     return tuple(size for size in sizes if math.isfinite(grid.cost(Point(size, multiplier)))) or sizes
 
 
 def varied(search: Search, seed: int, sizes: Sequence[int] = ()) -> Search:
-    """Return the search as another person might have begun it: at another batch size, after another calibration.
+    """Return the search with another starting batch size and another calibration.
 
-    `sizes` are those that it may begin at; none are all of its space.
-
-    Nothing in our strategy is drawn: these are what differs from one sweep to the next. Seed 0 begins at the
-    experiment's own; a calibration's steps are drawn from their intervals.
+    `sizes` are the possible starting batch sizes; if empty, all of the search space. Our strategy is deterministic, so
+    these are the only differences between sweeps. Seed 0 starts at the experiment's batch size with the recorded
+    calibration. Other seeds draw the step times from their intervals.
     """
     chance = random.Random(seed)
     base = Point(chance.choice(sizes or search.space.batch_sizes), search.base.multiplier) if seed else search.base
@@ -94,7 +96,7 @@ def varied(search: Search, seed: int, sizes: Sequence[int] = ()) -> Search:
 
 
 def _remeasured(row: Measured, chance: random.Random) -> Measured:
-    """Return a size as another calibration might have found it."""
+    """Return a batch size with a step time that another calibration could have measured."""
     error = (row.high - row.low) / 2 / 1.96 / row.step_seconds
     factor = math.exp(chance.gauss(0, error if math.isfinite(error) else 0.0))
     return replace(
@@ -107,18 +109,18 @@ def _remeasured(row: Measured, chance: random.Random) -> Measured:
 
 
 def tpe(grid: Grid, seed: int) -> Replayed:
-    """Return what Optuna's default does, every job run to its end; points asked again cost nothing."""
+    """Replay Optuna's default sampler. Every job runs to its end, and repeating a point costs nothing."""
     return _replay(grid, grid.search, seed, TPESampler(seed=seed), is_ours=False)
 
 
 def any_order(grid: Grid, seed: int) -> Replayed:
-    """Return what training the whole grid in any order does: random search without repeats."""
+    """Replay training of the full grid in random order: random search without repeats."""
     search = replace(grid.search, costs=None)
     return _replay(grid, search, seed, sampler_of("random", search, seed), is_ours=False)
 
 
 def at_random(grid: Grid, seed: int) -> Replayed:
-    """Return what Optuna's random sampler does; points asked again cost nothing."""
+    """Replay Optuna's random sampler. Repeating a point costs nothing."""
     return _replay(grid, grid.search, seed, optuna.samplers.RandomSampler(seed=seed), is_ours=False)
 
 
@@ -132,20 +134,20 @@ STRATEGIES: Mapping[str, Callable[[Grid, int], Replayed]] = {
 
 
 def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_ours: bool) -> Replayed:
-    """Ask, answer from the table and tell until every point is known."""
+    """Ask the sampler, answer from the table and tell Optuna, until every point is known."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(directions=search.objective.directions, sampler=sampler)
     spent = search.costs.calibration_seconds if search.costs and is_ours else 0.0
     tried: dict[Point, Run] = {}
     finished: dict[Point, Run] = {}
-    paid, choices, pruned = list[float](), list[Point | None](), list[Point]()
+    costs, choices, pruned = list[float](), list[Point | None](), list[Point]()
     ends_after: int | None = None
-    for _ in range(MOST_ASKED * len(grid.runs)):
-        found = records(study.get_trials(deepcopy=False), search.space)
-        if len(tried) == len(grid.runs) or (is_ours and not free_points(search, found)):
+    for _ in range(MOST_REQUESTS * len(grid.runs)):
+        earlier = records(study.get_trials(deepcopy=False), search.space)
+        if len(tried) == len(grid.runs) or (is_ours and not free_points(search, earlier)):
             break
-        if is_ours and ends_after is None and nothing_left(search, found):
-            ends_after = len(paid)
+        if is_ours and ends_after is None and nothing_left(search, earlier):
+            ends_after = len(costs)
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
         run = grid.run(point, seed)
@@ -156,31 +158,31 @@ def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_o
             pruned.append(point)
         elif math.isfinite(run_cost(search.objective, run)):
             finished[point] = run
-        paid.append(spent)
+        costs.append(spent)
         choices.append(min(finished, key=lambda each: run_cost(search.objective, finished[each]), default=None))
-    return Replayed(paid=tuple(paid), choices=tuple(choices), ends_after=ends_after, pruned=tuple(pruned))
+    return Replayed(costs=tuple(costs), choices=tuple(choices), ends_after=ends_after, pruned=tuple(pruned))
 
 
 def _train(search: Search, study: optuna.Study, trial: Trial, point: Point, run: Run, *, is_ours: bool) -> float:
-    """Let a job run as the table tells, stop it where it is hopeless, tell Optuna, and return its bill."""
-    found = records(study.get_trials(deepcopy=False), search.space)
+    """Run a job as the table records it, prune it if it should be, report it to Optuna, and return its cost."""
+    earlier = records(study.get_trials(deepcopy=False), search.space)
     trial.set_user_attr("batch_size", point.batch_size)
     trial.set_user_attr("multiplier", point.multiplier)
     for number, here in enumerate(run.curve, start=1):
         if not is_ours:
             break
         trial.report(here.value, here.samples)
-        why = hopeless(search, found, point, run.curve[:number], here.billable_seconds)
-        if why and here.billable_seconds < run.ended.billable_seconds:
-            seen = run.curve[:number]
+        reason = hopeless(search, earlier, point, run.curve[:number], here.billable_seconds)
+        if reason and here.billable_seconds < run.ended.billable_seconds:
+            curve = run.curve[:number]
             ended = Ended(billable_seconds=here.billable_seconds, samples=here.samples, quality=here.value)
-            _tell(study, trial, replace(run, curve=seen, ended=ended), f"pruned: {why}", TrialState.PRUNED)
+            _tell(study, trial, replace(run, curve=curve, ended=ended), f"pruned: {reason}", TrialState.PRUNED)
             return here.billable_seconds
     cost = run_cost(search.objective, run)
     if run.ended.failure:
         _tell(study, trial, run, f"failed: {run.ended.failure[0]}", TrialState.FAIL)
     elif not is_ours:
-        # To Optuna alone, a job that did not get there is one of a very high cost: only the order counts.
+        # For Optuna's own samplers, a missed target is a very high cost. Only the order matters.
         study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_seconds)
     elif run.ended.reached is False:
         _tell(study, trial, run, "not reached", TrialState.PRUNED)
@@ -199,6 +201,6 @@ def _tell(study: optuna.Study, trial: Trial, run: Run, end: str, state: TrialSta
         "reached": run.ended.reached,
         "end": end,
     }
-    for name, told in attrs.items():
-        trial.set_user_attr(name, told)
+    for name, attribute in attrs.items():
+        trial.set_user_attr(name, attribute)
     study.tell(trial, value, state)

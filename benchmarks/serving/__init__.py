@@ -1,1 +1,1 @@
-"""What the benchmark of serving consists of: the direct loop and the clients, each a process of its own."""
+"""Processes of the serving benchmark: the direct loop and the clients."""

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.serving.client ADDRESS TEXTS`: asks an endpoint for one text after the other.
+"""`python -m benchmarks.serving.client ADDRESS TEXTS`: send one text after the other to an endpoint.
 
-Each line read names a share, such as `2/8`: every eighth text from the third. Answers it with the seconds of every
-request and the time from the first to the last, as JSON. `http.client` on one connection that is kept for a pass.
+Each line on standard input selects a share, such as `2/8`: every eighth text from the third. The client answers it with
+the seconds of every request and the times of the first and last, as JSON. It uses `http.client`, with one connection
+for each pass.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ HEADERS = {"Content-Type": "application/json"}
 
 
 def main(address: str, texts_file: str) -> None:
-    """Connect, warm up, and ask whenever told to."""
+    """Connect, warm up, and send the texts for each line read."""
     bodies = [json.dumps({"inputs": text}).encode() for text in json.loads(Path(texts_file).read_text())]
     for body in bodies[:20]:
         ask(connected(address), body)
     print("ready", flush=True)
     for line in sys.stdin:
-        place, count = map(int, line.split("/"))
-        connection = connected(address)  # the server closes what is idle for long
-        taken = []
+        number, count = map(int, line.split("/"))
+        connection = connected(address)  # The server closes connections that are idle for long.
+        seconds = []
         began = time.monotonic()
-        for body in bodies[place::count]:
+        for body in bodies[number::count]:
             started = time.perf_counter()
             ask(connection, body)
-            taken.append(time.perf_counter() - started)
-        print(json.dumps({"from": began, "to": time.monotonic(), "seconds": taken}), flush=True)
+            seconds.append(time.perf_counter() - started)
+        print(json.dumps({"from": began, "to": time.monotonic(), "seconds": seconds}), flush=True)
 
 
 def connected(address: str) -> http.client.HTTPConnection:
@@ -44,7 +45,7 @@ def connected(address: str) -> http.client.HTTPConnection:
 
 
 def ask(connection: http.client.HTTPConnection, body: bytes) -> None:
-    """Ask once; an answer other than 200 ends the benchmark."""
+    """Send one request. Exit if the response is not 200."""
     connection.request("POST", "/invocations", body, HEADERS)
     response = connection.getresponse()
     answer = response.read()

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.serving.direct MODEL TEXTS`: `transformers.pipeline` called in a loop, once for each line read.
+"""`python -m benchmarks.serving.direct MODEL TEXTS`: call `transformers.pipeline` in a loop, once for each line read.
 
 Answers each line with the seconds of every call, as JSON.
 """
@@ -15,19 +15,19 @@ from transformers import pipeline
 
 
 def main(model: str, texts_file: str) -> None:
-    """Load, warm up, and measure whenever asked."""
+    """Load the model, warm up, and run a pass for each line read."""
     texts = json.loads(Path(texts_file).read_text())
     classify = pipeline("text-classification", model, dtype=torch.float32)
     for text in texts[:20]:
         classify(text)
     print("ready", flush=True)
     for _ in sys.stdin:
-        taken = []
+        seconds = []
         for text in texts:
             started = time.perf_counter()
             classify(text)
-            taken.append(time.perf_counter() - started)
-        print(json.dumps({"from": 0.0, "to": sum(taken), "seconds": taken}), flush=True)
+            seconds.append(time.perf_counter() - started)
+        print(json.dumps({"from": 0.0, "to": sum(seconds), "seconds": seconds}), flush=True)
 
 
 if __name__ == "__main__":

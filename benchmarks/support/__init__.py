@@ -1,4 +1,4 @@
-"""What several benchmarks share: running commands, data, workloads, results and peak measurements.
+"""Helpers shared by several benchmarks: commands, data, workloads, results and peak measurements.
 
 Open `results.py` first.
 """

@@ -1,8 +1,8 @@
-"""The same training by a plain Hugging Face script, as a person would write it without a platform.
+"""The same training as a plain Hugging Face script, as it would be written without a platform.
 
     python bare_trainer.py DATA.jsonl VALIDATION.jsonl ROWS STEPS none|mlflow OUTPUT
 
-Prints one JSON object: the seconds of every step, the first step's time, the final losses.
+Prints one JSON object with the seconds of every step and the final losses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from transformers import (
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]
-    """Notes when each step ended."""
+    """Record the end time of each step."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -37,15 +37,15 @@ class Steps(TrainerCallback):  # type: ignore[misc]
 def rows(path: str, count: int, tokenizer: Any) -> list[dict[str, Any]]:
     """Return the first rows of a JSONL file, tokenised and padded to 64 tokens."""
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()[:count]]
-    found = tokenizer([line["text"] for line in lines], truncation=True, padding="max_length", max_length=64)
+    tokenised = tokenizer([line["text"] for line in lines], truncation=True, padding="max_length", max_length=64)
     return [
         {"input_ids": ids, "attention_mask": mask, "labels": line["label"]}
-        for ids, mask, line in zip(found["input_ids"], found["attention_mask"], lines, strict=True)
+        for ids, mask, line in zip(tokenised["input_ids"], tokenised["attention_mask"], lines, strict=True)
     ]
 
 
 def main(train: str, validation: str, count: str, steps: str, tracker: str, output: str) -> None:
-    """Train and print what was measured."""
+    """Train, and print the measurements."""
     tokenizer = AutoTokenizer.from_pretrained(get_model_path())
     model = AutoModelForSequenceClassification.from_pretrained(get_model_path(), num_labels=6)
     arguments = TrainingArguments(
@@ -62,17 +62,17 @@ def main(train: str, validation: str, count: str, steps: str, tracker: str, outp
         disable_tqdm=True,
         report_to=["mlflow"] if tracker == "mlflow" else [],
     )
-    noted = Steps()
+    recorder = Steps()
     trainer = Trainer(
         model,
         arguments,
         train_dataset=rows(train, int(count), tokenizer),
         eval_dataset=rows(validation, 200, tokenizer),
-        callbacks=[noted],
+        callbacks=[recorder],
     )
     done = trainer.train()
     evaluated = trainer.evaluate()
-    seconds = [later - earlier for earlier, later in zip(noted.ends, noted.ends[1:], strict=False)]
+    seconds = [later - earlier for earlier, later in zip(recorder.ends, recorder.ends[1:], strict=False)]
     print(json.dumps({"step_seconds": seconds, "train_loss": done.training_loss, "eval_loss": evaluated["eval_loss"]}))
 
 

@@ -1,4 +1,4 @@
-"""Run the platform's own command line in a folder of its own, and read what its jobs said."""
+"""Run the platform's command line in a separate state folder, and read the events of its jobs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Trained:
 
     wall_seconds: float
     started_at: float
-    """Seconds since the epoch at which the command was given."""
+    """Time of the command, seconds since the epoch."""
     events: list[Event]
-    """What its job said."""
+    """Events of its job."""
     job: JobFolder
-    """The job's folder, its request in it."""
+    """The job's folder, with its request."""
     billable_seconds: float
-    """From the start of its download to the end of its upload."""
+    """From the start of the download to the end of the upload."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the metrics of the job's result."""
-        found: Mapping[str, Any] = next(e for e in self.events if e.kind == "result").fields["metrics"]
-        return found
+        metrics: Mapping[str, Any] = next(e for e in self.events if e.kind == "result").fields["metrics"]
+        return metrics
 
     def first(self, kind: str) -> Event:
         """Return the first event of a kind."""
@@ -42,7 +42,7 @@ class Trained:
 
 
 def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Trained:
-    """Run a verb of one job with state and tracking database under `folder`, and wait for it."""
+    """Run a verb that makes one job, with state and tracking database under `folder`, and wait for it."""
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
     started_at, started = time.time(), time.perf_counter()
@@ -63,9 +63,9 @@ def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Train
 
 
 def compare(folder: Path, fields: Mapping[str, str]) -> str:
-    """Run a comparison with state and tracking database under `folder`, show what it says, and return its group.
+    """Run a comparison with state and tracking database under `folder`, show its output, and return its group.
 
-    Exits where no group was opened; jobs that failed are for the caller to find.
+    Exits if the command opened no group. The caller has to check for failed jobs.
     """
     group = ""
     with subprocess.Popen(
@@ -76,13 +76,13 @@ def compare(folder: Path, fields: Mapping[str, str]) -> str:
             if line.startswith(("Running ", "Taking up ")):
                 group = line.split(": ")[0].rsplit(" ", 1)[-1]
     if not group:
-        sys.exit("error: nothing was trained; the command above says why")
+        sys.exit("error: nothing was trained; see the output of the command above")
     return group
 
 
 def _command(verb: str, fields: Mapping[str, str]) -> list[str]:
-    words = [word for name, value in fields.items() for word in (f"--{name}", value)]
-    return [sys.executable, "-m", "experiments", verb, *words]
+    options = [part for name, value in fields.items() for part in (f"--{name}", value)]
+    return [sys.executable, "-m", "experiments", verb, *options]
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The real data that the benchmarks train on, as fields of an experiment."""
+"""Real data sets for the benchmarks, as fields of an experiment."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SST2_TEXT = {
 
 
 def check_data() -> None:
-    """Leave with a sentence where the shared data is absent."""
+    """Exit if the shared data is missing."""
     if not DATA.is_dir():
-        sys.exit(f"error: {DATA} is absent, and this benchmark needs it.")
+        sys.exit(f"error: this benchmark needs {DATA}, which is missing.")
 
 
 def emotion_fields(rows: int, validation_rows: int = 400) -> dict[str, str]:
-    """Return the fields of the emotion experiment on some of the shared rows; exits where they are absent."""
+    """Return the fields of the emotion experiment on some of the shared rows. Exits if they are missing."""
     check_data()
     counts = {"data.train_rows": str(rows), "data.validation_rows": str(validation_rows)}
     return {"experiment": "emotion", **EMOTION, **counts}

@@ -1,8 +1,8 @@
-"""Damage experiment and data files at random and see what is said: only a result or one sentence is right.
+"""Damage experiment and data files at random. Each must give a result or a one-line error.
 
     python -m benchmarks.support.fuzz_inputs --files 100000 --seed 1
 
-Counts the outcomes; exits 1 on any other exception, or when something half-made is left in the staging folder.
+Counts the outcomes. Exits with 1 on any other exception, or if an incomplete staging remains.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ TOKENS = (
 
 
 def experiment_seeds() -> dict[str, bytes]:
-    """Return whole experiment files by name."""
+    """Return complete experiment files by name."""
     return {path.name: path.read_bytes() for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def data_seeds() -> dict[str, bytes]:
-    """Return the same small table as a whole file of every kind, by name."""
+    """Return the same small table as a file of every kind, by name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -69,7 +69,7 @@ def data_seeds() -> dict[str, bytes]:
 
 
 def mutate(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
-    """Return the content with one to four damages."""
+    """Return the content with one to four random changes."""
     for _ in range(chooser.randint(1, MOST_MUTATIONS)):
         content = chooser.choice(MUTATIONS)(content, others, chooser)
     return content
@@ -118,21 +118,21 @@ MUTATIONS: tuple[Callable[[bytes, list[bytes], random.Random], bytes], ...] = (
 
 
 def outcome_of(attempt: Callable[[], object]) -> str:
-    """Return `accepted` or `refused`; anything but one readable sentence raises."""
+    """Return `accepted` or `refused`. Raises unless an error is one readable line."""
     try:
         attempt()
     except InputError as error:
         sentence = str(error)
-        assert sentence, "an error without a word"
-        assert len(sentence) <= LONGEST_MESSAGE_CHARACTERS, f"a sentence of {len(sentence)} characters"
-        assert sentence.isprintable() or sentence.isascii(), f"a sentence that cannot be printed: {sentence!r}"
+        assert sentence, "an error without a message"
+        assert len(sentence) <= LONGEST_MESSAGE_CHARACTERS, f"a message of {len(sentence)} characters"
+        assert sentence.isprintable() or sentence.isascii(), f"a message that cannot be printed: {sentence!r}"
         assert "\n" not in sentence, f"more than one line: {sentence!r}"
         return "refused"
     return "accepted"
 
 
 def request_for(path: Path) -> StagingRequest:
-    """Return a staging of one file, cut for validation."""
+    """Return the staging of one file, split for validation."""
     return StagingRequest(data=Data(train=str(path)), model=MODEL, max_length=16)
 
 
@@ -143,13 +143,13 @@ def check_data(path: Path, home: Path) -> None:
 
 
 def leftovers(home: Path) -> list[Path]:
-    """Return what stands in a staging folder and is no whole staging."""
+    """Return the folders in a staging folder that are not complete stagings."""
     folder = home / "staged"
     return [path for path in folder.iterdir() if read_manifest(path) is None] if folder.exists() else []
 
 
 def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
-    """Try `files` damaged files; return the counted outcomes, and the faults with their tracebacks."""
+    """Try `files` damaged files. Return the counted outcomes, and the faults with their tracebacks."""
     chooser = random.Random(seed)
     outcomes: Counter[str] = Counter()
     faults: list[str] = []
@@ -164,7 +164,7 @@ def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
         label = "staging" if staged else kind
         try:
             outcomes[f"{label} {outcome_of(_attempt(label, path, home))}"] += 1
-            assert not leftovers(home), f"left behind: {leftovers(home)}"
+            assert not leftovers(home), f"incomplete stagings: {leftovers(home)}"
         except Exception:
             outcomes[f"{label} fault"] += 1
             faults.append(f"file {number} ({name}), kept as {_kept(path, number, folder)}\n{traceback.format_exc()}")

@@ -1,4 +1,4 @@
-"""A tracking database of thousands of runs as the recorder leaves them, written row by row past MLflow's client."""
+"""A tracking database of thousands of runs like the recorder's, written directly to its tables."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _METRICS = (
 
 
 def made_store(folder: Path) -> MlflowClient:
-    """Return the client of a new SQLite database: one experiment of 10,000 jobs in 250 groups.
+    """Return the client of a new SQLite database: one experiment with 10,000 jobs in 250 groups.
 
-    One group holds 200 jobs, ten arms of twenty repeats, with curves of `loss` and `samples`, 200 points each.
+    One group has 200 jobs, ten arms of twenty repeats, with curves of `loss` and `samples` of 200 points each.
     """
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    place = (folder / "artifacts").as_uri()
-    experiment_id = int(client.create_experiment(EXPERIMENT, artifact_location=place))
+    artifacts = (folder / "artifacts").as_uri()
+    experiment_id = int(client.create_experiment(EXPERIMENT, artifact_location=artifacts))
     chance = random.Random(1)
     with client._tracking_client.store.engine.begin() as connection:
         for group in range(GROUPS):
             made = _group_rows(experiment_id, group, chance)
             for run in made[SqlRun]:
-                run["artifact_uri"] = f"{place}/{run['run_uuid']}/artifacts"
+                run["artifact_uri"] = f"{artifacts}/{run['run_uuid']}/artifacts"
             for table, rows in made.items():
                 connection.execute(table.__table__.insert(), rows)
     return client
@@ -68,7 +68,7 @@ def _group_rows(experiment_id: int, group: int, chance: random.Random) -> Rows:
 
 
 def _share(total: int, parts: int, part: int) -> int:
-    """Return how many of `total` fall to one of equal parts."""
+    """Return how many of `total` belong to one of several equal parts."""
     return total * (part + 1) // parts - total * part // parts
 
 
@@ -135,9 +135,9 @@ def _job_tags(group: str, parent: str, arm: int, repeat: int, at_ms: int) -> dic
 def _numbers(
     rows: Rows, run: str, at_ms: int, arm: int, repeat: int, chance: random.Random, *, with_curves: bool
 ) -> None:
-    told = {"hp.batch_size": 2**arm, "hp.learning_rate": 5e-5, "hp.seed": repeat}
-    told |= {f"hp.option_{number}": f"value {number}" for number in range(PARAMETERS - len(told))}
-    rows[SqlParam] += [{"key": key, "value": str(value), "run_uuid": run} for key, value in told.items()]
+    parameters = {"hp.batch_size": 2**arm, "hp.learning_rate": 5e-5, "hp.seed": repeat}
+    parameters |= {f"hp.option_{number}": f"value {number}" for number in range(PARAMETERS - len(parameters))}
+    rows[SqlParam] += [{"key": key, "value": str(value), "run_uuid": run} for key, value in parameters.items()]
     slower = (1.0 - 0.04 * arm) * chance.uniform(0.97, 1.03)
     finals = dict.fromkeys(_METRICS, 100.0 * slower)
     finals |= {"samples": 20.0 * POINTS, "eval_loss": 0.4 * chance.uniform(0.99, 1.01), "eval_accuracy": 0.9}

@@ -1,6 +1,7 @@
-"""Run a module as a process of its own, and learn the most memory that it held.
+"""Run a module in a separate process and measure its peak memory.
 
-What `wait4` tells of a child begins with what its parent held when it was started, so the process reads its own record.
+The peak that `wait4` reports for a child includes its parent's memory at the start, so the process reads its own
+record.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ class Measured:
     """One run of a module."""
 
     peak_mib: float
-    """The most memory that it held (resident, Linux's VmHWM)."""
+    """Peak resident memory (Linux's VmHWM)."""
     stdout: str
     stderr: str
 
 
 def run_measured(module: str, arguments: Sequence[str], environment: dict[str, str]) -> Measured:
-    """Run `python -m module arguments` with these environment variables beside this process's own."""
+    """Run `python -m module arguments` with these environment variables added to this process's own."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "peak"
+        output = Path(folder) / "peak"
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.support.peak_memory", str(told), module, *arguments],
+            [sys.executable, "-m", "benchmarks.support.peak_memory", str(output), module, *arguments],
             cwd=ROOT,
             env=os.environ | environment,
             capture_output=True,
@@ -40,7 +41,7 @@ def run_measured(module: str, arguments: Sequence[str], environment: dict[str, s
         )
         if done.returncode:
             sys.exit(f"error: {module} failed:\n{done.stdout}\n{done.stderr}")
-        return Measured(peak_mib=float(told.read_text()), stdout=done.stdout, stderr=done.stderr)
+        return Measured(peak_mib=float(output.read_text()), stdout=done.stdout, stderr=done.stderr)
 
 
 def _peak_mib() -> float:
@@ -49,15 +50,15 @@ def _peak_mib() -> float:
     return int(kib) / 1024
 
 
-def main(told: str, module: str, arguments: Sequence[str]) -> None:
-    """Run the module and write what it held."""
+def main(output: str, module: str, arguments: Sequence[str]) -> None:
+    """Run the module and write its peak memory to `output`."""
     sys.argv = [module, *arguments]
     code: object = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         code = end.code
-    Path(told).write_text(str(_peak_mib()))
+    Path(output).write_text(str(_peak_mib()))
     sys.exit(code if isinstance(code, int) else 1)
 
 

@@ -1,4 +1,4 @@
-"""Run a job that has ended once more under PyTorch's profiler: what the time of a training step goes to."""
+"""Run a finished job again under PyTorch's profiler, to measure the operations of a training step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SCRIPT = Path(__file__).with_name("profiled_job.py")
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One kind of operation over the profiled steps."""
+    """One kind of operation in the profiled steps."""
 
     name: str
-    """PyTorch's, such as `aten::addmm`."""
+    """PyTorch's name, such as `aten::addmm`."""
     seconds: float
-    """In the operation itself, without those that it calls."""
+    """Time in the operation itself, without the operations that it calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,28 +31,28 @@ class Profile:
     """The profiled steps of one training."""
 
     seconds: float
-    """Wall time of these steps, loading of data included."""
+    """Wall time of these steps, including data loading."""
     steps: int
     operations: list[Operation]
 
 
 def profile_of(job: JobFolder) -> Profile:
-    """Run the request of a local job of one process again, by itself, and return the profile of its later steps."""
+    """Run the request of a local single-process job again, and return the profile of its later steps."""
     with tempfile.TemporaryDirectory() as folder:
-        base, found = Path(folder) / "opt" / "ml", Path(folder) / "profile.json"
+        base, output = Path(folder) / "opt" / "ml", Path(folder) / "profile.json"
         request = container.relocate_paths(job.request(), base)
         container.lay_out(base, request)
         arguments = toolkit.arguments(toolkit.user_hyperparameters(toolkit.decoded(request["HyperParameters"])))
         cores = slots.requested_cores(request.get("Environment", {})) or len(os.sched_getaffinity(0))
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), str(found), *arguments],
+            [sys.executable, str(SCRIPT), str(output), *arguments],
             cwd=base / "code",
             env=container.environment(request, base, cores=cores, gpus=(), processes=1),
             capture_output=True,
             text=True,
         )
         if done.returncode:
-            sys.exit(f"error: the profiled job ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-        read = json.loads(found.read_text())
-    operations = [Operation(**operation) for operation in read["operations"]]
-    return Profile(seconds=read["seconds"], steps=read["steps"], operations=operations)
+            sys.exit(f"error: the profiled job failed with exit code {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        result = json.loads(output.read_text())
+    operations = [Operation(**operation) for operation in result["operations"]]
+    return Profile(seconds=result["seconds"], steps=result["steps"], operations=operations)

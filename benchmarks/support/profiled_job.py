@@ -1,6 +1,7 @@
-"""The job's entry point under PyTorch's profiler: `python profiled_job.py FILE ARGUMENTS...` in the job's code folder.
+"""Run the job's entry point under PyTorch's profiler: `python profiled_job.py FILE ARGUMENTS...`.
 
-Writes what the operations of the steps after the first ones took to FILE.
+The working directory must be the job's code folder. Writes the time of each operation in the steps after the warm-up to
+FILE.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ WARMUP_STEPS = 3
 
 
 def main(file: Path) -> int:
-    """Train with the profiler on after the warm-up; return the job's exit code."""
+    """Train with the profiler on after the warm-up. Return the job's exit code."""
     sys.path[0] = str(Path.cwd())
     from torch.profiler import ProfilerActivity, profile
     from transformers import TrainerCallback
@@ -37,7 +38,7 @@ def main(file: Path) -> int:
             elif state.global_step == state.max_steps:
                 seconds = time.perf_counter() - self.started_at
                 self.profile.stop()
-                file.write_text(json.dumps(told(self.profile, seconds, state.global_step - WARMUP_STEPS)))
+                file.write_text(json.dumps(as_json(self.profile, seconds, state.global_step - WARMUP_STEPS)))
 
     make = training_run._trainer
 
@@ -50,8 +51,8 @@ def main(file: Path) -> int:
     return int(importlib.import_module("train").main())
 
 
-def told(profile: Any, seconds: float, steps: int) -> dict[str, Any]:
-    """Return the profile as JSON can hold it."""
+def as_json(profile: Any, seconds: float, steps: int) -> dict[str, Any]:
+    """Return the profile as values that JSON can hold."""
     operations = [{"name": event.key, "seconds": event.self_cpu_time_total / 1e6} for event in profile.key_averages()]
     return {"seconds": seconds, "steps": steps, "operations": operations}
 

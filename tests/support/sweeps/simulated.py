@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.recorded.grid_table import Asked, Grid, GridRow, grid
+from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, grid
 from sweeps.cost_model.costs import Measured
 from sweeps.space.grid import Point, space
 
@@ -83,7 +83,7 @@ def simulated(shape: Shape, *, seeds: int = 3, number: int = 0, bound: bool = Fa
     field = dict(zip(places.points, _field(places.points, shape.field, random), strict=True))
     whole = round(shape.best_samples * shape.whole)
     goal = _loss(shape, 1.0, 1.0)
-    asked = Asked(
+    spec = GridSpec(
         metric="eval_accuracy" if shape.is_score else "eval_loss",
         higher_is_better=shape.is_score,
         target=None if bound else _metric(shape, goal),
@@ -99,10 +99,10 @@ def simulated(shape: Shape, *, seeds: int = 3, number: int = 0, bound: bool = Fa
         row
         for point in places.points
         for seed in range(seeds)
-        for row in _job(shape, asked, point, seed, field[point], random)
+        for row in _job(shape, spec, point, seed, field[point], random)
     ]
     calibration = [_measured(shape, size, random) for size in places.batch_sizes]
-    return grid(asked, rows, calibration, "none")
+    return grid(spec, rows, calibration, "none")
 
 
 def _pace(shape: Shape, point: Point) -> tuple[float, float]:
@@ -124,7 +124,7 @@ def _metric(shape: Shape, loss: float) -> float:
 
 
 def _job(
-    shape: Shape, asked: Asked, point: Point, seed: int, departure: float, random: np.random.Generator
+    shape: Shape, spec: GridSpec, point: Point, seed: int, departure: float, random: np.random.Generator
 ) -> list[GridRow]:
     row = GridRow(
         compiler="none", batch_size=point.batch_size, multiplier=point.multiplier, seed=seed, samples=0,
@@ -138,11 +138,11 @@ def _job(
     step = _step_seconds(shape, point.batch_size)
     seconds = 0.7 * shape.fixed_seconds
     rows: list[GridRow] = []
-    for samples in range(every, asked.samples + every, every):
-        samples = min(samples, asked.samples)
+    for samples in range(every, spec.samples + every, every):
+        samples = min(samples, spec.samples)
         seconds += every / point.batch_size * step + shape.evaluation_seconds
-        value = _value(shape, asked, pace, off, samples, random)
-        told = asked.target
+        value = _value(shape, spec, pace, off, samples, random)
+        told = spec.target
         reached = told is not None and (value >= told if shape.is_score else value <= told)
         rows.append(replace(row, samples=samples, value=value, billable_seconds=seconds, ended=False, reached=reached))
         if reached:
@@ -150,12 +150,12 @@ def _job(
     return [*rows, replace(rows[-1], billable_seconds=seconds + 0.3 * shape.fixed_seconds, ended=True)]
 
 
-def _value(shape: Shape, asked: Asked, pace: float, off: float, samples: int, random: np.random.Generator) -> float:
+def _value(shape: Shape, spec: GridSpec, pace: float, off: float, samples: int, random: np.random.Generator) -> float:
     if off > shape.edge:
         return _metric(shape, 1.6 + 0.3 * min(samples / 2000, 2.0) + random.normal(0, 0.02))
     loss = _loss(shape, pace, samples / shape.best_samples)
     # A high rate leaves noise that goes as the schedule comes down: such a curve is behind until late.
-    loss += shape.rate_noise * 0.15 * 2.0**off * (1 - samples / asked.samples) * (loss - 0.2)
+    loss += shape.rate_noise * 0.15 * 2.0**off * (1 - samples / spec.samples) * (loss - 0.2)
     return _metric(shape, loss + random.normal(0, shape.evaluation_error))
 
 
