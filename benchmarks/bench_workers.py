@@ -19,8 +19,8 @@ from optuna.trial import FrozenTrial, TrialState
 from benchmarks.support.results import Row, measured, write
 from sweeps.cost_model.trials import Search, point_of
 from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
-from sweeps.study.sampler import sampler_of
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome
+from sweeps.study.sampler import make_sampler
 from sweeps.study.storage import Storage, open_storage
 from sweeps.study.study import distributions, open_study
 from sweeps.workers.decisions import Decisions
@@ -122,7 +122,7 @@ def part_of(storage: Storage, name: str, sweep: str) -> Part:
         space=SPACE,
         objective=OBJECTIVE,
         experiment="simulated",
-        sampler=sampler_of(name, search, seed=1),
+        sampler=make_sampler(name, search, seed=1),
     )
     strategy = Decisions(search=search, ends_early=False)
     return Part(compiler="none", study=study, space=SPACE, objective=OBJECTIVE, strategy=strategy)
@@ -152,7 +152,7 @@ def _ended(part: Part, point: Point) -> FrozenTrial:
 
 def _attributes(batch_size: int, multiplier: float) -> dict[str, Any]:
     seconds = 100 + batch_size * multiplier
-    ended = Ended(billable_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True)
+    ended = TrialOutcome(billable_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True)
     curve = [
         CurvePoint(samples=100 * k, value=1 / k, billable_seconds=seconds * k / EVALUATIONS)
         for k in range(1, EVALUATIONS + 1)

@@ -13,13 +13,13 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import Trial, TrialState
 
 from benchmarks.recorded.grid_table import Grid, Run, run_cost
-from sweeps.cost_model.costs import Measured, fit_line
-from sweeps.cost_model.expected_improvement import nothing_left
-from sweeps.cost_model.pruning import hopeless
+from sweeps.cost_model.costs import Measurement, fit_line
+from sweeps.cost_model.expected_improvement import stop_reason
+from sweeps.cost_model.pruning import should_prune
 from sweeps.cost_model.trials import Search, free_points, records
 from sweeps.space.grid import Point
-from sweeps.space.objective import Ended
-from sweeps.study.sampler import sampler_of
+from sweeps.space.objective import TrialOutcome
+from sweeps.study.sampler import make_sampler
 from sweeps.study.study import distributions
 
 WITHIN = 1.02
@@ -61,13 +61,13 @@ class Replayed:
 def ours(grid: Grid, seed: int, name: str = "auto") -> Replayed:
     """Return what our strategy does: calibrated, pruned, no point twice."""
     search = varied(grid.search, seed, suited(grid))
-    return _replay(grid, search, seed, sampler_of(name, search, seed), is_ours=True)
+    return _replay(grid, search, seed, make_sampler(name, search, seed), is_ours=True)
 
 
 def uncalibrated(grid: Grid, seed: int) -> Replayed:
     """Return what our strategy does where nothing was calibrated."""
     search = replace(varied(grid.search, seed, suited(grid)), costs=None)
-    return _replay(grid, search, seed, sampler_of("auto", search, seed), is_ours=True)
+    return _replay(grid, search, seed, make_sampler("auto", search, seed), is_ours=True)
 
 
 def suited(grid: Grid) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def varied(search: Search, seed: int, sizes: Sequence[int] = ()) -> Search:
     return replace(search, base=base, costs=replace(costs, measured=measured, line=fit_line(measured)))
 
 
-def _remeasured(row: Measured, chance: random.Random) -> Measured:
+def _remeasured(row: Measurement, chance: random.Random) -> Measurement:
     """Return a size as another calibration might have found it."""
     error = (row.high - row.low) / 2 / 1.96 / row.step_seconds
     factor = math.exp(chance.gauss(0, error if math.isfinite(error) else 0.0))
@@ -114,7 +114,7 @@ def tpe(grid: Grid, seed: int) -> Replayed:
 def any_order(grid: Grid, seed: int) -> Replayed:
     """Return what training the whole grid in any order does: random search without repeats."""
     search = replace(grid.search, costs=None)
-    return _replay(grid, search, seed, sampler_of("random", search, seed), is_ours=False)
+    return _replay(grid, search, seed, make_sampler("random", search, seed), is_ours=False)
 
 
 def at_random(grid: Grid, seed: int) -> Replayed:
@@ -144,7 +144,7 @@ def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_o
         found = records(study.get_trials(deepcopy=False), search.space)
         if len(tried) == len(grid.runs) or (is_ours and not free_points(search, found)):
             break
-        if is_ours and ends_after is None and nothing_left(search, found):
+        if is_ours and ends_after is None and stop_reason(search, found):
             ends_after = len(paid)
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
@@ -170,10 +170,10 @@ def _train(search: Search, study: optuna.Study, trial: Trial, point: Point, run:
         if not is_ours:
             break
         trial.report(here.value, here.samples)
-        why = hopeless(search, found, point, run.curve[:number], here.billable_seconds)
+        why = should_prune(search, found, point, run.curve[:number], here.billable_seconds)
         if why and here.billable_seconds < run.ended.billable_seconds:
             seen = run.curve[:number]
-            ended = Ended(billable_seconds=here.billable_seconds, samples=here.samples, quality=here.value)
+            ended = TrialOutcome(billable_seconds=here.billable_seconds, samples=here.samples, quality=here.value)
             _tell(study, trial, replace(run, curve=seen, ended=ended), f"pruned: {why}", TrialState.PRUNED)
             return here.billable_seconds
     cost = run_cost(search.objective, run)

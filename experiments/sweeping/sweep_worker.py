@@ -10,7 +10,7 @@ from experiments.sweeping.sweep_metadata import facts
 from experiments.sweeping.sweep_result import bests_of, confirm, report
 from reports.charts.class_charts import PngClassCharts
 from sweeps.cost_model.trials import Search
-from sweeps.study.sampler import sampler_of
+from sweeps.study.sampler import make_sampler
 from sweeps.workers.decisions import Decisions
 from sweeps.workers.lease import alone
 from sweeps.workers.trial_jobs import Jobs
@@ -46,7 +46,7 @@ def run(opened: Opened) -> int:
 
 def _part(opened: Opened, compiler: str, search: Search) -> Part:
     fields, study = opened.jobs.sweep.fields, opened.studies[compiler]
-    study.sampler = sampler_of(fields.sampler, search, opened.jobs.sweep.experiment.seed)
+    study.sampler = make_sampler(fields.sampler, search, opened.jobs.sweep.experiment.seed)
     strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler in {"auto", "model"})
     return Part(compiler=compiler, study=study, space=search.space, objective=search.objective, strategy=strategy)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sweeps.cost_model.costs import CostModel, Measured, cost_model
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model
 from tracking.queries import job_tables
 from tracking.recording.job_run import JobRun
 from tracking.server.store import Store
@@ -13,7 +13,7 @@ PREFIX = "calibration/"
 FIGURES = ("fits", "step_seconds", "step_seconds_low", "step_seconds_high", "samples_per_second", "peak_memory_gib")
 
 
-def measured(store: Store, run: JobRun) -> list[Measured]:
+def measured(store: Store, run: JobRun) -> list[Measurement]:
     """Return what was measured at each batch size, ascending; the run's metrics have the batch size as their step."""
     table = store.call(job_tables.history, store.client, run.opened.id, [PREFIX + name for name in FIGURES], 0.0)
     by_size: dict[int, dict[str, float]] = {}
@@ -35,8 +35,8 @@ def costs(store: Store, run: JobRun, *, samples_between_evaluations: float, inst
     )
 
 
-def _measured(size: int, figures: dict[str, float]) -> Measured:
-    return Measured(
+def _measured(size: int, figures: dict[str, float]) -> Measurement:
+    return Measurement(
         batch_size=size,
         fits=bool(figures.get("fits")),
         step_seconds=figures.get("step_seconds", math.nan),

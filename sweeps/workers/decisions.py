@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sweeps.cost_model import pruning
-from sweeps.cost_model.expected_improvement import nothing_left
+from sweeps.cost_model.expected_improvement import stop_reason
 from sweeps.cost_model.trials import Record, Search, free_points, records
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint
@@ -31,17 +31,17 @@ class Decisions:
         """Return the points that no trial has, and that may fit the memory."""
         return free_points(self.search, self._records(trials))
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
         """Return the sentence why no point left is worth its price, else None."""
-        return nothing_left(self.search, self._records(trials)) if self.ends_early else None
+        return stop_reason(self.search, self._records(trials)) if self.ends_early else None
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         """Return the sentence why a running trial cannot win any more, else None."""
         if not self.prunes:
             return None
-        return pruning.hopeless(self.search, self._records(trials), point, curve, billable_seconds)
+        return pruning.should_prune(self.search, self._records(trials), point, curve, billable_seconds)
 
     def _records(self, trials: Sequence[FrozenTrial]) -> tuple[Record, ...]:
         return records(trials, self.search.space, self._known)

@@ -12,9 +12,9 @@ from typing import Any
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
-from sweeps.space.objective import Ended, excess
+from sweeps.space.objective import TrialOutcome, excess
 from sweeps.study.storage import Storage
-from sweeps.study.study import telling
+from sweeps.study.study import informative
 from sweeps.workers.outcome import attributes, seconds_of, verdict
 from sweeps.workers.runner import Runner, Running
 from sweeps.workers.trial_queue import Claim
@@ -44,13 +44,13 @@ class Followed:
         """When to look again, monotonic clock, seconds."""
         return self._running.due if self._running else 0.0
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         """See what is new and report it; return how the job ended, once it has."""
         assert self._running
-        ended = self._running.look()
+        outcome = self._running.look()
         if len(self._running.curve) > self._told:
-            self._report(ended is None)
-        return ended
+            self._report(outcome is None)
+        return outcome
 
     def _report(self, is_running: bool) -> None:
         assert self._running
@@ -70,9 +70,9 @@ class Followed:
         assert self._running
         part = self.claim.part
         trials = [
-            trial for trial in telling(self._call(lambda: part.trials)) if trial.number != self.claim.trial.number
+            trial for trial in informative(self._call(lambda: part.trials)) if trial.number != self.claim.trial.number
         ]
-        why = part.strategy.hopeless(trials, self.claim.point, self._running.curve, self._running.billable_seconds)
+        why = part.strategy.should_prune(trials, self.claim.point, self._running.curve, self._running.billable_seconds)
         if why is None:
             return
         self._set("pruning", why)  # refused where the trial is another's: then the job is his to stop
@@ -80,13 +80,13 @@ class Followed:
         with suppress(JobNotFound):  # it has vanished, which is told as such
             self._running.stop()
 
-    def tell(self, ended: Ended, runner: Runner) -> str:
+    def tell(self, outcome: TrialOutcome, runner: Runner) -> str:
         """Write the outcome, to the trial and to the job's run, and return its `end`."""
         objective, trial = self.claim.part.objective, self.claim.trial
-        state, values, end = verdict(objective, ended, self._pruning)
-        for name, value in attributes(ended).items():
+        state, values, end = verdict(objective, outcome, self._pruning)
+        for name, value in attributes(outcome).items():
             self._set(name, value)
-        beyond = None if ended.failure else excess(objective, ended)
+        beyond = None if outcome.failure else excess(objective, outcome)
         if beyond is not None and CONSTRAINT not in trial.constraints:
             self._call(trial.set_constraint, CONSTRAINT, min(beyond, _LARGE))
         self._set("end", end)  # refused where the trial is another's: then its job's run is his to conclude

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended
+from sweeps.space.objective import CurvePoint, TrialOutcome
 
 
 class Running(Protocol):
@@ -18,7 +18,7 @@ class Running(Protocol):
     def due(self) -> float:
         """When to look again, monotonic clock, seconds."""
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         """See what is new, and record it; return how the job ended once its log is read out."""
 
     @property

@@ -18,10 +18,10 @@ class Strategy(Protocol):
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
         """Return the points that are left to try."""
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
         """Return the sentence why no point left is worth its price, else None."""
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         """Return the sentence why a running trial cannot win any more, else None."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended, Objective
+from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
 from sweeps.workers.runner import Running
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
@@ -106,7 +106,7 @@ class _Followed:
         started = self._followed.training_started
         return (time.time() - started) * self._followed.planned.spec.instance_count if started else 0.0
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         if self._followed.advance() is None:
             return None
         return _ended(self._read(self.job_name), self._objective)
@@ -124,11 +124,11 @@ class _Over:
     due = 0.0
     curve: Sequence[CurvePoint] = ()
 
-    def __init__(self, job_name: str, ended: Ended) -> None:
-        self.job_name, self._ended = job_name, ended
-        self.billable_seconds = ended.billable_seconds
+    def __init__(self, job_name: str, outcome: TrialOutcome) -> None:
+        self.job_name, self._ended = job_name, outcome
+        self.billable_seconds = outcome.billable_seconds
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         return self._ended
 
     def stop(self) -> None:
@@ -151,9 +151,9 @@ def curve(events: Sequence[Event], metric: str, started: float, instances: int) 
     ]
 
 
-def _ended(run: JobRun, objective: Objective) -> Ended:
+def _ended(run: JobRun, objective: Objective) -> TrialOutcome:
     metrics = run.metrics
-    return Ended(
+    return TrialOutcome(
         failure=run.failure,
         billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),

@@ -24,12 +24,12 @@ from sweeps.study.study import (
     DUPLICATE,
     MOST_RETRIES,
     Spent,
+    cost_so_far,
     count,
     distributions,
+    informative,
     lost,
     retries,
-    spent,
-    telling,
 )
 from sweeps.workers.strategy import Strategy
 
@@ -165,7 +165,7 @@ def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits:
     """Return for each study why nothing more is started in it, or None."""
     if limits.max_billable_seconds is not None or limits.max_usd is not None:
         attributes = [part.study.user_attrs for part in parts]
-        used = spent(list(zip(attributes, trials, strict=True)))
+        used = cost_so_far(list(zip(attributes, trials, strict=True)))
         if over := over_budget(used, limits):
             return [over] * len(parts)
     return [_closed(part, each, limits) for part, each in zip(parts, trials, strict=True)]
@@ -187,7 +187,7 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
         return "1 trial is made" if limits.trials == 1 else f"{limits.trials} trials are made"
     state = len(trials), sum(trial.state.is_finished() for trial in trials)
     if part.closed[0] != state:
-        part.closed = state, _exhausted(part, telling(trials))
+        part.closed = state, _exhausted(part, informative(trials))
     return part.closed[1]
 
 
@@ -198,14 +198,14 @@ def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
         return f"{len(faults)} jobs have failed and no other has ended; the last one: {faults[-1]}"
     if not part.strategy.free_points(trials):
         return "no point is left"
-    return part.strategy.nothing_left(trials)
+    return part.strategy.stop_reason(trials)
 
 
 def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:
     """Return the next trial with a point of its own: the one that waits, or the sampler's."""
     while True:
         trial = part.study.ask(distributions(part.space))
-        others = [each for each in telling(part.trials) if each.number != trial.number]
+        others = [each for each in informative(part.trials) if each.number != trial.number]
         point = part.space.point(trial.params)
         if point not in {point_of(each, part.space) for each in others}:
             break

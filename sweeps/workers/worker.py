@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from optuna.exceptions import UpdateFinishedTrialError
 
-from sweeps.space.objective import Ended
+from sweeps.space.objective import TrialOutcome
 from sweeps.study.storage import Storage
 from sweeps.workers.followed_trial import Followed
 from sweeps.workers.heartbeat import Heartbeats
@@ -150,7 +150,7 @@ class _Worker:
                 self.start_at = time.monotonic() + _FULL_SECONDS
                 return
             self.say(f"  trial {number} of {compiler}: refused. {error}")
-            self._tell(Followed(self.storage, claim, None), Ended(failure=("Refused", str(error))))
+            self._tell(Followed(self.storage, claim, None), TrialOutcome(failure=("Refused", str(error))))
             return
         self.active.append(Followed(self.storage, claim, running))
 
@@ -160,18 +160,18 @@ class _Worker:
         if followed is None or followed.due > time.monotonic():
             return False
         try:
-            ended = followed.look()
+            outcome = followed.look()
         except UpdateFinishedTrialError:
             self._let_go(followed)
             return True
-        if ended:
-            self._tell(followed, ended)
+        if outcome:
+            self._tell(followed, outcome)
         return True
 
-    def _tell(self, followed: Followed, ended: Ended) -> None:
+    def _tell(self, followed: Followed, outcome: TrialOutcome) -> None:
         try:
-            end = followed.tell(ended, self.runner)
-            told = f" ({ended.failure[1]})" if ended.failure and not end.startswith("pruned") else ""
+            end = followed.tell(outcome, self.runner)
+            told = f" ({outcome.failure[1]})" if outcome.failure and not end.startswith("pruned") else ""
             self.say(f"  {followed.name}: {end}{told}")
         except UpdateFinishedTrialError:
             self._let_go(followed)

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial
 from sweeps.cost_model.trials import Search, point_of
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import CurvePoint, Objective, Quality
-from sweeps.study.sampler import sampler_of
+from sweeps.study.sampler import make_sampler
 from sweeps.study.storage import open_storage
 from sweeps.study.study import open_study
 from sweeps.workers.runner import Runner
@@ -86,11 +86,11 @@ class EveryPoint:
         points = (point for point in self._space.points if point not in taken)
         return [point for point in points if too_large is None or point.batch_size < too_large]
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
         """Return None."""
         return None
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         """Return None."""
@@ -100,7 +100,7 @@ class EveryPoint:
 class StopsSmall(EveryPoint):
     """Stops whatever trains with batch size 8."""
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         return "too small" if point.batch_size == 8 else None
@@ -109,13 +109,13 @@ class StopsSmall(EveryPoint):
 class Enough(EveryPoint):
     """Sees no saving left after two trials."""
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
         return "no point promises a saving" if len(trials) >= 2 else None
 
 
 def grid(objective: Objective) -> BaseSampler:
     """Every point in turn, the base first."""
-    return sampler_of("grid", Search(space=SPACE, objective=objective, samples=100, base=Point(16, 1.0)), 1)
+    return make_sampler("grid", Search(space=SPACE, objective=objective, samples=100, base=Point(16, 1.0)), 1)
 
 
 def short(compiler: str, point: Point) -> Course:

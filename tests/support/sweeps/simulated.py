@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.recorded.grid_table import Asked, Grid, GridRow, grid
-from sweeps.cost_model.costs import Measured
+from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, space
 
 
@@ -164,11 +164,11 @@ def _step_seconds(shape: Shape, size: int) -> float:
     return (shape.step_fixed + shape.step_per_sample * size) * wave
 
 
-def _measured(shape: Shape, size: int, random: np.random.Generator) -> Measured:
+def _measured(shape: Shape, size: int, random: np.random.Generator) -> Measurement:
     if size > shape.most_memory:
-        return Measured(batch_size=size, fits=False)
+        return Measurement(batch_size=size, fits=False)
     seconds = _step_seconds(shape, size) * math.exp(random.normal(0, 0.015))
-    return Measured(
+    return Measurement(
         batch_size=size, fits=True, step_seconds=seconds, low=0.97 * seconds, high=1.03 * seconds,
         samples_per_second=size / seconds, peak_memory_gib=1 + size / 32,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended
+from sweeps.space.objective import CurvePoint, TrialOutcome
 
 PAUSE_SECONDS = 0.02
 
@@ -107,14 +107,14 @@ class SimulatedRunning:
         self.due = 0.0
         self._service = service
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         self.due = time.monotonic() + PAUSE_SECONDS
         job = self._service.read(self.job_name)
         if job["ends"] > time.time():
             return None
         seconds, curve = job["ends"] - job["created"], self.curve
         price = job["usd_per_second"]
-        return Ended(
+        return TrialOutcome(
             failure=tuple(job["failure"]) if job["failure"] else None,
             billable_seconds=seconds,
             usd=None if price is None else price * seconds,

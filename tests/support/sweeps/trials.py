@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point, space
-from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome
 from sweeps.study.study import distributions
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
@@ -40,29 +40,33 @@ def curve(values: Sequence[float], seconds: float = 10.0) -> tuple[CurvePoint, .
 def reached(point: Point, values: Sequence[float], seconds: float = 10.0, usd: float | None = None) -> Record:
     """A trial that came to its target at the last of its evaluations, which are `seconds` apart."""
     told = curve(values, seconds)
-    ended = Ended(
+    outcome = TrialOutcome(
         billable_seconds=told[-1].billable_seconds, samples=told[-1].samples, quality=values[-1], reached=True, usd=usd
     )
-    return Record(point=point, state="complete", curve=told, ended=ended)
+    return Record(point=point, state="complete", curve=told, outcome=outcome)
 
 
 def completed(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
     """A trial that trained all it should, without a target."""
     told = curve(values, seconds)
-    ended = Ended(billable_seconds=told[-1].billable_seconds, samples=told[-1].samples, quality=values[-1])
-    return Record(point=point, state="complete", curve=told, ended=ended)
+    outcome = TrialOutcome(billable_seconds=told[-1].billable_seconds, samples=told[-1].samples, quality=values[-1])
+    return Record(point=point, state="complete", curve=told, outcome=outcome)
 
 
 def stopped(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
     """A trial that was pruned after its last evaluation."""
     told = curve(values, seconds)
-    ended = Ended(failure=("Stopped", "why"), billable_seconds=told[-1].billable_seconds, samples=told[-1].samples)
-    return Record(point=point, state="pruned", curve=told, ended=ended)
+    outcome = TrialOutcome(
+        failure=("Stopped", "why"), billable_seconds=told[-1].billable_seconds, samples=told[-1].samples
+    )
+    return Record(point=point, state="pruned", curve=told, outcome=outcome)
 
 
 def failed(point: Point, failure_class: str) -> Record:
     """A trial whose job failed before it evaluated."""
-    return Record(point=point, state="failed", ended=Ended(failure=(failure_class, "why"), billable_seconds=30.0))
+    return Record(
+        point=point, state="failed", outcome=TrialOutcome(failure=(failure_class, "why"), billable_seconds=30.0)
+    )
 
 
 def running(point: Point, values: Sequence[float] = (), seconds: float = 10.0) -> Record:
@@ -78,15 +82,15 @@ def tell(study: optuna.Study, asked: Search, trial: optuna.Trial, record: Record
     trial.set_user_attr("seconds", json.dumps(seconds))
     for point in record.curve:
         trial.report(point.value, point.samples)
-    if record.ended is None:
+    if record.outcome is None:
         return
-    failure = record.ended.failure
+    failure = record.outcome.failure
     ends = {"pruned": "pruned: why", "failed": f"failed: {failure[0] if failure else ''}"}
-    told = {name: getattr(record.ended, name) for name in ("billable_seconds", "samples", "quality", "reached")}
+    told = {name: getattr(record.outcome, name) for name in ("billable_seconds", "samples", "quality", "reached")}
     for name, value in {**told, "end": ends.get(record.state, "completed")}.items():
         trial.set_user_attr(name, value)
     state = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}[record.state]
-    study.tell(trial, record.ended.billable_seconds if record.state == "complete" else None, state)
+    study.tell(trial, record.outcome.billable_seconds if record.state == "complete" else None, state)
 
 
 def ask(study: optuna.Study, asked: Search) -> tuple[optuna.Trial, Point]:

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from sweeps.cost_model.costs import CostModel, Measured, cost_model, fit_line, paced, with_fixed
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model, fit_line, paced, with_fixed
 
 
-def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measured:
+def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measurement:
     """A size that fits; `error` is half of the interval, as a share."""
-    return Measured(
+    return Measurement(
         batch_size=batch_size,
         fits=True,
         step_seconds=step_seconds,
@@ -100,13 +100,13 @@ def test_a_bill_is_the_fixed_part_and_all_samples_with_their_evaluations_on_all_
 
 
 def test_the_largest_batch_is_known_where_one_did_not_fit() -> None:
-    fits = cost_model([*LINE, Measured(batch_size=128, fits=False)])
+    fits = cost_model([*LINE, Measurement(batch_size=128, fits=False)])
     assert (fits.largest_batch_size, fits.fits(64), fits.fits(128)) == (64, True, False)
     assert cost_model(LINE).fits(4096)
 
 
-@pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measured(batch_size=8, fits=False)], "8")])
-def test_where_nothing_fits_it_is_said(rows: list[Measured], words: str) -> None:
+@pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measurement(batch_size=8, fits=False)], "8")])
+def test_where_nothing_fits_it_is_said(rows: list[Measurement], words: str) -> None:
     with pytest.raises(ValueError, match=rf"none of those calibrated \({words}\) fits the memory"):
         cost_model(rows)
 

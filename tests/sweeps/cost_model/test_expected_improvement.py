@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from sweeps.cost_model.costs import Measured, cost_model
-from sweeps.cost_model.estimates import costs_now, observations, suggested_samples
-from sweeps.cost_model.expected_improvement import most_promising, nothing_left, promises
+from sweeps.cost_model.costs import Measurement, cost_model
+from sweeps.cost_model.estimates import corrected_costs, observations, suggested_samples
+from sweeps.cost_model.expected_improvement import best_free_point, expected_improvements, stop_reason
 from sweeps.cost_model.surrogate import Observation, predict
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point, space
@@ -98,11 +98,11 @@ def test_many_trials_are_thinned_to_the_cheapest_some_others_and_the_latest() ->
 
 
 def test_costs_follow_what_trials_paid() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=0.4 + 0.05 * size) for size in (8, 16, 32)]
+    rows = [Measurement(batch_size=size, fits=True, step_seconds=0.4 + 0.05 * size) for size in (8, 16, 32)]
     # Calibrated at 0.1 s a sample of batch 8; this one took 0.2, and 40 s beside its samples.
     slow = reached(Point(8), [1.0, 0.5], seconds=20.0)
-    object.__setattr__(slow.ended, "billable_seconds", 80.0)
-    costs = costs_now(search(costs=cost_model(rows)), [slow])
+    object.__setattr__(slow.outcome, "billable_seconds", 80.0)
+    costs = corrected_costs(search(costs=cost_model(rows)), [slow])
     assert costs is not None
     assert costs.seconds_per_sample(8) == pytest.approx(0.2)
     assert costs.seconds_per_sample(16) == pytest.approx(2 * 1.2 / 16)
@@ -110,9 +110,9 @@ def test_costs_follow_what_trials_paid() -> None:
 
 
 def test_without_a_calibration_costs_are_what_trials_tell() -> None:
-    assert costs_now(search(), []) is None
+    assert corrected_costs(search(), []) is None
     found = [reached(Point(8), [1.0, 0.5], seconds=10.0), reached(Point(32), [1.0, 0.5], seconds=4.0)]
-    costs = costs_now(search(), found)
+    costs = corrected_costs(search(), found)
     assert costs is not None
     assert costs.seconds_per_sample(8) == pytest.approx(0.1)
     assert costs.seconds_per_sample(32) == pytest.approx(0.04)
@@ -144,27 +144,27 @@ def test_the_noise_scale_is_learnt() -> None:
 
 
 def test_the_first_trial_is_the_base_and_the_next_one_is_not_random() -> None:
-    assert most_promising(search(), []) == Point(8)
-    assert most_promising(search(base=Point(12)), []) in search().space.points
-    rows = [Measured(batch_size=size, fits=True, step_seconds=1.0) for size in (8, 16, 32)]
+    assert best_free_point(search(), []) == Point(8)
+    assert best_free_point(search(base=Point(12)), []) in search().space.points
+    rows = [Measurement(batch_size=size, fits=True, step_seconds=1.0) for size in (8, 16, 32)]
     # A step takes as long at every size: the largest batch halves the price of a sample twice.
-    assert most_promising(search(costs=cost_model(rows)), [TO_TARGET]) == Point(32, 1.0)
+    assert best_free_point(search(costs=cost_model(rows)), [TO_TARGET]) == Point(32, 1.0)
 
 
 def test_a_trial_that_runs_is_not_suggested_again_nor_is_what_it_will_tell() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=1.0) for size in (8, 16, 32)]
+    rows = [Measurement(batch_size=size, fits=True, step_seconds=1.0) for size in (8, 16, 32)]
     asked = search(costs=cost_model(rows))
-    first = most_promising(asked, [TO_TARGET])
+    first = best_free_point(asked, [TO_TARGET])
     assert first is not None
-    second = most_promising(asked, [TO_TARGET, running(first)])
+    second = best_free_point(asked, [TO_TARGET, running(first)])
     assert second not in (first, None)
-    assert most_promising(asked, [running(Point(8))]) not in (Point(8), None)
+    assert best_free_point(asked, [running(Point(8))]) not in (Point(8), None)
 
 
 def test_what_cannot_be_cheaper_promises_nothing() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=size**2 / 10) for size in (8, 16, 32)]
+    rows = [Measurement(batch_size=size, fits=True, step_seconds=size**2 / 10) for size in (8, 16, 32)]
     # Twice the batch, twice the price of a sample, and never fewer samples at the same rate.
-    promised = {each.point: each for each in promises(search(costs=cost_model(rows)), [TO_TARGET])}
+    promised = {each.point: each for each in expected_improvements(search(costs=cost_model(rows)), [TO_TARGET])}
     assert promised[Point(32)].saving_seconds < 0.01 * 60
     assert promised[Point(32)].billable_seconds <= 60 * 1.05
 
@@ -172,48 +172,53 @@ def test_what_cannot_be_cheaper_promises_nothing() -> None:
 def test_a_bound_pays_for_cheap_points_that_may_keep_to_it() -> None:
     asked = search(
         objective=Objective(cost="billable_seconds", quality=LOSS, bound=0.5),
-        costs=cost_model([Measured(batch_size=size, fits=True, step_seconds=1.0) for size in (8, 16, 32)]),
+        costs=cost_model([Measurement(batch_size=size, fits=True, step_seconds=1.0) for size in (8, 16, 32)]),
     )
     base = completed(Point(8), [1.0, 0.8, 0.6, 0.5, 0.45, 0.43, 0.42, 0.41, 0.40, 0.39], seconds=12.5)
-    assert most_promising(asked, [base]) in (Point(32), Point(32, 2.0))
+    assert best_free_point(asked, [base]) in (Point(32), Point(32, 2.0))
     far = completed(Point(32), [1.5, 1.4, 1.3, 1.2, 1.1, 1.05, 1.0, 0.99, 0.98, 0.97], seconds=3.1)
-    chances = {each.point: each.saving_seconds for each in promises(asked, [base, far])}
+    chances = {each.point: each.saving_seconds for each in expected_improvements(asked, [base, far])}
     assert chances[Point(16)] > chances[Point(32, 0.5)]
 
 
 def test_fronts_and_throughput_have_no_promises() -> None:
-    assert promises(search(objective=Objective(cost="billable_seconds", quality=LOSS, is_front=True)), []) == []
-    assert promises(search(objective=Objective(cost="steady_samples_per_second")), []) == []
+    assert (
+        expected_improvements(search(objective=Objective(cost="billable_seconds", quality=LOSS, is_front=True)), [])
+        == []
+    )
+    assert expected_improvements(search(objective=Objective(cost="steady_samples_per_second")), []) == []
 
 
 def test_a_sweep_ends_when_no_point_is_worth_a_trial() -> None:
     sizes = (8, 16, 32, 64, 128)
     asked = search(
         space=space("8..128", None, "powers_of_two", 1),
-        costs=cost_model([Measured(batch_size=size, fits=True, step_seconds=size**2 / 10) for size in sizes]),
+        costs=cost_model([Measurement(batch_size=size, fits=True, step_seconds=size**2 / 10) for size in sizes]),
     )
     quick = reached(Point(8), [0.9, 0.5], seconds=80)
     dearer = [reached(Point(size), [1.0, 0.8, 0.5], seconds=10 * size) for size in (16, 32, 64)]
-    assert nothing_left(asked, []) is None
+    assert stop_reason(asked, []) is None
     # Three trials are too few to trust, whatever they tell.
-    assert nothing_left(asked, [quick, *dearer[:2]]) is None
-    why = nothing_left(asked, [quick, *dearer])
+    assert stop_reason(asked, [quick, *dearer[:2]]) is None
+    why = stop_reason(asked, [quick, *dearer])
     assert why is not None
     assert why.startswith("the best of 1 free point (batch 128, rate × 1) is expected to save")
     assert why.endswith(" billable seconds, less than 1 %")
-    assert nothing_left(asked, [quick, *(running(Point(size)) for size in sizes[1:])]) == (
+    assert stop_reason(asked, [quick, *(running(Point(size)) for size in sizes[1:])]) == (
         "all 5 points that may fit the memory have been trained"
     )
 
 
 def test_throughput_is_settled_by_the_calibration() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 1.0), (16, 1.0), (32, 4.0))]
+    rows = [
+        Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 1.0), (16, 1.0), (32, 4.0))
+    ]
     asked = search(objective=Objective(cost="steady_samples_per_second"), costs=cost_model(rows))
     slow, fast = completed(Point(8), curve_values()), completed(Point(16), curve_values())
     for record in (slow, fast):
-        object.__setattr__(record.ended, "steady_samples_per_second", float(record.point.batch_size))
-    assert nothing_left(asked, [slow]) is None
-    assert nothing_left(asked, [slow, fast]) == (
+        object.__setattr__(record.outcome, "steady_samples_per_second", float(record.point.batch_size))
+    assert stop_reason(asked, [slow]) is None
+    assert stop_reason(asked, [slow, fast]) == (
         "no free batch size was calibrated at more than the 15.96 samples/s of batch 16"
     )
 

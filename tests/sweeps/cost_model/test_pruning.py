@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sweeps.cost_model.costs import Measured, cost_model
-from sweeps.cost_model.pruning import fewest_more, hopeless, is_behind
+from sweeps.cost_model.costs import Measurement, cost_model
+from sweeps.cost_model.pruning import fewest_more, is_behind, should_prune
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective, Quality
@@ -24,7 +24,7 @@ def told(asked: Search, found: list[Record], values: list[float], seconds: float
     so_far = [type(each)(samples=each.samples, value=each.value, billable_seconds=each.billable_seconds + start)
               for each in seen]  # fmt: skip
     bill = so_far[-1].billable_seconds if so_far else start
-    return hopeless(asked, found, Point(16), so_far, bill)
+    return should_prune(asked, found, Point(16), so_far, bill)
 
 
 def test_nothing_is_stopped_while_nothing_has_finished() -> None:
@@ -46,7 +46,7 @@ def test_a_bill_no_less_than_the_best_is_the_end() -> None:
 def test_a_compile_that_others_paid_too_is_not_held_against_it() -> None:
     # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
     compiled = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=10)
-    object.__setattr__(compiled.ended, "billable_seconds", 100.0)
+    object.__setattr__(compiled.outcome, "billable_seconds", 100.0)
     assert told(search(), [compiled], [0.95], start=40.0) is None
 
 
@@ -74,7 +74,7 @@ def test_a_trial_ahead_of_one_that_made_it_is_not_stopped() -> None:
 
 
 def test_one_evaluation_does_not_tell_what_a_sample_costs() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=size * 0.2) for size in (8, 16)]
+    rows = [Measurement(batch_size=size, fits=True, step_seconds=size * 0.2) for size in (8, 16)]
     assert told(search(costs=cost_model(rows)), [BEST], [1.5], seconds=50) is None
     assert told(search(), [BEST], [1.5, 1.4], seconds=25) is not None
 

@@ -7,7 +7,7 @@ import math
 import optuna
 import pytest
 
-from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import (
     Record,
     best,
@@ -40,12 +40,12 @@ def test_a_trial_is_read_as_it_was_written(record: Record) -> None:
     (found,) = records(study.get_trials(), asked.space)
     assert (found.point, found.state, found.curve) == (record.point, record.state, record.curve)
     assert found.failure_class == record.failure_class
-    if record.ended and found.ended:
-        assert (found.ended.billable_seconds, found.ended.reached) == (
-            record.ended.billable_seconds,
-            record.ended.reached,
+    if record.outcome and found.outcome:
+        assert (found.outcome.billable_seconds, found.outcome.reached) == (
+            record.outcome.billable_seconds,
+            record.outcome.reached,
         )
-    assert (found.ended is None) == (record.ended is None)
+    assert (found.outcome is None) == (record.outcome is None)
 
 
 def test_a_point_is_known_by_its_parameters_before_it_has_attributes() -> None:
@@ -100,7 +100,7 @@ def test_or_the_fastest() -> None:
     asked = search(objective=Objective(cost="steady_samples_per_second"))
     slow, fast = completed(Point(8), [0.9]), completed(Point(16), [0.9])
     for record, rate in ((slow, 10.0), (fast, 20.0)):
-        object.__setattr__(record.ended, "steady_samples_per_second", rate)
+        object.__setattr__(record.outcome, "steady_samples_per_second", rate)
     assert best(asked, [slow, fast]) is fast
 
 
@@ -114,7 +114,7 @@ def test_a_batch_that_ran_out_of_memory_bounds_all_larger_ones() -> None:
 
 
 def test_so_does_the_calibration() -> None:
-    rows = [Measured(batch_size=8, fits=True, step_seconds=1.0), Measured(batch_size=16, fits=False)]
+    rows = [Measurement(batch_size=8, fits=True, step_seconds=1.0), Measurement(batch_size=16, fits=False)]
     assert {point.batch_size for point in free_points(search(costs=cost_model(rows)), [])} == {8}
 
 

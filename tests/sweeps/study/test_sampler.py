@@ -8,18 +8,18 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import Search, free_points, records
 from sweeps.space.grid import Point, space
 from sweeps.space.objective import Objective
-from sweeps.study.sampler import SAMPLERS, automatic, sampler_of
+from sweeps.study.sampler import SAMPLERS, automatic, make_sampler
 from sweeps.study.study import distributions
 from tests.support.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, tell
 
 
 def study_of(asked: Search, name: str, seed: int = 0) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna.create_study(directions=asked.objective.directions, sampler=sampler_of(name, asked, seed))
+    return optuna.create_study(directions=asked.objective.directions, sampler=make_sampler(name, asked, seed))
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -49,7 +49,7 @@ def test_when_all_are_taken_a_sampler_still_answers(name: str) -> None:
 def test_workers_that_share_a_study_share_its_points(name: str) -> None:
     asked = search()
     one = study_of(asked, name)
-    other = optuna.load_study(study_name=one.study_name, storage=one._storage, sampler=sampler_of(name, asked, 0))
+    other = optuna.load_study(study_name=one.study_name, storage=one._storage, sampler=make_sampler(name, asked, 0))
     points = [ask(study, asked)[1] for study in (one, other) * 4]
     assert len(set(points)) == 8
 
@@ -93,7 +93,9 @@ def test_tpe_learns_from_trials_beyond_its_first_ten() -> None:
 
 
 def test_throughput_is_tried_in_the_order_of_the_calibration() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 1.0), (16, 0.5), (32, 2.0))]
+    rows = [
+        Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 1.0), (16, 0.5), (32, 2.0))
+    ]
     asked = search(
         objective=Objective(cost="steady_samples_per_second"),
         costs=cost_model(rows),
@@ -121,7 +123,7 @@ def test_the_automatic_choice(objective: Objective, points: str, expected: str) 
 
 def test_an_unknown_sampler_is_refused_with_those_known() -> None:
     with pytest.raises(ValueError, match="sampler 'modle' must be one of auto, model, grid, random, tpe"):
-        sampler_of("modle", search(), 0)
+        make_sampler("modle", search(), 0)
 
 
 def test_two_objectives_are_sampled_by_tpe() -> None:

@@ -22,7 +22,7 @@ from training.contract.errors import InputError, StorageError
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("sweeps.db", "storage is not the address of a database: it must be such as sqlite:///sweeps.db or"),
+        ("sweeps.db", "storage must be the address of a database, such as sqlite:///sweeps.db or"),
         ("mysql://me:secret@host/s", "storage mysql://me:***@host/s: sweeps are kept in sqlite or postgresql"),
         ("sqlite://", "storage sqlite:// names no file"),
         ("postgresql+psycopg2://me:secret@host/s", "the driver of postgresql+psycopg2 is not installed"),
@@ -38,7 +38,7 @@ def test_an_address_that_is_none(url: str, told: str) -> None:
 def test_a_file_in_no_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refusal:
         open_storage(f"sqlite:///{tmp_path}/gone/s.db")
-    assert f"storage sqlite:///{tmp_path}/gone/s.db: there is no folder {tmp_path}/gone" in str(refusal.value)
+    assert f"storage sqlite:///{tmp_path}/gone/s.db: folder {tmp_path}/gone does not exist" in str(refusal.value)
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
-from sweeps.space.objective import Ended
-from sweeps.study.retry_policy import StorageRetries, quietly
-from sweeps.study.study import DUPLICATE, distributions, lost, retries, spent
+from sweeps.space.objective import TrialOutcome
+from sweeps.study.retry_policy import StorageRetries, without_optuna_warnings
+from sweeps.study.study import DUPLICATE, cost_so_far, distributions, lost, retries
 from sweeps.workers.followed_trial import Followed
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover
 from tests.support.sweeps.bench import SPACE, Bench, short
@@ -56,13 +56,13 @@ def test_the_trial_of_a_dead_worker_comes_back_with_its_job(bench: Bench) -> Non
     assert retries(part.trials[1]) == [0]
     assert part.trials[1].user_attrs["job"] == first.job_name
     assert bench.service.creations == {first.job_name: 1}
-    assert spent([({}, part.trials)]).billable_seconds == pytest.approx(bench.service.billable_seconds)
+    assert cost_so_far([({}, part.trials)]).billable_seconds == pytest.approx(bench.service.billable_seconds)
 
 
 def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(bench: Bench) -> None:
     part = bench.part()
-    quietly(part.study.ask)  # no point yet
-    quietly(part.study.ask, distributions(SPACE))  # a point, no claim
+    without_optuna_warnings(part.study.ask)  # no point yet
+    without_optuna_warnings(part.study.ask, distributions(SPACE))  # a point, no claim
     assert states(part) == ["RUNNING", "RUNNING"]
     assert bench.run(short, part, limits=ONE).reason == "none: 1 trial is made"
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
@@ -73,8 +73,8 @@ def test_a_worker_that_died_with_a_repeated_trial_leaves_it_to_the_next(bench: B
     """The claim that the trial brought along is the dead one's, and there is no heartbeat yet."""
     part = bench.part()
     fail(bench, claimed(bench, part))
-    quietly(recover, part, bench.said.append)
-    quietly(part.study.ask)
+    without_optuna_warnings(recover, part, bench.said.append)
+    without_optuna_warnings(part.study.ask)
     assert states(part) == ["FAIL", "RUNNING"]
     bench.run(short, part, limits=ONE)
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
@@ -95,8 +95,8 @@ def test_a_trial_is_not_repeated_for_ever(bench: Bench) -> None:
     part = bench.part()
     for _ in range(21):
         fail(bench, claimed(bench, part, Limits()))
-    quietly(recover, part, bench.said.append)
-    quietly(recover, part, bench.said.append)
+    without_optuna_warnings(recover, part, bench.said.append)
+    without_optuna_warnings(recover, part, bench.said.append)
     assert states(part) == ["FAIL"] * 21
     [said] = bench.said
     assert said.startswith("Trial 20 of none outlived 20 workers and is given up; job job-none-")
@@ -114,7 +114,7 @@ def test_who_was_paused_changes_nothing(bench: Bench) -> None:
     with pytest.raises(UpdateFinishedTrialError):
         paused.look()
     with pytest.raises(UpdateFinishedTrialError):
-        paused.tell(Ended(billable_seconds=1.0), runner)
+        paused.tell(TrialOutcome(billable_seconds=1.0), runner)
     assert runner.ends == {}
     assert bench.service.running() == [first.job_name]
     assert states(part) == ["FAIL", "RUNNING"]
@@ -179,7 +179,7 @@ def test_a_storage_that_goes_away_is_waited_for() -> None:
     retries = StorageRetries("postgresql://host/s", say=said.append, sleep=sleep, clock=lambda: clock[0])
     assert retries.call(gone_for_a_minute) == "answer"
     assert said == [
-        "The storage postgresql://host/s does not answer; jobs run on, and nothing is lost.",
+        "The storage postgresql://host/s does not answer; jobs keep running, and nothing is lost.",
         "The storage postgresql://host/s answers again.",
     ]
 
@@ -220,6 +220,6 @@ def test_optunas_own_callback_repeats_as_ours_reads_it(bench: Bench) -> None:
     """Where another tool opened the storage and failed the stale trial, too, it is not repeated twice."""
     part = bench.part()
     fail(bench, claimed(bench, part))
-    quietly(lambda: RetryHeartbeatStaleTrialCallback()(part.study, part.study.get_trials()[0]))
+    without_optuna_warnings(lambda: RetryHeartbeatStaleTrialCallback()(part.study, part.study.get_trials()[0]))
     bench.run(short, part, limits=ONE)
     assert states(part) == ["FAIL", "COMPLETE"]

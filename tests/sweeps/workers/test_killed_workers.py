@@ -13,7 +13,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.study.study import retries, spent
+from sweeps.study.study import cost_so_far, retries
 from tests.support.sweeps.postgres import postgres, postgres_server
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start
@@ -45,7 +45,7 @@ def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> 
             _check(study)
         jobs = {trial.user_attrs["job"] for study in studies for trial in study.trials if "job" in trial.user_attrs}
         assert jobs == set(service.names)
-        used = spent([(study.user_attrs, study.trials) for study in studies])
+        used = cost_so_far([(study.user_attrs, study.trials) for study in studies])
         assert used.billable_seconds == pytest.approx(service.billable_seconds)
         assert used.usd == pytest.approx(0.01 * service.billable_seconds)
         # It would prove nothing if no trial had lost its worker.
@@ -108,7 +108,7 @@ def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
             _end(workers)
         told = log.read_text()
         print(told)
-        assert told.count("does not answer; jobs run on, and nothing is lost.") >= 1
+        assert told.count("does not answer; jobs keep running, and nothing is lost.") >= 1
         assert "Traceback" not in told
         assert set(service.creations.values()) == {1}
         assert service.running() == []

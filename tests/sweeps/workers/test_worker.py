@@ -16,7 +16,7 @@ from optuna.trial import TrialState
 
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
-from sweeps.study.study import DUPLICATE, spent
+from sweeps.study.study import DUPLICATE, cost_so_far
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import Done
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, Enough, StopsSmall, short
@@ -93,7 +93,7 @@ def test_nothing_starts_once_the_seconds_are_spent(bench: Bench) -> None:
     done = bench.run(lambda *_: failing, part, limits=Limits(max_billable_seconds=0.15))
     assert ends(part) == {"failed: BadData": 2}
     assert done.reason == "none: max_billable_seconds 0.15 is spent (0.2 s)"
-    assert spent([({}, part.trials)]).billable_seconds == pytest.approx(0.2, rel=1e-3)
+    assert cost_so_far([({}, part.trials)]).billable_seconds == pytest.approx(0.2, rel=1e-3)
 
 
 def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> None:
@@ -101,7 +101,7 @@ def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> Non
     course = Course(seconds=0.3)
     bench.run(lambda *_: course, part, limits=Limits(parallel=2, max_parallel=2, max_usd=0.0029))
     assert len(bench.service.names) == 2
-    assert spent([({}, part.trials)]).usd == pytest.approx(0.006, rel=1e-3)
+    assert cost_so_far([({}, part.trials)]).usd == pytest.approx(0.006, rel=1e-3)
 
 
 def test_calibration_counts_as_spent(bench: Bench) -> None:
