@@ -25,7 +25,7 @@ from sweeps.study.storage import Storage, open_storage
 from sweeps.study.study import distributions, open_study
 from sweeps.workers.decisions import Decisions
 from sweeps.workers.outcome import attributes, seconds_of
-from sweeps.workers.trial_queue import Claim, Limits, Part, ask
+from sweeps.workers.trial_queue import Claim, Limits, Part, claim_trial
 from tests.support.sweeps.postgres import postgres
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start
@@ -103,7 +103,7 @@ def start_seconds(storage: Storage, part: Part) -> float:
     """Return how long the next trial took to start, and end it."""
     limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_seconds=1e9)
     began = time.perf_counter()
-    claim = storage.retries.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
+    claim = storage.retries.call(claim_trial, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
     seconds = time.perf_counter() - began
     assert isinstance(claim, Claim), claim
     for key, value in _attributes(claim.point.batch_size, claim.point.multiplier).items():

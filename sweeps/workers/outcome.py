@@ -1,4 +1,4 @@
-"""What a trial is told when its job has ended. Pure."""
+"""Convert the outcome of a job to the state, values and attributes of its trial. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from optuna.trial import TrialState
 from sweeps.space.objective import CurvePoint, Objective, TrialOutcome, values_of
 
 
-def verdict(
+def trial_result(
     objective: Objective, outcome: TrialOutcome, pruning: str | None
 ) -> tuple[TrialState, list[float] | None, str]:
-    """Return the trial's state, its values and its `end`; `pruning` is why the sweep had asked the job to stop.
+    """Return the trial's state, its values and its `end`; `pruning` is the reason why the sweep stopped the job.
 
-    A job that completed in spite of that counts as what it is.
+    A job that completed although it was stopped counts as completed.
     """
     if outcome.failure:
         if outcome.failure[0] == "Stopped" and pruning:
@@ -31,8 +31,8 @@ def verdict(
 
 
 def attributes(outcome: TrialOutcome) -> dict[str, Any]:
-    """Return what is kept of a job that has ended; what is not known is left out."""
-    found = {
+    """Return the attributes of a trial whose job has ended, without unknown values."""
+    values_by_name = {
         "billable_seconds": outcome.billable_seconds,
         "usd": outcome.usd,
         "samples": outcome.samples,
@@ -42,8 +42,8 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
         "run_id": outcome.run_id,
         "reason": outcome.failure[1][:1000] if outcome.failure else None,
     }
-    # A database and a browser take no NaN.
-    return {name: value for name, value in found.items() if value is not None and not _is_lost(value)}
+    # Neither a database nor a browser accepts NaN.
+    return {name: value for name, value in values_by_name.items() if value is not None and not _is_not_finite(value)}
 
 
 def seconds_of(curve: Iterable[CurvePoint]) -> str:
@@ -51,5 +51,5 @@ def seconds_of(curve: Iterable[CurvePoint]) -> str:
     return json.dumps({str(point.samples): round(point.billable_seconds, 3) for point in curve})
 
 
-def _is_lost(value: Any) -> bool:
+def _is_not_finite(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)

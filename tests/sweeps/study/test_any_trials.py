@@ -1,4 +1,4 @@
-"""Whatever trials tell, a sampler suggests a free point and nothing raises: a sweep that dies costs all its jobs."""
+"""Samplers suggest a free point, and nothing raises, whatever the trials: a sweep that dies loses all of its jobs."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def trials(draw: st.DrawFn) -> Record:
     ids=["target", "bound", "throughput", "front"],
 )
 @settings(max_examples=25, deadline=None)
-@given(found=st.lists(trials(), max_size=7), running=trials())
-def test_nothing_raises(objective: Objective, costs: object, found: list[Record], running: Record) -> None:
-    asked: Search = search(objective=objective, costs=costs)
-    found = list({record.point: record for record in found}.values())
-    free = free_points(asked, found)
-    assert (best_free_point(asked, found) in free) if free else best_free_point(asked, found) is None
+@given(trials=st.lists(trials(), max_size=7), running=trials())
+def test_no_trials_raise_an_error(objective: Objective, costs: object, trials: list[Record], running: Record) -> None:
+    spec: Search = search(objective=objective, costs=costs)
+    trials = list({record.point: record for record in trials}.values())
+    free = free_points(spec, trials)
+    assert (best_free_point(spec, trials) in free) if free else best_free_point(spec, trials) is None
     assert all(
-        math.isfinite(each.saving_seconds) and each.saving_seconds >= 0 for each in expected_improvements(asked, found)
+        math.isfinite(each.saving_seconds) and each.saving_seconds >= 0 for each in expected_improvements(spec, trials)
     )
-    assert stop_reason(asked, found) is None or stop_reason(asked, found)
-    should_prune(asked, found, running.point, running.curve, 10.0)
-    should_prune(asked, found, running.point, (), 10.0)
+    assert stop_reason(spec, trials) is None or stop_reason(spec, trials)
+    should_prune(spec, trials, running.point, running.curve, 10.0)
+    should_prune(spec, trials, running.point, (), 10.0)
