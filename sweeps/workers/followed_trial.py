@@ -41,7 +41,7 @@ class FollowedTrial:
 
     @property
     def due(self) -> float:
-        """When to look again, in seconds of the monotonic clock."""
+        """Time of the next look, in seconds of the monotonic clock."""
         return self._running.due if self._running else 0.0
 
     def look(self) -> TrialOutcome | None:

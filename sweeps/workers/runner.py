@@ -16,7 +16,7 @@ class Running(Protocol):
 
     @property
     def due(self) -> float:
-        """When to look again, in seconds of the monotonic clock."""
+        """Time of the next look, in seconds of the monotonic clock."""
 
     def look(self) -> TrialOutcome | None:
         """Record what is new. Return the outcome once the job has ended and its log is read to the end."""

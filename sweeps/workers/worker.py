@@ -90,9 +90,9 @@ class _Worker:
     waiting: list[Claim] = field(default_factory=list)
     """Claimed trials whose jobs the service has no room for now."""
     claim_at: float = 0.0
-    """When to claim the next trial, in seconds of the monotonic clock."""
+    """Time of the next claim, in seconds of the monotonic clock."""
     start_at: float = 0.0
-    """When to try to start a waiting trial, in seconds of the monotonic clock."""
+    """Time of the next attempt to start a waiting trial, in seconds of the monotonic clock."""
     no_trial: NoTrial | None = None
     """Answer to the last claim, if it returned no trial."""
 

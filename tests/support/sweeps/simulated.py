@@ -1,8 +1,8 @@
 """Grids of simulated trainings: power-law curves whose pace depends on batch size and learning rate.
 
-There are several shapes, so that no strategy is fitted to one. Most share the law of the noise scale with the surrogate,
-which does not know its constants. Edges of stability, schedules, plateaus, noise between seeds and evaluations, and
-random fields are not part of the surrogate.
+There are several shapes, so that no strategy is fitted to one. Most share the law of the noise scale with the
+surrogate, which does not know its constants. Edges of stability, schedules, plateaus, noise between seeds and
+evaluations, and random fields are not part of the surrogate.
 """
 
 from __future__ import annotations

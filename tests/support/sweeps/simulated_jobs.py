@@ -47,11 +47,11 @@ class SimulatedService:
         return self._write(f"{name}.json", {"created": time.time(), **asdict(behaviour)})
 
     def stop(self, name: str) -> None:
-        """Let it end now."""
+        """End the job now."""
         self._write(f"{name}.stopped", time.time())
 
     def read(self, name: str) -> dict[str, Any]:
-        """Return what was settled, with the time of its end."""
+        """Return the job's fixed behaviour, with the time of its end."""
         job: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
         job["ends"] = job["created"] + job["seconds"]
         stopped = self.folder / f"{name}.stopped"
@@ -72,7 +72,7 @@ class SimulatedService:
 
     @property
     def billable_seconds(self) -> float:
-        """Of all jobs together."""
+        """Billable seconds of all jobs together."""
         return sum(min(time.time(), job["ends"]) - job["created"] for job in map(self.read, self.names))
 
     def running(self) -> list[str]:

@@ -18,13 +18,13 @@ class Forwarding(Serving):
     def __init__(self, server_uri: str, kept: str | None = None, status: int = 404, body: bytes = b"") -> None:
         self._server_uri, self._kept, self._answer = urlsplit(server_uri), kept, (status, body)
         self.paths: list[str] = []
-        """Of every call, in their order."""
+        """Paths of all calls, in their order."""
         server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         server.daemon_threads = True
         super().__init__(server)
 
     def calls(self, ending: str) -> int:
-        """Return how many calls had a path with this end."""
+        """Return the number of calls whose path has this end."""
         return sum(path.endswith(ending) for path in self.paths)
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:

@@ -40,7 +40,7 @@ class ManagedMlflow(Serving):
         super().__init__(server)
 
     def objection(self, method: str, url: str, headers: Any, body: bytes) -> str | None:
-        """Return what is wrong with a call, or None if SageMaker would accept it."""
+        """Return the error of a call, or None if SageMaker would accept it."""
         if headers.get("x-mlflow-sm-tracking-server-arn") != ARN:
             return "no ARN of the tracking server"
         parsed = AUTHORIZATION.fullmatch(headers.get("Authorization", ""))
