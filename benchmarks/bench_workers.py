@@ -19,13 +19,13 @@ from optuna.trial import FrozenTrial, TrialState
 from benchmarks.support.results import Row, median_row, write
 from sweeps.cost_model.trials import Search, point_of
 from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
-from sweeps.study.sampler import sampler_of
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome
+from sweeps.study.sampler import make_sampler
 from sweeps.study.storage import Storage, open_storage
 from sweeps.study.study import distributions, open_study
 from sweeps.workers.decisions import Decisions
 from sweeps.workers.outcome import attributes, seconds_of
-from sweeps.workers.trial_queue import Claim, Limits, Part, ask
+from sweeps.workers.trial_queue import Claim, Limits, Part, claim_trial
 from tests.support.sweeps.postgres import postgres
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start
@@ -103,7 +103,7 @@ def start_seconds(storage: Storage, part: Part) -> float:
     """Return the seconds that starting the next trial takes, and end it."""
     limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_seconds=1e9)
     began = time.perf_counter()
-    claim = storage.retries.call(ask, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
+    claim = storage.retries.call(claim_trial, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
     seconds = time.perf_counter() - began
     assert isinstance(claim, Claim), claim
     for key, value in _attributes(claim.point.batch_size, claim.point.multiplier).items():
@@ -122,7 +122,7 @@ def part_of(storage: Storage, name: str, sweep: str) -> Part:
         space=SPACE,
         objective=OBJECTIVE,
         experiment="simulated",
-        sampler=sampler_of(name, search, seed=1),
+        sampler=make_sampler(name, search, seed=1),
     )
     strategy = Decisions(search=search, ends_early=False)
     return Part(compiler="none", study=study, space=SPACE, objective=OBJECTIVE, strategy=strategy)
@@ -152,7 +152,7 @@ def _ended(part: Part, point: Point) -> FrozenTrial:
 
 def _attributes(batch_size: int, multiplier: float) -> dict[str, Any]:
     seconds = 100 + batch_size * multiplier
-    ended = Ended(billable_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True)
+    ended = TrialOutcome(billable_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True)
     curve = [
         CurvePoint(samples=100 * k, value=1 / k, billable_seconds=seconds * k / EVALUATIONS)
         for k in range(1, EVALUATIONS + 1)

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from sweeps.cost_model.costs import Measured, cost_model
+from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import Search
 from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Ended, Objective, Quality, cost_of, excess, values_of
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, cost_of, excess, values_of
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 
@@ -72,7 +72,7 @@ class Run:
 
     point: Point
     curve: tuple[CurvePoint, ...]
-    ended: Ended
+    ended: TrialOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def run_cost(objective: Objective, run: Run) -> float:
     return cost_of(objective, run.ended)
 
 
-def grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measured], compiler: str) -> Grid:
+def grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measurement], compiler: str) -> Grid:
     """Return a compiler's grid from its rows."""
     jobs: dict[tuple[Point, int], list[GridRow]] = defaultdict(list)
     for row in rows:
@@ -151,7 +151,7 @@ def _run(point: Point, rows: Sequence[GridRow], spec: GridSpec) -> Run:
     )
     end = next(row for row in rows if row.ended)
     out_of_memory = ("OutOfMemory", "recorded") if end.samples == 0 else None
-    ended = Ended(
+    ended = TrialOutcome(
         failure=out_of_memory,
         billable_seconds=end.billable_seconds,
         samples=end.samples,
@@ -165,14 +165,14 @@ def write(
     name: str,
     spec: GridSpec,
     rows: Sequence[GridRow],
-    calibration: Mapping[str, Sequence[Measured]],
+    calibration: Mapping[str, Sequence[Measurement]],
     folder: Path = FOLDER,
 ) -> None:
     """Write the three files of a grid."""
     folder.mkdir(exist_ok=True, parents=True)
     _write_csv(folder / f"{name}.csv", COLUMNS, [asdict(row) for row in rows])
     measured = [{"compiler": compiler, **asdict(row)} for compiler, rows in calibration.items() for row in rows]
-    columns = ("compiler", *(each.name for each in fields(Measured)))
+    columns = ("compiler", *(each.name for each in fields(Measurement)))
     _write_csv(folder / f"{name}.calibration.csv", columns, measured)
     (folder / f"{name}.json").write_text(json.dumps(asdict(spec), indent=1) + "\n")
 
@@ -181,10 +181,10 @@ def read(name: str, folder: Path = FOLDER) -> dict[str, Grid]:
     """Return the grids of the three files, by compiler."""
     spec = GridSpec(**json.loads((folder / f"{name}.json").read_text()))
     rows = [_row(cells) for cells in _read_csv(folder / f"{name}.csv")]
-    calibration: dict[str, list[Measured]] = defaultdict(list)
+    calibration: dict[str, list[Measurement]] = defaultdict(list)
     for cells in _read_csv(folder / f"{name}.calibration.csv"):
         numbers = {each: float(cells[each]) for each in cells if each not in ("compiler", "batch_size", "fits")}
-        measured = Measured(batch_size=int(cells["batch_size"]), fits=cells["fits"] == "True", **numbers)
+        measured = Measurement(batch_size=int(cells["batch_size"]), fits=cells["fits"] == "True", **numbers)
         calibration[cells["compiler"]].append(measured)
     compilers = dict.fromkeys(row.compiler for row in rows)
     return {compiler: grid(spec, rows, calibration[compiler], compiler) for compiler in compilers}

@@ -23,7 +23,7 @@ from benchmarks.recorded.grid_table import GridRow, GridSpec, write
 from benchmarks.support.command import compare, train
 from experiments.planning.hyperparameters import staging_request
 from experiments.planning.load import Experiment, load
-from sweeps.cost_model.costs import Measured
+from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, Space, space
 from tracking.recording.run_description import environment
 from training.staging.stage import stage
@@ -110,7 +110,7 @@ def _bill(job: Mapping[Any, Any]) -> float:
 
 def calibrated(
     folder: Path, fields: Mapping[str, str], grid: Space, compiler: str
-) -> tuple[list[Measured], dict[str, float]]:
+) -> tuple[list[Measurement], dict[str, float]]:
     """Run the calibration. Return its measurements, and the seconds of its bill, its steps and one evaluation."""
     spec = {name: value for name, value in fields.items() if name not in {"target", "eval_strategy", "eval_samples"}}
     timing = json.dumps({"batch_sizes": list(grid.batch_sizes)})
@@ -128,9 +128,9 @@ def calibrated(
     }
 
 
-def _measured(size: int, values: Mapping[str, float]) -> Measured:
+def _measured(size: int, values: Mapping[str, float]) -> Measurement:
     nothing = math.nan
-    return Measured(
+    return Measurement(
         batch_size=size,
         fits=bool(values.get("fits")),
         step_seconds=values.get("step_seconds", nothing),
@@ -172,7 +172,7 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
     experiment = load(fields["experiment"], {key: value for key, value in fields.items() if key != "experiment"})
     metric = str(yaml.safe_load(fields["target"])["metric"])
     rows: list[GridRow] = []
-    calibration: dict[str, list[Measured]] = {}
+    calibration: dict[str, list[Measurement]] = {}
     figures: dict[str, dict[str, float]] = {}
     for compiler in arguments.compilers.split(","):
         if not arguments.no_calibration:

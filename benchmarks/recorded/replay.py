@@ -13,13 +13,13 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import Trial, TrialState
 
 from benchmarks.recorded.grid_table import Grid, Run, run_cost
-from sweeps.cost_model.costs import Measured, fit_line
-from sweeps.cost_model.expected_improvement import nothing_left
-from sweeps.cost_model.pruning import hopeless
+from sweeps.cost_model.costs import Measurement, fit_line
+from sweeps.cost_model.expected_improvement import stop_reason
+from sweeps.cost_model.pruning import should_prune
 from sweeps.cost_model.trials import Search, free_points, records
 from sweeps.space.grid import Point
-from sweeps.space.objective import Ended
-from sweeps.study.sampler import sampler_of
+from sweeps.space.objective import TrialOutcome
+from sweeps.study.sampler import make_sampler
 from sweeps.study.study import distributions
 
 WITHIN = 1.02
@@ -61,13 +61,13 @@ class Replayed:
 def ours(grid: Grid, seed: int, name: str = "auto") -> Replayed:
     """Replay our strategy: calibrated, with pruning, no point twice."""
     search = varied(grid.search, seed, suited(grid))
-    return _replay(grid, search, seed, sampler_of(name, search, seed), is_ours=True)
+    return _replay(grid, search, seed, make_sampler(name, search, seed), is_ours=True)
 
 
 def uncalibrated(grid: Grid, seed: int) -> Replayed:
     """Replay our strategy without a calibration."""
     search = replace(varied(grid.search, seed, suited(grid)), costs=None)
-    return _replay(grid, search, seed, sampler_of("auto", search, seed), is_ours=True)
+    return _replay(grid, search, seed, make_sampler("auto", search, seed), is_ours=True)
 
 
 def suited(grid: Grid) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def varied(search: Search, seed: int, sizes: Sequence[int] = ()) -> Search:
     return replace(search, base=base, costs=replace(costs, measured=measured, line=fit_line(measured)))
 
 
-def _remeasured(row: Measured, chance: random.Random) -> Measured:
+def _remeasured(row: Measurement, chance: random.Random) -> Measurement:
     """Return a batch size with a step time that another calibration could have measured."""
     error = (row.high - row.low) / 2 / 1.96 / row.step_seconds
     factor = math.exp(chance.gauss(0, error if math.isfinite(error) else 0.0))
@@ -116,7 +116,7 @@ def tpe(grid: Grid, seed: int) -> Replayed:
 def any_order(grid: Grid, seed: int) -> Replayed:
     """Replay training of the full grid in random order: random search without repeats."""
     search = replace(grid.search, costs=None)
-    return _replay(grid, search, seed, sampler_of("random", search, seed), is_ours=False)
+    return _replay(grid, search, seed, make_sampler("random", search, seed), is_ours=False)
 
 
 def at_random(grid: Grid, seed: int) -> Replayed:

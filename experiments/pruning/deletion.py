@@ -58,7 +58,7 @@ def _discarded(
 
 
 def _alone(folder: Folder) -> AbstractContextManager[bool]:
-    return nullcontext(True) if folder.place in OF_JOBS else shared_folders.alone(folder.path)
+    return nullcontext(True) if folder.place in OF_JOBS else shared_folders.lock_for_deletion(folder.path)
 
 
 def _discard(each: Judged, root: Path, store: Store, told: RunReferences, errors: list[str]) -> Path | None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from experiments.sweeping.open_sweep import Opened
 from sweeps.cost_model.costs import CostModel
 from sweeps.cost_model.trials import Search
-from sweeps.workers.calibrations import costs
-from sweeps.workers.lease import alone
+from sweeps.workers.calibrations import calibrated_costs
+from sweeps.workers.lease import hold_lease
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.job_run import find_job_run
 from training.contract.errors import InputError
@@ -25,7 +25,7 @@ def searches(opened: Opened) -> dict[str, Search]:
     Raises `NotTimed`, and `InputError` where no compiler is left.
     """
     planned = _planned(opened)
-    with alone(opened.storage, f"{opened.name}/timing", opened.say):
+    with hold_lease(opened.storage, f"{opened.name}/timing", opened.say):
         if len(opened.run(planned)) < len(planned):
             raise NotTimed
     sweep = opened.jobs.sweep
@@ -62,7 +62,7 @@ def _costs(opened: Opened, compiler: str) -> CostModel | None:
     every = opened.jobs.sweep.evaluated_every(opened.jobs.staged.train_rows)
     machines = opened.jobs.sweep.experiment.machine.instance_count
     try:
-        return costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
+        return calibrated_costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
     except ValueError as error:
         opened.say(f"{compiler} is left out: {error}")
         return None

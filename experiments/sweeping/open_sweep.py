@@ -16,7 +16,7 @@ from reports.charts.class_charts import PngClassCharts
 from sweeps.space.grid import Point
 from sweeps.study.storage import Storage, open_storage
 from sweeps.study.study import open_study
-from sweeps.workers.lease import alone
+from sweeps.workers.lease import hold_lease
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
@@ -84,7 +84,7 @@ def open_sweep(jobs: SweepJobs, where: Where, key: str, command: Sequence[str], 
     name = jobs.sweep.fields.name
     studies = _studies(storage, name, jobs) if name else {}
     description = jobs.sweep.experiment.description
-    with alone(storage, f"{key}/opening", say):  # workers that begin together must find one group
+    with hold_lease(storage, f"{key}/opening", say):  # workers that begin together must find one group
         store = open_store(say=say)
         group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
     return Opened(

@@ -11,7 +11,7 @@ from experiments.sweeping.sweep_metadata import Bests, decisions, facts
 from sweeps.cost_model.trials import best, records
 from sweeps.space.confirmation import settings
 from sweeps.space.objective import cost_of
-from sweeps.study.study import telling
+from sweeps.study.study import informative
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import close_group
@@ -49,7 +49,7 @@ def bests_of(parts: Sequence[Part]) -> Bests:
     found = {}
     for part in parts:
         search = decisions(part).search
-        record = best(search, records(telling(part.trials), part.space))
-        if record is not None and record.ended is not None:
-            found[part.compiler] = record.point, cost_of(search.objective, record.ended)
+        record = best(search, records(informative(part.trials), part.space))
+        if record is not None and record.outcome is not None:
+            found[part.compiler] = record.point, cost_of(search.objective, record.outcome)
     return found

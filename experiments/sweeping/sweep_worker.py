@@ -10,10 +10,10 @@ from experiments.sweeping.sweep_metadata import facts
 from experiments.sweeping.sweep_result import bests_of, confirm, report
 from reports.charts.class_charts import PngClassCharts
 from sweeps.cost_model.trials import Search
-from sweeps.study.sampler import sampler_of
+from sweeps.study.sampler import make_sampler
 from sweeps.workers.decisions import Decisions
-from sweeps.workers.lease import alone
-from sweeps.workers.trial_jobs import Jobs
+from sweeps.workers.lease import hold_lease
+from sweeps.workers.trial_jobs import TrialJobs
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tracking.groups.sweep_file import write_sweep
@@ -37,7 +37,7 @@ def run(opened: Opened) -> int:
         say("Stopped; the same command goes on with it.")
         return 130
     say(f"The search has ended: {done.reason}.")
-    with alone(opened.storage, f"{opened.name}/repeats of the winner", say):
+    with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", say):
         bests = bests_of(parts)
         repeated = confirm(opened, bests)
         report(opened, parts, bests, done.reasons, repeated)
@@ -46,14 +46,14 @@ def run(opened: Opened) -> int:
 
 def _part(opened: Opened, compiler: str, search: Search) -> Part:
     fields, study = opened.jobs.sweep.fields, opened.studies[compiler]
-    study.sampler = sampler_of(fields.sampler, search, opened.jobs.sweep.experiment.seed)
+    study.sampler = make_sampler(fields.sampler, search, opened.jobs.sweep.experiment.seed)
     strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler in {"auto", "model"})
     return Part(compiler=compiler, study=study, space=search.space, objective=search.objective, strategy=strategy)
 
 
-def _runner(opened: Opened, parts: Sequence[Part]) -> Jobs:
+def _runner(opened: Opened, parts: Sequence[Part]) -> TrialJobs:
     service, objective = opened.where.service, parts[0].objective
-    return Jobs(opened.store, service, opened.group, opened.ready, objective, opened.say, PngClassCharts())
+    return TrialJobs(opened.store, service, opened.group, opened.ready, objective, opened.say, PngClassCharts())
 
 
 def _limits(opened: Opened) -> Limits:

@@ -1,4 +1,4 @@
-"""Predict what each setting would cost, and decide which trial is worth running or keeping.
+"""Predict the cost of each setting, and decide which trials are worth running. Pure.
 
-Pure. Open `expected_improvement.py` first.
+Open `expected_improvement.py` first.
 """

@@ -1,4 +1,4 @@
-"""What a training costs at each batch size, as its calibration and the trials that have ended tell. Pure."""
+"""Predict the cost of a training at each batch size, from its calibration and from completed trials. Pure."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from scipy.optimize import nnls
 from judging.step_time import StepTime
 
 LEAST_RELATIVE_ERROR = 0.01
-"""No measured step time is trusted further than this: machines drift by as much within minutes."""
+"""Smallest relative error of a measured step time: the speed of an instance drifts by as much within minutes."""
 
 BEND = 0.1
-"""How far step times truly lie off their line, as a share: kernels suit some sizes better than others."""
+"""Relative distance of true step times from their line: kernels are more efficient at some batch sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What the calibration found at one batch size."""
+class Measurement:
+    """Calibration result of one batch size."""
 
     batch_size: int
     """Samples of each device."""
     fits: bool
-    """False where it ran out of memory."""
+    """False if the batch size ran out of memory."""
     step_seconds: float = math.nan
-    """Mean of a step of the training."""
+    """Mean time of a training step."""
     low: float = math.nan
-    """Lower end of its 95 % interval, seconds."""
+    """Lower bound of the 95 % interval of `step_seconds`."""
     high: float = math.nan
-    """Upper end, seconds."""
+    """Upper bound of the 95 % interval of `step_seconds`."""
     samples_per_second: float = math.nan
-    """Over all devices."""
+    """Rate of all devices together."""
     peak_memory_gib: float = math.nan
-    """Of one device."""
+    """Peak memory of one device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,52 +45,52 @@ class CostModel:
     """Billable seconds of a training, by batch size and samples."""
 
     line: StepTime
-    measured: tuple[Measured, ...]
-    """Sizes that fit, ascending."""
+    measured: tuple[Measurement, ...]
+    """Batch sizes that fit, ascending."""
     fixed_seconds: float = 0.0
-    """Billable seconds of a job beside its steps: start, download, load, compile, upload."""
+    """Billable seconds of a job outside of its steps: start, download, load, compilation and upload."""
     evaluation_seconds_per_sample: float = 0.0
-    """Seconds of evaluation for each sample trained: one evaluation's seconds over the samples between two."""
+    """Evaluation time per training sample: the seconds of one evaluation over the samples between two."""
     largest_batch_size: float = math.inf
-    """Largest that fits; above it nothing is known to."""
+    """Largest batch size that fits, if a larger one did not."""
     instance_count: int = 1
-    """Machines that are paid."""
+    """Instances that are charged."""
     pace: float = 1.0
-    """Seconds of a sample in the trials, over what the calibration says."""
+    """Seconds per sample in the trials, over those of the calibration."""
     calibration_seconds: float = 0.0
-    """What the calibration itself cost, billable seconds."""
+    """Billable seconds of the calibration itself."""
 
     def step_seconds(self, batch_size: int) -> float:
-        """Return the seconds of a step: as measured where measured well, between two sizes the line, moved to both."""
+        """Return the seconds of a step. Between two measured sizes, the line is corrected towards both of them."""
         return self.line.step_seconds(batch_size) * self._correction(batch_size)
 
     def seconds_per_sample(self, batch_size: int) -> float:
-        """Return the billable seconds of one sample in training, its share of the evaluations included."""
+        """Return the billable instance seconds per training sample, with its share of the evaluations."""
         samples = batch_size * self._devices
         trained = self.step_seconds(batch_size) / samples + self.evaluation_seconds_per_sample
         return self.pace * trained * self.instance_count
 
     def samples_per_second(self, batch_size: int) -> float:
-        """Return the steady rate of the training over all devices, evaluations left out."""
+        """Return the steady training rate of all devices, without evaluations."""
         return batch_size * self._devices / (self.pace * self.step_seconds(batch_size))
 
     def billable_seconds(self, batch_size: int, samples: float) -> float:
-        """Return the whole bill of a job that trains `samples`."""
+        """Return the billable instance seconds of a job that trains `samples`."""
         return self.fixed_seconds + samples * self.seconds_per_sample(batch_size)
 
     def fits(self, batch_size: int) -> bool:
-        """Tell whether the batch is no larger than the largest that fits."""
+        """Return whether the batch size is no larger than the largest that fits."""
         return batch_size <= self.largest_batch_size
 
     @property
     def _devices(self) -> float:
-        """Samples of a step over those of a device, as the calibration's rates tell."""
-        found = [row.samples_per_second * row.step_seconds / row.batch_size for row in self.measured]
-        known = [each for each in found if math.isfinite(each)]
-        return float(max(round(statistics.median(known)), 1)) if known else 1.0
+        """Number of devices, from the calibration's rates: samples of a step over those of one device."""
+        counts = [row.samples_per_second * row.step_seconds / row.batch_size for row in self.measured]
+        finite = [count for count in counts if math.isfinite(count)]
+        return float(max(round(statistics.median(finite)), 1)) if finite else 1.0
 
     def _correction(self, batch_size: int) -> float:
-        """Return measured over line, between two measured sizes by the logarithm of the size."""
+        """Return measured over fitted step time, interpolated between two sizes on a logarithmic scale."""
         sizes = [row.batch_size for row in self.measured]
         ratios = [_off_line(row, self.line) for row in self.measured]
         at = bisect_left(sizes, batch_size)
@@ -101,7 +101,7 @@ class CostModel:
 
 
 def cost_model(
-    rows: Iterable[Measured],
+    rows: Iterable[Measurement],
     *,
     fixed_seconds: float = 0.0,
     evaluation_seconds: float = 0.0,
@@ -109,27 +109,27 @@ def cost_model(
     instance_count: int = 1,
     calibration_seconds: float = 0.0,
 ) -> CostModel:
-    """Return the model of a calibration's rows. Raises ValueError with one sentence when no batch size fits."""
-    found = sorted(rows, key=lambda row: row.batch_size)
-    fitting = [row for row in found if row.fits and row.step_seconds > 0]
+    """Return the cost model for a calibration's rows. Raises ValueError with one sentence if no batch size fits."""
+    by_size = sorted(rows, key=lambda row: row.batch_size)
+    fitting = [row for row in by_size if row.fits and row.step_seconds > 0]
     if not fitting:
-        sizes = ", ".join(str(row.batch_size) for row in found)
+        sizes = ", ".join(str(row.batch_size) for row in by_size)
         raise ValueError(f"batch_sizes: none of those calibrated ({sizes or 'none'}) fits the memory")
     return CostModel(
         line=fit_line(fitting),
         measured=tuple(fitting),
         fixed_seconds=fixed_seconds,
         evaluation_seconds_per_sample=evaluation_seconds / samples_between_evaluations,
-        largest_batch_size=fitting[-1].batch_size if any(not row.fits for row in found) else math.inf,
+        largest_batch_size=fitting[-1].batch_size if any(not row.fits for row in by_size) else math.inf,
         instance_count=instance_count,
         calibration_seconds=calibration_seconds,
     )
 
 
-def fit_line(rows: Sequence[Measured]) -> StepTime:
-    """Return the line of the least relative squares through the step times, neither of its parts below 0.
+def fit_line(rows: Sequence[Measurement]) -> StepTime:
+    """Fit a line to the step times by least relative squares, with both coefficients at least 0.
 
-    Each size weighs by its interval, and by no less than `LEAST_RELATIVE_ERROR` of its step.
+    Each size is weighted by its interval, with a relative error of at least `LEAST_RELATIVE_ERROR`.
     """
     fixed, per_sample = _weighted(rows)
     distances = [
@@ -141,13 +141,13 @@ def fit_line(rows: Sequence[Measured]) -> StepTime:
     return StepTime(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
 
 
-def _weighted(rows: Sequence[Measured]) -> tuple[float, float]:
+def _weighted(rows: Sequence[Measurement]) -> tuple[float, float]:
     if len(rows) == 1:
-        # One size says nothing about the parts: a sample's cost is then the same at every size.
+        # One size cannot separate the two coefficients: the seconds per sample are then the same at every size.
         return 0.0, rows[0].step_seconds / rows[0].batch_size
     errors = np.array([_standard_error(row) for row in rows])
     sizes = np.array([float(row.batch_size) for row in rows])
-    # In units of the largest size, so that both unknowns are of like magnitude.
+    # In units of the largest size, so that both coefficients are of similar magnitude.
     design = np.column_stack([np.ones(len(rows)), sizes / sizes.max()]) / errors[:, None]
     (fixed, slope), _ = nnls(design, np.array([row.step_seconds for row in rows]) / errors)
     return float(fixed), float(slope / sizes.max())
@@ -157,26 +157,26 @@ def _at(line: tuple[float, float], batch_size: int) -> float:
     return line[0] + line[1] * batch_size
 
 
-def _off_line(row: Measured, line: StepTime) -> float:
-    """Return how far a size is off the line: as measured, or the less the wider its interval is against `BEND`."""
+def _off_line(row: Measurement, line: StepTime) -> float:
+    """Return measured over fitted step time, drawn towards 1 if the interval is wide compared with `BEND`."""
     error = _standard_error(row) / row.step_seconds
     return float((row.step_seconds / line.step_seconds(row.batch_size)) ** (BEND**2 / (BEND**2 + error**2)))
 
 
-def _standard_error(row: Measured) -> float:
-    """Return the error of a mean step, from its 95 % interval."""
+def _standard_error(row: Measurement) -> float:
+    """Return the standard error of a mean step time, from its 95 % interval."""
     least = LEAST_RELATIVE_ERROR * row.step_seconds
     half = (row.high - row.low) / 2
     return max(half / 1.96, least) if math.isfinite(half) else least
 
 
 def paced(costs: CostModel, slopes: Sequence[tuple[int, float]]) -> CostModel:
-    """Return the costs at the trials' own pace: `slopes` holds batch sizes with their billable seconds a sample."""
+    """Adjust the costs to the trials' own pace; `slopes` holds batch sizes and their billable seconds per sample."""
     ratios = [seconds / costs.seconds_per_sample(size) for size, seconds in slopes if seconds > 0]
     return replace(costs, pace=costs.pace * statistics.median(ratios)) if ratios else costs
 
 
-def with_fixed(costs: CostModel, bills: Sequence[tuple[int, int, float]]) -> CostModel:
-    """Return the costs with the fixed part that trials paid: `bills` holds batch sizes, samples, billable seconds."""
-    left = [bill - samples * costs.seconds_per_sample(size) for size, samples, bill in bills]
-    return replace(costs, fixed_seconds=max(statistics.median(left), 0.0)) if left else costs
+def with_fixed(costs: CostModel, jobs: Sequence[tuple[int, int, float]]) -> CostModel:
+    """Adjust the fixed costs to those of trials; `jobs` holds batch sizes, samples and billable seconds."""
+    fixed = [seconds - samples * costs.seconds_per_sample(size) for size, samples, seconds in jobs]
+    return replace(costs, fixed_seconds=max(statistics.median(fixed), 0.0)) if fixed else costs

@@ -1,4 +1,4 @@
-"""Learning curves compared at equal samples and at equal quality: never at equal steps or seconds. Pure."""
+"""Compare learning curves at equal samples or at equal quality, never at equal steps or seconds. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sweeps.space.objective import CurvePoint, Quality
 
 
 def samples_to(quality: Quality, curve: Sequence[CurvePoint], value: float) -> float:
-    """Return the samples at which a curve is first as good as `value`, between two points by a straight line.
+    """Return the samples at which a curve first is as good as `value`, interpolated between two points.
 
-    Infinite where it never is. What lies before the first point is not known: there the first point counts.
+    Infinite if it never is. Before the first point nothing is known, so the first point counts there.
     """
     for at, point in enumerate(curve):
         if not quality.is_as_good(point.value, value):
@@ -27,15 +27,15 @@ def samples_to(quality: Quality, curve: Sequence[CurvePoint], value: float) -> f
 
 
 def value_at(curve: Sequence[CurvePoint], samples: float) -> float:
-    """Return a curve's value at `samples`, by a straight line; NaN outside of the curve."""
+    """Return a curve's value at `samples`, interpolated between two points; NaN outside of the curve."""
     if not curve:
         return math.nan
-    seen, values = [point.samples for point in curve], [point.value for point in curve]
-    return float(np.interp(samples, seen, values, left=math.nan, right=math.nan))
+    samples_of_points, values = [point.samples for point in curve], [point.value for point in curve]
+    return float(np.interp(samples, samples_of_points, values, left=math.nan, right=math.nan))
 
 
 def best_value(quality: Quality, curve: Sequence[CurvePoint], up_to: float = math.inf) -> float:
-    """Return the best value of a curve within its first `up_to` samples; NaN where it has none."""
+    """Return the best value of a curve within its first `up_to` samples; NaN if there is none."""
     values = [point.value for point in curve if point.samples <= up_to and not math.isnan(point.value)]
     if not values:
         return math.nan
@@ -43,14 +43,14 @@ def best_value(quality: Quality, curve: Sequence[CurvePoint], up_to: float = mat
 
 
 def is_better(quality: Quality, one: float, other: float) -> bool:
-    """Tell whether a value is strictly better than another; NaN never is."""
+    """Return whether a value is strictly better than another; NaN never is."""
     return one > other if quality.higher_is_better else one < other
 
 
 def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
-    """Return the billable seconds of a sample between a curve's first point and its last; NaN of fewer than two.
+    """Return the billable seconds per sample between a curve's first and last point; NaN for fewer than two points.
 
-    The first point's own seconds, with start and compile in them, do not count.
+    The seconds before the first point are left out, because they include the start and the compilation.
     """
     if not curve or curve[0].samples >= curve[-1].samples:
         return math.nan
@@ -59,9 +59,9 @@ def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
 
 
 def diverged(quality: Quality, curve: Sequence[CurvePoint], evaluations: int = 3, margin: float = 0.1) -> bool:
-    """Tell whether a training is lost: its value is no number, or its last evaluations are all worse than its first.
+    """Return whether a training has diverged: its last value is not finite, or its last evaluations all are too bad.
 
-    Worse by more than `margin` of the first's size, for `evaluations` in a row.
+    Too bad means worse than the first evaluation by more than `margin` of its size, `evaluations` times in a row.
     """
     if curve and not math.isfinite(curve[-1].value):
         return True

@@ -1,7 +1,7 @@
-"""Which running trial cannot win any more. Pure.
+"""Decide which running trials cannot win any more. Pure.
 
-All is compared on the axis of samples, and bills only as wholes: a bill so far holds the trial's own start and compile,
-and is held against whole bills that hold theirs. No moment of a young trial is compared with one of an old trial.
+Trials are compared at equal samples, and only by whole costs: the cost so far includes the trial's own start and
+compilation, and so do the costs that it is compared with. Trials are never compared at equal ages.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, Quality
 
 SLACK = 0.8
-"""Share of the fewest samples that any trial needed from the same quality: this one may be quicker yet."""
+"""Share of the fewest samples that any trial needed from the same quality on: this one may be faster."""
 
 
-def hopeless(
+def should_prune(
     search: Search,
-    found: Sequence[Record],
+    records: Sequence[Record],
     point: Point,
     curve: Sequence[CurvePoint],
     billable_seconds: float,
 ) -> str | None:
     """Return the sentence why a running trial cannot win any more; None while it can.
 
-    `curve` and `billable_seconds` are the trial's so far. With two objectives nothing is stopped: a dear trial may be
-    the best by its quality. Neither is it for throughput, where a trial is short.
+    `curve` and `billable_seconds` are those of the trial so far. With two objectives nothing is pruned, because an
+    expensive trial may have the best quality. Nothing is pruned for throughput either, because these trials are short.
     """
     if search.objective.is_front or search.objective.cost == "steady_samples_per_second":
         return None
     quality = search.objective.quality
     if quality is not None and diverged(quality, curve):
         return f"its {quality.metric} is {curve[-1].value:.4g} after {curve[0].value:.4g}: it diverged"
-    others = [record for record in found if record.point != point]
+    others = [record for record in records if record.point != point]
     record = best(search, others)
-    if record is None or record.ended is None:
+    if record is None or record.outcome is None:
         return None
-    paid = record.ended.billable_seconds
-    if billable_seconds * _price(search, others) >= paid * _price(search, [record]):
-        return f"{billable_seconds:.4g} billable seconds are no less than the {paid:.4g} of the best so far"
+    best_seconds = record.outcome.billable_seconds
+    if billable_seconds * _price(search, others) >= best_seconds * _price(search, [record]):
+        return f"{billable_seconds:.4g} billable seconds are no less than the {best_seconds:.4g} of the best so far"
     aim = goal(search)
     if aim is None or not curve:
         return None
     if search.objective.target is None:
         return _beyond_bound(search, aim, others, curve)
-    return _too_far(aim, others, curve, billable_seconds, paid)
+    return _too_far(aim, others, curve, billable_seconds, best_seconds)
 
 
-def _price(search: Search, found: Sequence[Record]) -> float:
-    """Return what a billable second costs in the objective's currency, by the trials that tell; 1 where none does."""
+def _price(search: Search, records: Sequence[Record]) -> float:
+    """Return the cost of a billable second in the objective's currency, from trials with a price; 1 without any."""
     if search.objective.cost != "usd":
         return 1.0
     prices = [
-        record.ended.usd / record.ended.billable_seconds
-        for record in found
-        if record.ended and record.ended.usd and record.ended.billable_seconds
+        record.outcome.usd / record.outcome.billable_seconds
+        for record in records
+        if record.outcome and record.outcome.usd and record.outcome.billable_seconds
     ]
     return statistics.median(prices) if prices else 1.0
 
@@ -69,26 +69,26 @@ def _too_far(
     others: Sequence[Record],
     curve: Sequence[CurvePoint],
     billable_seconds: float,
-    paid: float,
+    best_seconds: float,
 ) -> str | None:
-    """Return why a trial cannot come to the target for less than was paid; None while it can.
+    """Return why a trial cannot reach the target for less than the best trial's cost; None while it can.
 
-    From its quality now, no trial came to the target in fewer than so many samples more; and at equal samples it is
-    ahead of none that did. What a sample costs it tells itself, by its second evaluation: other trials ran at other
-    moments of the machine.
+    No trial reached the target from this quality in fewer samples, and no trial that reached it was worse at equal
+    samples. The cost of a sample is the trial's own, known from its second evaluation on: other trials ran at other
+    times, when the instance may have been faster or slower.
     """
     quality, target = aim
     seconds = seconds_per_sample(curve)
     if not math.isfinite(seconds):
         return None
-    reached = [record for record in others if record.ended and record.ended.reached and record.curve]
+    reached = [record for record in others if record.outcome and record.outcome.reached and record.curve]
     more = fewest_more(quality, reached, best_value(quality, curve), target)
     least = billable_seconds + SLACK * more * seconds
-    if not math.isfinite(more) or least <= paid or not is_behind(quality, reached, curve):
+    if not math.isfinite(more) or least <= best_seconds or not is_behind(quality, reached, curve):
         return None
     return (
         f"at {quality.metric} {curve[-1].value:.4g} after {curve[-1].samples:,} samples it needs at least "
-        f"{SLACK * more:,.0f} more, {least:.4g} billable seconds in all; the best so far took {paid:.4g}"
+        f"{SLACK * more:,.0f} more, {least:.4g} billable seconds in all; the best so far took {best_seconds:.4g}"
     )
 
 
@@ -97,8 +97,8 @@ def _beyond_bound(
 ) -> str | None:
     """Return why a trial cannot come within the bound by its end; None while it can.
 
-    It is behind every trial that did at equal samples, further from the bound than any trial moved from there on, and
-    from its quality now none did in so few samples as are left.
+    It is worse at equal samples than every trial that did, further from the bound than any trial moved from there on,
+    and no trial came within the bound from this quality in the samples that are left.
     """
     quality, bound = aim
     within = [record for record in others if record.state == "complete" and _is_within(quality, bound, record)]
@@ -118,20 +118,20 @@ def _beyond_bound(
 
 
 def _is_within(quality: Quality, bound: float, record: Record) -> bool:
-    return record.ended is not None and bool(record.curve) and quality.is_as_good(record.ended.quality, bound)
+    return record.outcome is not None and bool(record.curve) and quality.is_as_good(record.outcome.quality, bound)
 
 
 def fewest_more(quality: Quality, reached: Sequence[Record], value: float, aim: float) -> float:
-    """Return the fewest samples that any of the trials needed from `value` on to the aim; infinite where none tells.
+    """Return the fewest samples that any of the trials needed from `value` to the aim; infinite if none reached both.
 
-    What a trial did before its first evaluation is not known: from there to `value` counts as nothing.
+    A trial's curve before its first evaluation is unknown, so the samples from there to `value` count as 0.
     """
     needed = [samples_to(quality, each.curve, aim) - samples_to(quality, each.curve, value) for each in reached]
     return min((max(each, 0.0) for each in needed if not math.isnan(each)), default=math.inf)
 
 
 def is_behind(quality: Quality, others: Sequence[Record], curve: Sequence[CurvePoint]) -> bool:
-    """Tell whether a curve, at its samples, is ahead of none of the others; where they had ended, it is behind."""
+    """Return whether a curve is worse than all others at its samples. Trials that had ended by then are left out."""
     value = best_value(quality, curve)
     return not any(
         quality.is_as_good(value, then)

@@ -1,13 +1,13 @@
-"""Samples that a training needs, as a smooth function of batch size and learning rate: theory's curve and departures.
+"""Model the samples that a training needs as a smooth function of batch size and learning rate. Pure.
 
-The theory: S(B) = S_min (1 + B / B_noise) at the best learning rate of each batch size (McCandlish et al. 2018, "An
-Empirical Model of Large-Batch Training", arXiv:1812.06162, equation 2.11). A rate that is d octaves off takes
-((2^d + 2^-d) / 2)^k times as many: even near the best rate, and a factor of two for each octave far from it where k is
-1, as where half the rate goes half as far. The best rate's multiplier drifts with the batch where the scaling rule is
-not the model's own (linear where theory says square root: half an octave down for each octave of the batch).
+The model starts from theory: S(B) = S_min (1 + B / B_noise) at the best learning rate of each batch size (McCandlish et
+al. 2018, "An Empirical Model of Large-Batch Training", arXiv:1812.06162, equation 2.11). A rate that is d octaves off
+takes ((2^d + 2^-d) / 2)^k times as many samples: flat near the best rate, and for k = 1 a factor of two for each octave
+far from it, as half the rate makes half the progress. The multiplier of the best rate drifts with the batch size if the
+scaling rule does not fit the model (linear where theory says square root: half an octave down per octave).
 
-None of these constants is known. They are averaged over, each choice weighed by how likely it makes what was seen, and
-a Gaussian process takes what the theory misses. Natural logarithms of samples throughout. Pure.
+None of these constants is known. The prediction averages over them, weighted by the likelihood of the observations, and
+a Gaussian process models the departures from theory. All samples are natural logarithms.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from sweeps.space.grid import Point, Space
 Array = NDArray[np.float64]
 
 DEPARTURES = (0.1, 0.3)
-"""Standard deviations of what the theory misses."""
+"""Standard deviations of the departures from theory."""
 SIZE_OCTAVES, RATE_OCTAVES = 2.0, 1.5
-"""Distances over which a departure lasts."""
+"""Length scales of a departure, in octaves of batch size and of learning rate."""
 SCALE_DEVIATION = 3.0
-"""Standard deviation of the whole scale: hardly anything is known of it."""
+"""Standard deviation of the overall scale, of which hardly anything is known."""
 BEST_RATES = np.arange(-3.0, 3.01, 0.5)
-"""Octaves from the base's multiplier at which its batch size learns best, normal around 0 with `RATE_DEVIATION`."""
+"""Octaves from the base's multiplier to the best one at its batch size; normal around 0 with `RATE_DEVIATION`."""
 RATE_DEVIATION = 1.25
 DRIFTS = {-1.0: 0.1, -0.5: 0.25, -0.25: 0.2, 0.0: 0.3, 0.25: 0.15}
-"""Octaves of the best multiplier for each octave of the batch, with their prior weights."""
+"""Octaves of the best multiplier per octave of the batch size, with their prior weights."""
 SHARPNESS = {0.3: 0.3, 1.0: 0.5, 3.0: 0.2}
 """The exponent k, with its prior weights."""
 MOST_HYPOTHESES, LEAST_HYPOTHESES = 200, 20
-"""Of the choices of constants, those that predict: the fewer, the more points there are."""
+"""Most and fewest hypotheses that predict; there are fewer for more points."""
 MOST_PREDICTIONS = 40_000
-"""Of all of them at all points."""
+"""Predictions of all hypotheses at all points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What one trial tells."""
+    """Estimate from one trial."""
 
     point: Point
     log_samples: float
-    """Samples that the point needs."""
+    """Logarithm of the samples that the point needs."""
     error: float
-    """Standard deviation of it."""
+    """Standard deviation of `log_samples`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What is expected at each of several points: a mixture of normal distributions."""
+    """Mixture of normal distributions at each of several points."""
 
     weights: Array
-    """Of each choice of constants, adding up to 1."""
+    """Weight of each hypothesis; they sum to 1."""
     means: Array
-    """Logarithm of the samples, a row for each choice and a column for each point."""
+    """Logarithm of the samples, with a row per hypothesis and a column per point."""
     deviations: Array
-    """Standard deviations, likewise."""
+    """Standard deviations, in the same shape."""
 
     @property
     def mean(self) -> Array:
-        """Mean of each point."""
+        """Mean of the mixture at each point."""
         return np.asarray(self.weights @ self.means)
 
 
 @dataclass(frozen=True)
 class _Hypotheses:
-    """Every choice of the constants, one an entry."""
+    """Every combination of the constants, one per entry."""
 
     log2_noise: Array
     best_rate: Array
@@ -86,7 +86,7 @@ class _Hypotheses:
         return _Hypotheses(*(part[chosen] for part in parts))
 
     def at(self, size: Array, rate: Array, base_size: float) -> Array:
-        """Return the logarithm of the samples, but for the scale: a row a choice, a column a point."""
+        """Return the logarithm of the samples without the scale, with a row per hypothesis and a column per point."""
         off = rate - self.best_rate[:, None] - self.drift[:, None] * (size - base_size)
         wrong_rate = np.logaddexp(off * math.log(2), -off * math.log(2)) - math.log(2)
         too_large = np.log1p(2.0 ** (size - self.log2_noise[:, None]))
@@ -96,7 +96,7 @@ class _Hypotheses:
 def predict(
     space: Space, base: Point, seen: Sequence[Observation], points: Sequence[Point], expected_samples: float
 ) -> Prediction:
-    """Return what is expected at `points`, given what was seen; `expected_samples` is a guess of the scale."""
+    """Predict the samples at `points` from the observations; `expected_samples` is a guess of the scale."""
     hypotheses = _hypotheses(space)
     base_size = math.log2(base.batch_size)
     at, to = _places([each.point for each in seen], base), _places(points, base)
@@ -123,9 +123,9 @@ def predict(
 @dataclass(frozen=True)
 class _Fit:
     root: Array
-    """Lower triangle whose square is the covariance of what was seen."""
+    """Cholesky factor (lower triangle) of the covariance of the observations."""
     solved: Array
-    """Covariance's inverse times what each choice leaves to explain, a column a choice."""
+    """Inverse covariance times the residuals of each hypothesis, one per column."""
     log_likelihood: Array
 
 
@@ -143,13 +143,13 @@ def _kernel(one: tuple[Array, Array], other: tuple[Array, Array], departure: flo
 
 
 def _places(points: Sequence[Point], base: Point) -> tuple[Array, Array]:
-    """Return the octaves of batch size, and of multiplier from the base's: its rate is the best guess beforehand."""
+    """Return the octaves of batch size, and of multiplier relative to the base's, which is the best prior guess."""
     sizes = np.array([math.log2(point.batch_size) for point in points])
     return sizes, np.array([math.log2(point.multiplier / base.multiplier) for point in points])
 
 
 def _hypotheses(space: Space) -> _Hypotheses:
-    """Return every choice; the noise scale lies anywhere from below the smallest batch to far above the largest."""
+    """Return every hypothesis. The noise scale ranges from below the smallest batch size to far above the largest."""
     noise = np.arange(math.log2(space.batch_sizes[0]) - 1, math.log2(space.batch_sizes[-1]) + 5)
     grid = np.meshgrid(noise, BEST_RATES, list(DRIFTS), list(SHARPNESS), indexing="ij")
     log2_noise, best_rate, drift, sharpness = (part.ravel() for part in grid)

@@ -1,4 +1,4 @@
-"""What is searched, and what is known of it so far: the trials of a study as plain values. Pure."""
+"""A study's search and its trials so far, as plain values. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sweeps.cost_model.costs import CostModel
 from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Ended, Objective, cost_of, excess, values_of
+from sweeps.space.objective import CurvePoint, Objective, TrialOutcome, cost_of, excess, values_of
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -22,56 +22,56 @@ OUT_OF_MEMORY = "OutOfMemory"
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """One study's question."""
+    """The question that one study answers."""
 
     space: Space
     objective: Objective
     samples: int
-    """Of a whole training: what a job sees that does not end before."""
+    """Samples of a whole training, which a job trains unless it ends early."""
     base: Point
-    """The experiment's own batch size, with the scaling rule's learning rate."""
+    """The experiment's own batch size, with the learning rate of the scaling rule."""
     costs: CostModel | None = None
-    """What the calibration tells; None without one."""
+    """Cost model of the calibration; None without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is known of one trial."""
+    """State of one trial."""
 
     point: Point
     state: State
     curve: tuple[CurvePoint, ...] = ()
-    """In the order of their samples."""
-    ended: Ended | None = None
-    """None while it runs."""
+    """Evaluations in the order of their samples."""
+    outcome: TrialOutcome | None = None
+    """None while the trial runs."""
 
     @property
     def failure_class(self) -> str | None:
-        """Class of the job's failure; None of one that has none."""
-        return self.ended.failure[0] if self.ended and self.ended.failure else None
+        """Class of the job's failure, or None."""
+        return self.outcome.failure[0] if self.outcome and self.outcome.failure else None
 
 
 def records(trials: Iterable[FrozenTrial], space: Space, known: dict[int, Record] | None = None) -> tuple[Record, ...]:
-    """Return what is known of the trials, one record a point; those that have no point yet are left out.
+    """Return one record per point; trials without a point are left out.
 
-    Of several trials at one point (its worker died and another one repeats it) the first that has not failed counts.
-    `known` keeps those that have ended, by number, so that they are read once.
+    If several trials have the same point (a worker died and another one repeats it), the first that has not failed
+    counts. `known` caches the records of ended trials by number, so that each is read once.
     """
-    found: dict[Point, Record] = {}
+    by_point: dict[Point, Record] = {}
     for trial in trials:
         record = known.get(trial.number) if known else None
         record = record or record_of(trial, space)
         if record is None:
             continue
-        if record.point not in found or found[record.point].state == "failed":
-            found[record.point] = record
-        if known is not None and record.ended is not None:
+        if record.point not in by_point or by_point[record.point].state == "failed":
+            by_point[record.point] = record
+        if known is not None and record.outcome is not None:
             known[trial.number] = record
-    return tuple(found.values())
+    return tuple(by_point.values())
 
 
 def record_of(trial: FrozenTrial, space: Space) -> Record | None:
-    """Return what an Optuna trial tells by its parameters, user attributes and intermediate values."""
+    """Return the record of an Optuna trial, from its parameters, user attributes and intermediate values."""
     point = point_of(trial, space)
     if point is None:
         return None
@@ -80,7 +80,7 @@ def record_of(trial: FrozenTrial, space: Space) -> Record | None:
         point=point,
         state=state,
         curve=_curve(trial.intermediate_values, json.loads(trial.user_attrs.get("seconds", "{}"))),
-        ended=None if state == "running" else _ended(trial.user_attrs, state),
+        outcome=None if state == "running" else _ended(trial.user_attrs, state),
     )
 
 
@@ -91,11 +91,11 @@ _STATES: dict[str, State] = {
     "PRUNED": "pruned",
     "FAIL": "failed",
 }
-"""By Optuna's names. One that waits has its point, and whoever takes it up goes on with its job."""
+"""By Optuna's names. A waiting trial has its point, and the worker that claims it continues its job."""
 
 
 def point_of(trial: FrozenTrial, space: Space) -> Point | None:
-    """Return a trial's point; None of one that has not got all its parameters."""
+    """Return a trial's point; None until it has all of its parameters."""
     attrs: Mapping[str, Any] = trial.user_attrs
     if "batch_size" in attrs and "multiplier" in attrs:
         return Point(int(attrs["batch_size"]), float(attrs["multiplier"]))
@@ -111,7 +111,7 @@ def _curve(values: Mapping[int, float], seconds: Mapping[str, float]) -> tuple[C
     )
 
 
-def _ended(attrs: Mapping[str, Any], state: State) -> Ended:
+def _ended(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
     end = str(attrs.get("end", ""))
     kind, _, why = end.partition(": ")
     failure = None
@@ -119,7 +119,7 @@ def _ended(attrs: Mapping[str, Any], state: State) -> Ended:
         failure = ("Stopped", why)
     elif kind == "failed" or state == "failed":
         failure = (why.split(":")[0] or "Error", why)
-    return Ended(
+    return TrialOutcome(
         failure=failure,
         billable_seconds=float(attrs.get("billable_seconds") or 0.0),
         usd=attrs.get("usd"),
@@ -135,50 +135,50 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def finished(search: Search, found: Sequence[Record]) -> list[Record]:
-    """Return the trials that have their objective's values and keep to its bound."""
+def finished(search: Search, records: Sequence[Record]) -> list[Record]:
+    """Return the completed trials that have a value of the objective and are within its bound."""
     return [
         record
-        for record in found
+        for record in records
         if record.state == "complete"
-        and record.ended is not None
-        and values_of(search.objective, record.ended) is not None
-        and (excess(search.objective, record.ended) or 0.0) <= 0
+        and record.outcome is not None
+        and values_of(search.objective, record.outcome) is not None
+        and (excess(search.objective, record.outcome) or 0.0) <= 0
     ]
 
 
-def best(search: Search, found: Sequence[Record]) -> Record | None:
-    """Return the finished trial of the best cost; None where none has finished."""
+def best(search: Search, records: Sequence[Record]) -> Record | None:
+    """Return the finished trial with the best cost, or None."""
     sign = -1.0 if search.objective.directions[0] == "maximize" else 1.0
-    return min(finished(search, found), key=lambda record: sign * _cost(search, record), default=None)
+    return min(finished(search, records), key=lambda record: sign * _cost(search, record), default=None)
 
 
 def _cost(search: Search, record: Record) -> float:
-    assert record.ended is not None
-    return cost_of(search.objective, record.ended)
+    assert record.outcome is not None
+    return cost_of(search.objective, record.outcome)
 
 
-def largest_batch_size(search: Search, found: Iterable[Record]) -> float:
-    """Return the largest batch size that may fit: below each that ran out of memory."""
+def largest_batch_size(search: Search, records: Iterable[Record]) -> float:
+    """Return the largest batch size that may fit, below each that ran out of memory."""
     known = search.costs.largest_batch_size if search.costs else math.inf
-    too_large = [record.point.batch_size for record in found if record.failure_class == OUT_OF_MEMORY]
+    too_large = [record.point.batch_size for record in records if record.failure_class == OUT_OF_MEMORY]
     below = [size for size in search.space.batch_sizes if size < min(too_large, default=math.inf)]
     return min(known, max(below, default=0))
 
 
-def free_points(search: Search, found: Sequence[Record]) -> tuple[Point, ...]:
-    """Return the points that no trial has, and that may fit the memory."""
-    taken = {record.point for record in found}
-    largest = largest_batch_size(search, found)
+def free_points(search: Search, records: Sequence[Record]) -> tuple[Point, ...]:
+    """Return the points without a trial that may fit the memory."""
+    taken = {record.point for record in records}
+    largest = largest_batch_size(search, records)
     return tuple(point for point in search.space.points if point not in taken and point.batch_size <= largest)
 
 
 def nearest(point: Point, among: Sequence[Point]) -> Point:
-    """Return the point that is fewest octaves away in batch size and multiplier together."""
+    """Return the point with the fewest octaves of distance in batch size and multiplier together."""
     return min(among, key=lambda other: (octaves(point, other), other))
 
 
 def octaves(one: Point, other: Point) -> float:
-    """Return the distance of two points in factors of two."""
+    """Return the distance of two points in octaves."""
     size = math.log2(one.batch_size / other.batch_size)
     return math.hypot(size, math.log2(one.multiplier / other.multiplier))

@@ -1,4 +1,4 @@
-"""What a sweep searches: the grid of settings, the scaling rules and the objective.
+"""Search space of a sweep: the grid of settings, the scaling rules and the objective. Pure.
 
-Pure. Open `grid.py` first.
+Open `grid.py` first.
 """

@@ -1,7 +1,7 @@
-"""Which settings are repeated after a sweep, so that its winner is judged on jobs that did not choose it. Pure.
+"""Select the settings that are repeated after a sweep, so that its winner is judged on new jobs. Pure.
 
-The trial that won is the luckiest of many, so its own figure flatters it. The winner, its controls and the best of each
-other compiler train again with new seeds, and the verdict is taken from these alone.
+The winning trial is the luckiest of many, so its own result is too good. The winner, its controls and the best point of
+each other compiler train again with new seeds. Only these jobs count for the verdict.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Setting = tuple[str, Point]
 
 
 def settings(best: Mapping[str, tuple[Point, float]], baseline: Setting, *, maximise: bool = False) -> list[Setting]:
-    """Return the settings to repeat, the baseline first; nothing where nothing was found.
+    """Return the settings to repeat, the baseline first; empty if no trial completed.
 
-    `best` holds the best point of each compiler that has one, with its cost. The winner and the baseline span the 2 x 2
-    of compiler and batch; where they are of one compiler, the best other compiler takes the second place in it.
+    `best` holds the best point and its cost for each compiler that has one. The winner and the baseline span a two by
+    two factorial of compiler and batch size. If both have the same compiler, the best other compiler is the second one.
     """
     if not best:
         return []
@@ -26,6 +26,6 @@ def settings(best: Mapping[str, tuple[Point, float]], baseline: Setting, *, maxi
     winner = ranked[0]
     others = [compiler for compiler in (baseline[0], *ranked) if compiler != winner]
     compilers = [baseline[0], winner, *others[:1]]
-    square = [(compiler, point) for point in (baseline[1], best[winner][0]) for compiler in compilers]
-    found = [baseline, (winner, best[winner][0]), *square, *((compiler, best[compiler][0]) for compiler in ranked)]
-    return list(dict.fromkeys(found))
+    factorial = [(compiler, point) for point in (baseline[1], best[winner][0]) for compiler in compilers]
+    best_of_each = [(compiler, best[compiler][0]) for compiler in ranked]
+    return list(dict.fromkeys([baseline, (winner, best[winner][0]), *factorial, *best_of_each]))

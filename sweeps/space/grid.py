@@ -1,7 +1,7 @@
-"""What a sweep searches: batch sizes on a grid, and factors on the learning rate that the scaling rule gives. Pure.
+"""Search space of a sweep: batch sizes on a grid, and multipliers of the scaled learning rate. Pure.
 
-The grid of factors is one of octaves: a rate that is off by less than half an octave costs little, and on a grid equal
-points are seen to be equal, so that none is trained twice.
+The multipliers lie an octave apart: a rate that is off by less than half an octave costs little. On a grid, equal
+points can be recognised, so that none is trained twice.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, Literal
 BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
 
 MOST_POINTS = 5_000
-"""A sweep plans every job that it may start: more are a slip of the keyboard."""
+"""A sweep plans every job that it may start. A larger space is taken for a typing error."""
 
 _RANGE = re.compile(r"\s*([0-9.eE+-]+?)\s*\.\.\s*([0-9.eE+-]+)\s*")
 
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """One setting that a trial trains."""
+    """Setting of one trial."""
 
     batch_size: int
-    """Batch size of each device, samples."""
+    """Samples of each device."""
     multiplier: float = 1.0
-    """Factor on the learning rate that the scaling rule gives."""
+    """Factor on the learning rate of the scaling rule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +36,21 @@ class Space:
     """All points of a study: every batch size with every multiplier."""
 
     batch_sizes: tuple[int, ...]
-    """Ascending, samples of each device."""
+    """Samples of each device, ascending."""
     multipliers: tuple[float, ...] = (1.0,)
     """Ascending powers of two, or of a root of two."""
     grid: BatchGrid = "powers_of_two"
-    """Which batch sizes lie between the smallest and the largest."""
+    """Grid of the batch sizes between the smallest and the largest."""
     per_octave: int = 1
-    """Multipliers to a factor of two."""
+    """Multipliers per factor of two."""
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Every point, by batch size and then by multiplier."""
+        """Every point, ordered by batch size and then by multiplier."""
         return tuple(Point(size, factor) for size in self.batch_sizes for factor in self.multipliers)
 
     def params(self, point: Point) -> dict[str, Any]:
-        """Return a point as Optuna knows it: the batch size or its logarithm, and the multiplier's logarithm."""
+        """Return a point as Optuna's parameters: the batch size or its logarithm, and the multiplier's logarithm."""
         size = {"log2_batch_size": round(math.log2(point.batch_size))}
         if self.grid == "multiples_of_eight":
             size = {"batch_size": point.batch_size}
@@ -59,14 +59,14 @@ class Space:
         return {**size, **factor}
 
     def point(self, params: Mapping[str, Any]) -> Point:
-        """Return the point of Optuna's parameters."""
+        """Return the point for Optuna's parameters."""
         size = params.get("batch_size") or 2 ** int(params["log2_batch_size"])
         exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
         return Point(int(size), min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent)))
 
 
 def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave: int) -> Space:
-    """Return the space of ranges such as `8..256` and `0.25..4`. Raises ValueError with one sentence."""
+    """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError with one sentence."""
     sizes = _sizes(batch_sizes, grid)
     factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
     if len(sizes) * len(factors) > MOST_POINTS:
@@ -78,33 +78,33 @@ def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave
 
 
 def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:
-    low, high = _ends("batch_sizes", text)
+    low, high = _bounds("batch_sizes", text)
     if low != int(low) or high != int(high) or low < 1:
         raise ValueError(f"batch_sizes {text}: batch sizes are whole numbers from 1 up")
     if grid == "multiples_of_eight":
-        found = tuple(range(-8 * (-int(low) // 8), int(high) + 1, 8))
+        sizes = tuple(range(-8 * (-int(low) // 8), int(high) + 1, 8))
     else:
-        found = tuple(2**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
-    if not found:
+        sizes = tuple(2**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
+    if not sizes:
         raise ValueError(f"batch_sizes {text} is empty: it holds none of the {grid.replace('_', ' ')}")
-    return found
+    return sizes
 
 
 def _multipliers(text: str, per_octave: int) -> tuple[float, ...]:
-    low, high = _ends("learning_rate_multipliers", text)
+    low, high = _bounds("learning_rate_multipliers", text)
     if low <= 0:
         raise ValueError(f"learning_rate_multipliers {text}: they must be above 0")
-    first, last = (math.log2(end) * per_octave for end in (low, high))
-    found = tuple(2.0 ** (k / per_octave) for k in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1))
-    if not found:
+    first, last = (math.log2(bound) * per_octave for bound in (low, high))
+    factors = tuple(2.0 ** (k / per_octave) for k in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1))
+    if not factors:
         raise ValueError(f"learning_rate_multipliers {text} is empty: it holds no power of two")
-    return found
+    return factors
 
 
-def _ends(name: str, text: str) -> tuple[float, float]:
+def _bounds(name: str, text: str) -> tuple[float, float]:
     match = _RANGE.fullmatch(text)
     try:
-        low, high = (float(end) for end in match.groups()) if match else (float(text), float(text))
+        low, high = (float(bound) for bound in match.groups()) if match else (float(text), float(text))
     except ValueError as error:
         raise ValueError(f"{name} {text!r} must be a range such as 8..256, or a number") from error
     if not (math.isfinite(low) and math.isfinite(high)):

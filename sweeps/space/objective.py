@@ -1,4 +1,4 @@
-"""What a sweep looks for, and what a job that has ended is worth by it. Pure."""
+"""Objective of a sweep, and the value of an ended job under it. Pure."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """The measure of what was learnt."""
+    """Quality metric of a trained model."""
 
     metric: str
     """Evaluation metric, such as `eval_loss`."""
     higher_is_better: bool
 
     def is_as_good(self, value: float, bound: float) -> bool:
-        """Tell whether a value is the bound or better; NaN never is."""
+        """Return whether a value is the bound or better; NaN never is."""
         return value >= bound if self.higher_is_better else value <= bound
 
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """What is made small or large, and under which condition.
+    """Cost to optimise, and the condition on the quality.
 
-    Three kinds. With a `target` the jobs end when the quality is reached, and what counts is the cost until then; one
-    that has not reached it has no value. With a `bound` all jobs train the same samples, and what counts is the cost of
-    those whose quality is no worse than the bound. With `is_front` cost and quality are two objectives.
+    There are three kinds. With a `target`, jobs end when the quality is reached, and their cost until then counts; a
+    job that does not reach it has no value. With a `bound`, all jobs train the same samples, and the cost of those
+    whose quality is no worse than the bound counts. With `is_front`, cost and quality are two objectives.
     """
 
     cost: CostName
-    """Made small; `steady_samples_per_second` is made large."""
+    """Minimised, except that `steady_samples_per_second` is maximised."""
     quality: Quality | None = None
-    """None goes with `steady_samples_per_second` alone."""
+    """None only with `steady_samples_per_second`."""
     target: float | None = None
-    """Value of the quality to reach."""
+    """Quality at which the jobs end."""
     bound: float | None = None
-    """Worst value of the quality that is let pass."""
+    """Worst acceptable quality."""
     is_front: bool = False
-    """Whether the quality is an objective of its own."""
+    """True if the quality is an objective of its own."""
 
     @property
     def directions(self) -> list[Literal["minimize", "maximize"]]:
@@ -53,60 +53,60 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """An evaluation of a job, while it runs or afterwards."""
+    """One evaluation of a job."""
 
     samples: int
-    """Seen until then: the axis on which jobs of different batch sizes compare."""
+    """Samples trained so far. Jobs of different batch sizes are compared on this axis."""
     value: float
-    """The quality's metric."""
+    """Value of the quality metric."""
     billable_seconds: float
-    """Since the job's training began, compile and warm-up included."""
+    """Seconds since the job's training began, with compilation and warm-up."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
-    """How a trial's job ended, and what it took."""
+class TrialOutcome:
+    """Outcome and cost of a trial's job."""
 
     failure: tuple[str, str] | None = None
-    """(class, reason) of one that did not complete; `Stopped` is one that was pruned, or that a person stopped."""
+    """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
     billable_seconds: float = 0.0
-    """Instance seconds that are paid, whatever the end."""
+    """Charged seconds of all instances, whatever the outcome."""
     usd: float | None = None
-    """What they cost, where the price is known."""
+    """Cost, if the price is known."""
     samples: int = 0
-    """Seen."""
+    """Samples trained."""
     steady_samples_per_second: float = math.nan
     quality: float = math.nan
-    """The last evaluation's."""
+    """Value of the last evaluation."""
     reached: bool | None = None
-    """Whether the target was reached; None where there is none."""
+    """True if the target was reached; None without a target."""
     run_id: str | None = None
-    """The job's MLflow run."""
+    """Id of the job's MLflow run."""
 
 
-def cost_of(objective: Objective, ended: Ended) -> float:
-    """Return the job's figure of the objective's cost; NaN where it has none."""
+def cost_of(objective: Objective, outcome: TrialOutcome) -> float:
+    """Return the job's value of the objective's cost; NaN if it has none."""
     if objective.cost == "usd":
-        return math.nan if ended.usd is None else ended.usd
+        return math.nan if outcome.usd is None else outcome.usd
     if objective.cost == "billable_seconds":
-        return ended.billable_seconds
-    return ended.steady_samples_per_second
+        return outcome.billable_seconds
+    return outcome.steady_samples_per_second
 
 
-def values_of(objective: Objective, ended: Ended) -> list[float] | None:
-    """Return the trial's values in the order of `directions`; None of a job that has none (failed, not reached)."""
-    cost = cost_of(objective, ended)
-    if ended.failure or not math.isfinite(cost) or (objective.target is not None and not ended.reached):
+def values_of(objective: Objective, outcome: TrialOutcome) -> list[float] | None:
+    """Return the trial's values in the order of `directions`; None if the job failed or did not reach the target."""
+    cost = cost_of(objective, outcome)
+    if outcome.failure or not math.isfinite(cost) or (objective.target is not None and not outcome.reached):
         return None
     if not objective.is_front:
         return [cost]
-    return [cost, ended.quality] if math.isfinite(ended.quality) else None
+    return [cost, outcome.quality] if math.isfinite(outcome.quality) else None
 
 
-def excess(objective: Objective, ended: Ended) -> float | None:
-    """Return by how much the quality is beyond the bound: at most 0 for what is let pass; None without a bound."""
+def excess(objective: Objective, outcome: TrialOutcome) -> float | None:
+    """Return the distance of the quality beyond the bound, at most 0 if it is acceptable; None without a bound."""
     if objective.bound is None or objective.quality is None:
         return None
     sign = -1.0 if objective.quality.higher_is_better else 1.0
-    found = sign * (ended.quality - objective.bound)
-    return found if math.isfinite(found) else math.inf
+    distance = sign * (outcome.quality - objective.bound)
+    return distance if math.isfinite(distance) else math.inf

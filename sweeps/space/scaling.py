@@ -1,4 +1,4 @@
-"""How the optimiser's settings follow from the batch size: pure rules, each with its source and its caveat."""
+"""Rules that scale the optimiser's settings with the batch size, each with its source and its caveat. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCALING_RULES: tuple[str, ...] = get_args(ScalingRule)
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """AdamW's settings that a change of batch size can touch."""
+    """AdamW's settings that depend on the batch size."""
 
     learning_rate: float
     """Peak learning rate, per step."""
@@ -22,23 +22,23 @@ class Optimiser:
     adam_beta2: float
     """Decay of the second moment, in [0, 1), per step."""
     adam_epsilon: float
-    """Added to the root of the second moment, in units of the gradient."""
+    """Term that is added to the root of the second moment, in units of the gradient."""
 
 
 def linear(base: Optimiser, factor: float) -> Optimiser:
-    """Scale the learning rate with the batch.
+    """Scale the learning rate in proportion to the batch size.
 
-    Source: Goyal et al. 2017, "Accurate, Large Minibatch SGD", arXiv:1706.02677, section 2.1. Caveat: argued for
-    SGD, with warm-up, and up to a batch beyond which it fails; for Adam it overshoots at large factors.
+    Source: Goyal et al. 2017, "Accurate, Large Minibatch SGD", arXiv:1706.02677, section 2.1. Caveat: derived for SGD
+    with warm-up, up to a largest batch size. For Adam, the rate becomes too large at large factors.
     """
     return replace(base, learning_rate=base.learning_rate * factor)
 
 
 def sqrt(base: Optimiser, factor: float) -> Optimiser:
-    """Scale the learning rate with the square root of the batch, and leave the rest.
+    """Scale the learning rate with the square root of the batch size, and keep the other settings.
 
     Source: Krizhevsky 2014, "One weird trick", arXiv:1404.5997, section 5 (keeps the variance of a step's gradient
-    noise). Caveat: half of the rule for Adam; the memory of the moments, counted in samples, grows with the batch.
+    noise). Caveat: only half of the rule for Adam; the moments average over more samples as the batch grows.
     """
     return replace(base, learning_rate=base.learning_rate * math.sqrt(factor))
 
@@ -47,8 +47,8 @@ def sqrt_adam(base: Optimiser, factor: float) -> Optimiser:
     """Scale all of Adam's settings: learning rate by sqrt(k), 1 - beta by k, epsilon by 1 / sqrt(k).
 
     Source: Malladi et al. 2022, "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms", arXiv:2205.10287,
-    definition 5.2. Caveat: holds while gradient noise outweighs the gradient and k (1 - beta) stays well below 1;
-    a beta that the rule would push below 0 is held at 0, where the rule no longer promises anything.
+    definition 5.2. Caveat: valid while gradient noise outweighs the gradient and k (1 - beta) stays well below 1.
+    A beta that would become negative is set to 0, where the rule no longer holds.
     """
     return Optimiser(
         learning_rate=base.learning_rate * math.sqrt(factor),
@@ -59,12 +59,12 @@ def sqrt_adam(base: Optimiser, factor: float) -> Optimiser:
 
 
 def none(base: Optimiser, factor: float) -> Optimiser:
-    """Leave everything as it is. Caveat: a larger batch then learns less from the same number of samples."""
+    """Keep all settings. Caveat: a larger batch then learns less from the same number of samples."""
     return base
 
 
 def _scaled_beta(beta: float, factor: float) -> float:
-    """Return 1 - factor (1 - beta), held inside [0, 1)."""
+    """Return 1 - factor (1 - beta), clipped to [0, 1)."""
     largest_below_one = math.nextafter(1.0, 0.0)
     return min(max(1.0 - factor * (1.0 - beta), 0.0), largest_below_one)
 
@@ -86,11 +86,11 @@ def scale(
     multiplier: float = 1.0,
     largest_learning_rate: float | None = None,
 ) -> Optimiser:
-    """Return the settings for `global_batch_size`, given settings that suit `base_batch_size` (both in samples).
+    """Return the settings for `global_batch_size`, from settings that suit `base_batch_size` (both in samples).
 
-    `multiplier` is a factor on the rule's learning rate. What comes of both is held at `largest_learning_rate`: Adam's
-    step is about as long as its rate, whatever the gradient, so that beyond some rate fine-tuning diverges at any batch
-    size, which no rule knows of. Source of the length of the step: Kingma and Ba 2015, "Adam", arXiv:1412.6980,
+    `multiplier` is a factor on the rule's learning rate. The product is limited to `largest_learning_rate`: the length
+    of Adam's step is about its rate, whatever the gradient, so beyond some rate fine-tuning diverges at any batch size,
+    which no scaling rule considers. Source of the length of the step: Kingma and Ba 2015, "Adam", arXiv:1412.6980,
     section 2.1.
     """
     if base_batch_size < 1 or global_batch_size < 1:

@@ -1,9 +1,9 @@
-"""Batch sizes that AWS has tested, where a sweep may begin that is told none.
+"""Batch sizes that AWS has tested: the default range of a sweep.
 
 Source: AWS, "SageMaker Training Compiler: Supported Frameworks, AWS Regions, Instance Types, and Tested Models",
-docs.aws.amazon.com/sagemaker/latest/dg/training-compiler-support.html: the PyTorch tables as they stood in 2023, kept
-beside this file. They hold the largest batch of each GPU that fits without the compiler and with it. Caveat: they are
-of mixed precision and of stacks of their own, so they say where to begin, and what fits is found by the calibration.
+docs.aws.amazon.com/sagemaker/latest/dg/training-compiler-support.html: the PyTorch tables of 2023, stored beside this
+file. They hold the largest batch size per GPU that fits, without the compiler and with it. Caveat: they were measured
+in mixed precision and with other library versions, so they are a starting point; the calibration finds what fits.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import NamedTuple
 TABLE = Path(__file__).resolve().parent / "trcomp_tested_models.csv"
 
 RANGE = 16
-"""The smallest batch size of a range is the largest over this."""
+"""Largest over smallest batch size of a range."""
 
 
-class Tested(NamedTuple):
+class TestedModel(NamedTuple):
     """One row of AWS's tables."""
 
     model: str
-    """Without its organisation, in lower case."""
+    """Model name in lower case, without its organisation."""
     instance_type: str
-    """Without `ml.`."""
+    """Instance type without `ml.`."""
     max_length: int
     """Tokens."""
     batch_native: int | None
-    """Largest of each GPU without the compiler; None where AWS tells only the other."""
+    """Largest batch size per GPU without the compiler; None if AWS lists only the other."""
     batch_compiled: int | None
-    """Largest of each GPU with it."""
+    """Largest batch size per GPU with the compiler."""
 
 
 def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length: int) -> tuple[int, ...] | None:
-    """Return the powers of two from a sixteenth of the largest tested batch up to it; None where AWS tells nothing.
+    """Return the powers of two from a sixteenth of the largest tested batch size up to it; None for untested models.
 
-    A batch that fits at a longer length fits at this one. The same type of machine counts before others of its family,
-    which have the same GPU.
+    A batch that fits at a longer length also fits at this one. The exact instance type takes precedence over others of
+    its family, which have the same GPU.
     """
     largest = largest_tested(model, instance_type, compiler, max_length)
     if largest is None:
@@ -48,8 +48,8 @@ def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length
 
 
 def largest_tested(model: str, instance_type: str, compiler: str, max_length: int) -> int | None:
-    """Return the largest batch of each GPU that AWS tells to fit; None where it tells nothing."""
-    name, machine = _model(model), _machine(instance_type)
+    """Return the largest batch size per GPU that fits according to AWS; None for untested models."""
+    name, machine = _model(model), _instance(instance_type)
     alike = [row for row in tested() if row.model == name and _family(row.instance_type) == _family(machine)]
     lengths = [row.max_length for row in alike if row.max_length >= max_length]
     rows = [row for row in alike if row.max_length == min(lengths, default=None)]
@@ -59,13 +59,13 @@ def largest_tested(model: str, instance_type: str, compiler: str, max_length: in
 
 
 @cache
-def tested() -> Sequence[Tested]:
+def tested() -> Sequence[TestedModel]:
     """Return all rows of the table."""
     with TABLE.open(newline="") as file:
         return [
-            Tested(
+            TestedModel(
                 model=_model(row["model"]),
-                instance_type=_machine(row["instance_type"]),
+                instance_type=_instance(row["instance_type"]),
                 max_length=int(row["seq_len"]),
                 batch_native=_number(row["batch_native"]),
                 batch_compiled=_number(row["batch_compiled"]),
@@ -78,16 +78,16 @@ def _number(text: str) -> int | None:
     return int(text) if text else None
 
 
-def _batch(row: Tested, compiler: str) -> int | None:
+def _batch(row: TestedModel, compiler: str) -> int | None:
     return row.batch_compiled if compiler == "trcomp" else row.batch_native
 
 
 def _model(name: str) -> str:
-    """Return `bert-base-uncased` of `google-bert/bert-base-uncased`, of a folder of this name, of `package:` names."""
+    """Return `bert-base-uncased` for `google-bert/bert-base-uncased`, for a folder or a `package:` of this name."""
     return name.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].lower()
 
 
-def _machine(instance_type: str) -> str:
+def _instance(instance_type: str) -> str:
     return instance_type.removeprefix("ml.").lower()
 
 

@@ -1,4 +1,4 @@
-"""The Optuna studies of a sweep: storage, locks, retries and samplers.
+"""Optuna studies of a sweep: storage, locks, retries and samplers.
 
 Open `study.py` first.
 """

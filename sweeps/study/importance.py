@@ -1,4 +1,4 @@
-"""How much of the differences between a study's trials each parameter explains."""
+"""Importance of each parameter of a study."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
 
 
 def importances(study: optuna.Study) -> dict[str, float]:
-    """Return the share of each parameter, 0 to 1, by Optuna's default evaluator; nothing of too few or equal trials."""
+    """Return the share of the variance that each parameter explains, 0 to 1, by Optuna's default evaluator.
+
+    Empty if too few trials completed, or if their values are equal.
+    """
     done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if len(done) < FEWEST_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
         return {}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns that few trials tell little
-            found = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
-    except (RuntimeError, ValueError):  # its evaluator refuses some small studies
+            warnings.simplefilter("ignore")  # it warns about few trials
+            shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
+    except (RuntimeError, ValueError):  # the evaluator rejects some small studies
         return {}
-    return {NAMES.get(name, name): float(share) for name, share in found.items()}
+    return {NAMES.get(name, name): float(share) for name, share in shares.items()}

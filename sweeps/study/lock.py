@@ -1,10 +1,11 @@
-"""What one worker at a time does: a lock in the database server, or beside the database's file.
+"""Locks for the steps of a sweep that one worker at a time may do, in the database server or beside the database file.
 
-Asking for trials takes moments, under a lock; what takes long (timing, repeats of the winner) has a lease of its name.
+Claiming a trial takes moments, under a lock. Longer work (calibration, repeats of the winner) has a lease of its own
+name.
 
-Asking takes several steps (count, sample, claim), and the lock makes them one: neither a point nor the room for a job
-is given twice. It is a matter of economy, not of safety. Who is paused while he holds the server's lock loses it, and
-then a trial's state and the job's name still keep a job from being started twice.
+Claiming takes several steps (count, sample, claim), and the lock makes them atomic: no point and no free job slot is
+given to two workers. This saves cost; it is not needed for safety. A worker that is paused while it holds the server's
+lock loses it. The trial's state and the job's name still prevent a second start of the job.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from sqlalchemy.engine import Engine
 from training.contract.retry import RetryPolicy
 
 _PAUSED_SECONDS = 60
-"""A holder that says nothing for so long (a host that is gone, a process that was paused) loses the server's lock."""
+"""A holder that is silent for longer (a lost host, a paused process) loses the server's lock."""
 
 Lock = Callable[[str], AbstractContextManager[bool]]
-"""Enter it with a name: yields at once whether it is held."""
+"""Context manager for a name, which yields at once whether the lock is held."""
 
 
 def file_lock(database: Path) -> Lock:
-    """Return the lock beside an SQLite file; the kernel lets it go with the process that holds it."""
+    """Return the lock beside an SQLite file. The kernel releases it with the process that holds it."""
 
     @contextmanager
     def lock(name: str) -> Iterator[bool]:
@@ -39,7 +40,7 @@ def file_lock(database: Path) -> Lock:
 
 
 def file_lease(database: Path) -> Lock:
-    """Return the lease beside an SQLite file: a lock of each name, which may be held for hours."""
+    """Return the lease beside an SQLite file: one lock per name, which may be held for hours."""
 
     @contextmanager
     def lease(name: str) -> Iterator[bool]:
@@ -51,7 +52,7 @@ def file_lease(database: Path) -> Lock:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    # Not replaced by a marker file where the file system has no locks: the marker of a killed worker would stay.
+    # No fallback to a marker file on a file system without locks: the marker of a killed worker would stay.
     lock = FileLock(path, blocking=False, fallback_to_soft=False)
     try:
         lock.acquire()
@@ -65,43 +66,43 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def server_lock(engine: Engine) -> Lock:
-    """Return PostgreSQL's advisory lock; it ends with the transaction, and the transaction with its holder."""
+    """Return PostgreSQL's advisory lock of a transaction. It ends with the transaction, which ends with its holder."""
 
     @contextmanager
     def lock(name: str) -> Iterator[bool]:
         with engine.begin() as connection:
             connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{_PAUSED_SECONDS}s'"))
-            found = connection.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _key(name)})
-            yield bool(found.scalar())
+            row = connection.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _key(name)})
+            yield bool(row.scalar())
 
     return lock
 
 
 def server_lease(engine: Engine) -> Lock:
-    """Return PostgreSQL's advisory lock of a session, which may be held for hours; it ends with its holder.
+    """Return PostgreSQL's advisory lock of a session, which may be held for hours. It ends with its holder.
 
-    A server that restarts forgets it. What is done under it must therefore bear being done twice at once.
+    A server that restarts forgets the lock. Work under it must therefore be safe to do twice at the same time.
     """
 
     @contextmanager
     def lease(name: str) -> Iterator[bool]:
         with engine.connect() as connection:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
-            # A host that is gone without a word is noticed after two minutes.
+            # A host that disappears is detected after two minutes.
             for setting, seconds in (("idle", 60), ("interval", 20), ("count", 3)):
                 connection.execute(text(f"SET tcp_keepalives_{setting} = {seconds}"))
-            found = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _key(name)})
+            row = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _key(name)})
             try:
-                yield bool(found.scalar())
+                yield bool(row.scalar())
             finally:
-                connection.invalidate()  # not to the pool: the session's end is what gives the lock back
+                connection.invalidate()  # not back to the pool: the lock is released when the session ends
 
     return lease
 
 
 @contextmanager
-def waiting(lock: Lock, name: str, seconds: float) -> Iterator[None]:
-    """Hold a lock that others hold only for moments. Raises `TimeoutError` where they keep it for `seconds`."""
+def wait_for_lock(lock: Lock, name: str, seconds: float) -> Iterator[None]:
+    """Hold a lock that others hold only for moments. Raises `TimeoutError` after `seconds`."""
     for _ in RetryPolicy(first_pause_seconds=0.02, factor=1.0, total_seconds=seconds).attempts():
         with lock(name) as is_held:
             if is_held:

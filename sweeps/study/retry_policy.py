@@ -1,7 +1,7 @@
-"""Calls on the database of a sweep's studies: repeated while it does not answer, and its errors said in one sentence.
+"""Calls on the database of a sweep's studies, repeated while it does not answer, with errors in one sentence.
 
-Every call made through here can be repeated without harm: what was written before an answer was lost is written again
-with the same value, and a trial that was created by a lost answer has no claim and is given to the next who asks.
+All calls made here can be repeated safely. A value whose confirmation was lost is written again. A trial whose creation
+was not confirmed has no claim, and the next worker gets it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from training.contract.retry import RetryPolicy
 Result = TypeVar("Result")
 
 _SILENT_SECONDS = 2.0
-"""Shorter waits are not worth a line."""
+"""Shorter waits are not reported."""
 _PERMANENT_FAILURES = ("no such table", "no such column", "readonly database", "unable to open", "permission denied")
 """Parts of an operational error's message that mean that another attempt would fail, too."""
 _DATABASE_ERRORS = (StorageInternalError, SQLAlchemyError, OSError)
@@ -57,11 +57,13 @@ class StorageRetries:
             nonlocal is_said
             if seconds >= _SILENT_SECONDS and not is_said:
                 is_said = True
-                self._say(f"The storage {self.name} does not answer; jobs run on, and nothing is lost.")
+                self._say(f"The storage {self.name} does not answer; jobs keep running, and nothing is lost.")
 
         try:
             answer = self._policy.call(
-                lambda: quietly(method, *args, **kwargs), is_transient=is_transient, on_failure=report_silence
+                lambda: without_optuna_warnings(method, *args, **kwargs),
+                is_transient=is_transient,
+                on_failure=report_silence,
             )
         except KeyError as error:
             raise self._gone(error) from error
@@ -81,10 +83,10 @@ class StorageRetries:
         return StorageError(f"The sweep's study is no longer in {self.name}: somebody deleted it.")
 
 
-def quietly(method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-    """Return `method(*args, **kwargs)` without Optuna's warnings of what we do on purpose.
+def without_optuna_warnings(method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    """Return `method(*args, **kwargs)` without Optuna's warnings about features that we use on purpose.
 
-    Heartbeats are experimental, and ours are recorded beside `ask` and `tell`, where Optuna records none.
+    Heartbeats are experimental, and we record them around `ask` and `tell`, where Optuna records none.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
@@ -107,15 +109,15 @@ def is_transient(error: Exception) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what the database or its driver said, without a password and a full stop."""
-    from tracking.server.errors import without_credentials  # it loads mlflow, which only an error is worth
+    """Return the first line of the error of the database or its driver, without password and final full stop."""
+    from tracking.server.errors import without_credentials  # imported here, because it imports mlflow
 
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
-    told = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause
-    lines = str(told).strip().splitlines() or [type(told).__name__]
+    original = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause
+    lines = str(original).strip().splitlines() or [type(original).__name__]
     return without_credentials(lines[0])[:300].rstrip(".")
 
 
-def shown(url: URL) -> str:
-    """Return an address as people may read it: without its password."""
+def without_password(url: URL) -> str:
+    """Return an address without its password, for messages."""
     return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)

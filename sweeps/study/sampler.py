@@ -1,4 +1,4 @@
-"""Optuna samplers over a finite space: which point is trained next. No point is suggested twice while one is free."""
+"""Optuna samplers over a finite space. No point is suggested twice while another one is free."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from sweeps.cost_model.expected_improvement import most_promising
+from sweeps.cost_model.expected_improvement import best_free_point
 from sweeps.cost_model.trials import Record, Search, free_points, nearest, records
 from sweeps.space.grid import Point
 from sweeps.study.study import distributions
 from training.contract import errors
 
 Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequence[Point]], Point]
-"""From the trials so far and the free points, at least one, to the next."""
+"""Function from the trials so far and the free points, of which there is at least one, to the next point."""
 
 SMALL_SPACE = 30
-"""Points up to which a front is searched by training them all: TPE begins with ten at random."""
+"""Points up to which a front is searched by training them all; TPE begins with ten random points."""
 
 
 class PointSampler(BaseSampler):
-    """Suggests free points, chosen by one of `_CHOICES`. Several processes may each have one on the same study."""
+    """Sampler of free points by one of `_CHOICES`. Several processes may each have one on the same study."""
 
     def __init__(self, search: Search, choose: Choose, seed: int | None) -> None:
         self.search = search
@@ -36,42 +36,42 @@ class PointSampler(BaseSampler):
         self._known: dict[int, Record] = {}
 
     def reseed_rng(self) -> None:
-        """Begin another row of random numbers, as Optuna asks of samplers that are copied."""
+        """Start another sequence of random numbers, as Optuna requires of copied samplers."""
         self.random.seed()
         self.tpe.reseed_rng()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return the whole space, whatever has been tried."""
+        """Return the whole space, whatever was tried before."""
         return self.distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the parameters of the next point; of the base, again, where none is free (see `free_points`)."""
+        """Return the parameters of the next point, or of the first point again if none is free (see `free_points`)."""
         others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
-        found = records(others, self.search.space, self._known)
-        free = free_points(self.search, found)
-        point = self._choose(self, study, trial, found, free) if free else self.search.space.points[0]
+        known = records(others, self.search.space, self._known)
+        free = free_points(self.search, known)
+        point = self._choose(self, study, trial, known, free) if free else self.search.space.points[0]
         return self.search.space.params(point)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return a value for a parameter that is none of the space's."""
+        """Return a value for a parameter that is not part of the space."""
         return RandomSampler().sample_independent(study, trial, param_name, param_distribution)
 
 
 def _model(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """The point that is expected to save most; the base first."""
-    return most_promising(sampler.search, found) or free[0]
+    """Choose the point with the largest expected saving; the base first."""
+    return best_free_point(sampler.search, records) or free[0]
 
 
 def _grid(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """Every point, the base first and the next by their calibrated rate, at the multiplier nearest to 1."""
+    """Choose every point in turn: the base first, then by calibrated rate, with multipliers near 1 before others."""
     search = sampler.search
     if search.base in free:
         return search.base
@@ -87,16 +87,16 @@ def _grid(
 
 
 def _random(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """Any point."""
+    """Choose any point."""
     return sampler.random.choice(free)
 
 
 def _tpe(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """Optuna's suggestion, or the free point nearest to it."""
+    """Choose Optuna's suggestion, or the free point nearest to it."""
     space = {name: each for name, each in sampler.distributions.items() if not each.single()}
     suggested: Mapping[str, Any] = sampler.tpe.sample_relative(study, trial, space)
     fixed = sampler.search.space.params(sampler.search.space.points[0])
@@ -106,10 +106,10 @@ def _tpe(
 
 
 def _auto(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, found: Sequence[Record], free: Sequence[Point]
+    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """`model` for one cost with a goal, `grid` for throughput and small spaces, `tpe` beyond."""
-    return _CHOICES[automatic(sampler.search)](sampler, study, trial, found, free)
+    """Choose by `model` for a single cost with a goal, by `grid` for throughput and small spaces, else by `tpe`."""
+    return _CHOICES[automatic(sampler.search)](sampler, study, trial, records, free)
 
 
 def automatic(search: Search) -> str:
@@ -127,8 +127,8 @@ _CHOICES: dict[str, Choose] = {"auto": _auto, "model": _model, "grid": _grid, "r
 SAMPLERS = tuple(_CHOICES)
 
 
-def sampler_of(name: str, search: Search, seed: int | None) -> BaseSampler:
-    """Return the sampler of a name. Raises ValueError with one sentence for an unknown one."""
+def make_sampler(name: str, search: Search, seed: int | None) -> BaseSampler:
+    """Return the sampler with that name. Raises ValueError with one sentence for an unknown name."""
     if name not in _CHOICES:
         raise ValueError(f"sampler {name!r} must be one of {', '.join(SAMPLERS)}.{errors.nearest(name, SAMPLERS)}")
     return PointSampler(search, _CHOICES[name], seed)

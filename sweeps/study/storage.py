@@ -1,4 +1,4 @@
-"""Where a sweep's studies are kept: Optuna's storage in PostgreSQL, or in SQLite for workers of one machine."""
+"""Storage of a sweep's studies: PostgreSQL, or SQLite for workers of one machine."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
-from sweeps.study.lock import Lock, file_lease, file_lock, server_lease, server_lock, waiting
-from sweeps.study.retry_policy import StorageRetries, reason, shown
+from sweeps.study.lock import Lock, file_lease, file_lock, server_lease, server_lock, wait_for_lock
+from sweeps.study.retry_policy import StorageRetries, reason, without_password
 from training.contract.errors import InputError, StorageError
 
 HEARTBEAT_SECONDS = 15
 GRACE_SECONDS = 60
-"""A trial whose worker has not been heard of for so long is somebody else's to take up."""
+"""A trial whose worker has sent no heartbeat for so long may be continued by another worker."""
 
 _OPENING_SECONDS = 5.0
 """Time limit for the first calls, before anything is started."""
 _CREATING_SECONDS = 60.0
-"""Until whoever creates the tables is done."""
+"""Time limit for another worker to create the tables."""
 
 _ENGINE: dict[str, dict[str, Any]] = {
-    # SQLite waits for another process's transaction.
+    # Seconds that SQLite waits for another process's transaction.
     "sqlite": {"connect_args": {"timeout": 60.0}},
-    # A connection from before the server's restart is replaced; one to a host that is gone is noticed.
+    # Replaces connections from before a restart of the server, and detects a host that is gone.
     "postgresql": {
         "pool_pre_ping": True,
         "connect_args": {
@@ -41,25 +41,25 @@ _ENGINE: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""What each kind of database's engine is made with; its keys are the kinds that sweeps are kept in."""
+"""Options of each kind of database's engine; the keys are the supported kinds."""
 
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """A database of studies."""
+    """Database of studies, with its retries and locks."""
 
     rdb: RDBStorage
     retries: StorageRetries
-    """Through which it is called."""
+    """Wrapper of every call on `rdb`."""
     lock: Lock
-    """Held by who asks for trials."""
+    """Held by the worker that claims a trial."""
     lease: Lock
-    """Held, by its name, by who does what takes long."""
+    """Held by the worker that does work of the lease's name."""
 
     def close(self) -> None:
-        """Let this thread's connections go."""
+        """Close this thread's connections."""
         self.rdb.remove_session()
         self.rdb.engine.dispose()
 
@@ -74,11 +74,11 @@ def open_storage(
 ) -> Storage:
     """Return the storage at an address such as `sqlite:///sweeps.db` or `postgresql://user@host/sweeps`.
 
-    Raises `InputError` for an address that is none, and within seconds `StorageError` for a database that cannot be
-    used: this is asked before anything is paid for.
+    Raises `InputError` for a malformed address. Raises `StorageError` within seconds for a database that cannot be
+    used, so that nothing is started in vain.
     """
     address = database_url(url)
-    name, engine_options = shown(address), _ENGINE[address.get_backend_name()]
+    name, engine_options = without_password(address), _ENGINE[address.get_backend_name()]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         lock, lease = _locks(address, engine_options)
@@ -87,24 +87,25 @@ def open_storage(
         )
     except ImportError as error:
         raise InputError(f"storage {name}: the driver of {address.drivername} is not installed") from error
-    except RuntimeError as error:  # Optuna's, of tables that another version made
+    except RuntimeError as error:  # raised by Optuna for tables of another version
         raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
     return Storage(rdb=rdb, retries=StorageRetries(name, retry_seconds=retry_seconds, say=say), lock=lock, lease=lease)
 
 
 def database_url(url: str) -> URL:
-    """Return the address with the driver that is installed. Raises `InputError` for one that is none."""
+    """Return the address with the installed driver. Raises `InputError` for a malformed or unsupported address."""
     try:
         address = make_url(url)
         address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
         kind = address.get_backend_name()
     except (ArgumentError, ValueError) as error:
         raise InputError(
-            "storage is not the address of a database: it must be such as sqlite:///sweeps.db or "
-            "postgresql://user@host/sweeps"
+            "storage must be the address of a database, such as sqlite:///sweeps.db or postgresql://user@host/sweeps"
         ) from error
     if kind not in _ENGINE:
-        raise InputError(f"storage {shown(address)}: sweeps are kept in {' or '.join(_ENGINE)}, not in {kind}")
+        raise InputError(
+            f"storage {without_password(address)}: sweeps are kept in {' or '.join(_ENGINE)}, not in {kind}"
+        )
     if kind == "sqlite":
         _check_file(address)
     return address
@@ -112,14 +113,16 @@ def database_url(url: str) -> URL:
 
 def _check_file(address: URL) -> None:
     if address.database in (None, "", ":memory:"):
-        raise InputError(f"storage {shown(address)} names no file: it must be such as sqlite:///sweeps.db")
+        raise InputError(
+            f"storage {without_password(address)} names no file: use an address such as sqlite:///sweeps.db"
+        )
     folder = Path(str(address.database)).resolve().parent
     if not folder.is_dir():
-        raise InputError(f"storage {shown(address)}: there is no folder {folder}")
+        raise InputError(f"storage {without_password(address)}: folder {folder} does not exist")
 
 
 def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
-    """Return the lock and the lease of a database."""
+    """Return the lock and the lease for a database."""
     if address.get_backend_name() == "sqlite":
         file = Path(str(address.database)).resolve()
         return file_lock(file), file_lease(file)
@@ -130,7 +133,9 @@ def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
 def _opened(
     address: URL, engine_options: dict[str, Any], lock: Lock, heartbeat_seconds: int, grace_seconds: int
 ) -> RDBStorage:
-    with waiting(lock, "tables", _CREATING_SECONDS):  # two that create the same tables at once would both fail
+    with wait_for_lock(
+        lock, "tables", _CREATING_SECONDS
+    ):  # two workers that create the same tables at once would both fail
         rdb = RDBStorage(
             address.render_as_string(hide_password=False),
             engine_kwargs=dict(engine_options),
@@ -143,18 +148,18 @@ def _opened(
 
 
 def _take_turns(rdb: RDBStorage) -> None:
-    """Let each SQLite transaction begin as one that writes.
+    """Begin each SQLite transaction as a writer.
 
-    One that reads first and writes then fails at once with `database is locked` when another does the same, however
-    long it would have waited. Source: sqlite.org/lang_transaction.html, and SQLAlchemy's page on pysqlite.
+    A transaction that reads first and writes then fails at once with `database is locked` if another one does the same,
+    whatever its timeout. Source: sqlite.org/lang_transaction.html, and SQLAlchemy's page on pysqlite.
     """
 
     @event.listens_for(rdb.engine, "connect")
     def connect(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # Python would begin transactions itself
+        connection.isolation_level = None  # otherwise Python begins transactions itself
 
     @event.listens_for(rdb.engine, "begin")
     def begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    rdb.engine.dispose()  # connections from before
+    rdb.engine.dispose()  # drops connections that were opened without the listeners

@@ -1,4 +1,4 @@
-"""The studies of a sweep, one for each compiler: opened or continued, and what their trials have cost."""
+"""Studies of a sweep, one per compiler: open or continue them, and sum up the cost of their trials."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sweeps.space.grid import Space
 from sweeps.space.objective import Objective
-from sweeps.study.lock import waiting
+from sweeps.study.lock import wait_for_lock
 from sweeps.study.storage import Storage
 from training.contract.errors import InputError
 
 MOST_RETRIES = 20
-"""A trial that outlived so many of its workers is what they die of."""
+"""A trial that outlived this many workers is taken for the cause of their deaths."""
 
 _LOCKED_SECONDS = 60.0
 
 DUPLICATE = "duplicate"
-"""`end` of a trial whose point another one has: it has no job."""
+"""`end` of a trial whose point another trial already has; it has no job."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What jobs have cost so far."""
+class SweepCost:
+    """Cost of a sweep's jobs so far."""
 
     billable_seconds: float = 0.0
     usd: float = 0.0
-    """Of those with a price."""
+    """US dollars of the jobs with a price."""
     unpriced: tuple[str, ...] = ()
-    """Names of jobs that have ended and whose price is not known."""
+    """Names of ended jobs without a known price."""
 
 
 def open_study(
@@ -48,16 +48,16 @@ def open_study(
     experiment: str,
     sampler: BaseSampler | None = None,
 ) -> optuna.Study:
-    """Return the sweep's study of a compiler, made where there is none.
+    """Return the sweep's study of a compiler, and create it if it does not exist.
 
-    `experiment` is the key of all that is trained. Raises `InputError` where a study of this name searches elsewhere,
-    for something else, or trains something else.
+    `experiment` is the key of everything that is trained. Raises `InputError` if the existing study has another search
+    space, objective or experiment.
     """
     name = f"{sweep}/{compiler}"
-    asked = {"space": _plain(space), "objective": _plain(objective), "experiment": experiment, "compiler": compiler}
+    request = {"space": _plain(space), "objective": _plain(objective), "experiment": experiment, "compiler": compiler}
 
     def attempt() -> optuna.Study:
-        with waiting(storage.lock, sweep, _LOCKED_SECONDS):
+        with wait_for_lock(storage.lock, sweep, _LOCKED_SECONDS):
             study = optuna.create_study(
                 storage=storage.rdb,
                 study_name=name,
@@ -65,78 +65,78 @@ def open_study(
                 sampler=sampler,
                 load_if_exists=True,
             )
-            # Whoever created it may have died before these were all there.
-            for key, value in asked.items():
+            # The worker that created the study may have died before all of these were set.
+            for key, value in request.items():
                 if key not in study.user_attrs:
                     study.set_user_attr(key, value)
             return study
 
     study = storage.retries.call(attempt)
-    if told := _difference(storage.retries.call(lambda: study.user_attrs), asked):
+    if difference := _difference(storage.retries.call(lambda: study.user_attrs), request):
         raise InputError(
-            f"study {name} in {storage.retries.name} has another {told}: a study that is continued keeps these; "
-            "another sweep needs another name"
+            f"study {name} in {storage.retries.name} has another {difference}: a continued study must keep these; "
+            "choose another name for another sweep"
         )
     return study
 
 
 def _plain(settings: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as a database gives them back."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
-    return found
+    """Return the fields of a dataclass as a database returns them."""
+    fields: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return fields
 
 
-def _difference(there: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> str:
-    """Return the first field that differs, with both values; an empty string where none does."""
-    for key, value in asked.items():
-        before = there.get(key)
+def _difference(existing: Mapping[str, Any], request: Mapping[str, Any], within: str = "") -> str:
+    """Return the first field that differs, with both values; an empty string if none does."""
+    for key, value in request.items():
+        before = existing.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            if told := _difference(before, value, f"{key}."):
-                return told
+            if difference := _difference(before, value, f"{key}."):
+                return difference
         elif before != value:
             return f"{within}{key} ({before}, not {value})"
     return ""
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Return Optuna's distributions of the parameters that `space.params` names."""
+    """Return Optuna's distributions of the parameters of `space.params`."""
     low, high = space.params(space.points[0]), space.params(space.points[-1])
-    found: dict[str, BaseDistribution] = {}
+    by_name: dict[str, BaseDistribution] = {}
     for name, first in low.items():
         if name == "log2_multiplier":
-            # A third of an octave is no exact number: the nearest point of the grid is found by `space.point`.
+            # A third of an octave is not exact in binary; `space.point` rounds to the nearest point of the grid.
             step = 1 / space.per_octave if space.per_octave in (1, 2, 4, 8) else None
-            found[name] = FloatDistribution(float(first), float(high[name]), step=step)
+            by_name[name] = FloatDistribution(float(first), float(high[name]), step=step)
         else:
-            found[name] = IntDistribution(int(first), int(high[name]), step=8 if name == "batch_size" else 1)
-    return found
+            by_name[name] = IntDistribution(int(first), int(high[name]), step=8 if name == "batch_size" else 1)
+    return by_name
 
 
 def retries(trial: FrozenTrial) -> list[int]:
-    """Return the numbers of the trials that this one repeats: their workers died."""
-    found: list[int] = trial.system_attrs.get("retry_history", [])
-    return found
+    """Return the numbers of the trials that this one repeats, because their workers died."""
+    numbers: list[int] = trial.system_attrs.get("retry_history", [])
+    return numbers
 
 
 def lost(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that were failed for want of their worker, and that no other one repeats yet."""
+    """Return the trials that failed because their worker died and that no other trial repeats yet."""
     trials = list(trials)
     repeated = {number for trial in trials for number in retries(trial)}
     return [
         trial
         for trial in trials
-        if trial.state == TrialState.FAIL and trial.number not in repeated and not is_told(trial)
+        if trial.state == TrialState.FAIL and trial.number not in repeated and not is_recorded_failure(trial)
     ]
 
 
-def is_told(trial: FrozenTrial) -> bool:
-    """Tell whether a failed trial was told so; a worker may have died between its `end` and its state."""
+def is_recorded_failure(trial: FrozenTrial) -> bool:
+    """Return whether a failed trial was recorded as one. Its worker may have died between `end` and the state."""
     end = str(trial.user_attrs.get("end", ""))
     return end == DUPLICATE or end.startswith("failed")
 
 
-def telling(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that stand for a point: without duplicates, and without those that others repeat."""
+def informative(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the trials that stand for a point: no duplicates, and none that another trial repeats."""
     trials = list(trials)
     repeated = {number for trial in trials for number in retries(trial)}
     return [
@@ -147,20 +147,20 @@ def telling(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def is_empty(trial: FrozenTrial) -> bool:
-    """Tell whether a trial's worker died before it had a point: nothing is known of it, and nothing was started."""
+    """Return whether a trial's worker died before the trial had a point: nothing was started."""
     return trial.state == TrialState.FAIL and "batch_size" not in trial.user_attrs
 
 
 def count(trials: Iterable[FrozenTrial]) -> int:
-    """Return how many trials count: those that have an outcome or will have one. A failed job tells of no point."""
+    """Return the number of trials that have, or will have, an outcome. A failed job shows nothing about its point."""
     return sum(trial.state != TrialState.FAIL for trial in trials)
 
 
-def spent(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) -> Spent:
-    """Return what studies, each given by its user attributes and its trials, have cost, whatever became of the jobs.
+def cost_so_far(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) -> SweepCost:
+    """Return the cost of studies, each passed as its user attributes and its trials, whatever the outcome of the jobs.
 
-    A job counts once, however many trials followed it. What a running one has cost is known as of its last evaluation.
-    `other_billable_seconds` and `other_usd` of the attributes, of jobs that are no trials, are added.
+    A job counts once, however many trials followed it. The cost of a running job is that at its last evaluation. The
+    attributes `other_billable_seconds` and `other_usd` hold the cost of jobs that are not trials; they are added.
     """
     seconds, usd, unpriced = 0.0, 0.0, list[str]()
     for attrs, trials in studies:
@@ -178,4 +178,4 @@ def spent(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) ->
             ]
             if ended and all(trial.user_attrs.get("usd") is None for trial in ended):
                 unpriced.append(job)
-    return Spent(billable_seconds=seconds, usd=usd, unpriced=tuple(unpriced))
+    return SweepCost(billable_seconds=seconds, usd=usd, unpriced=tuple(unpriced))

@@ -1,4 +1,4 @@
-"""Run the trials of a sweep: claim one, follow its job, report the outcome.
+"""Run the trials of a sweep: claim one, follow its job and record the outcome.
 
 Open `worker.py` first.
 """

@@ -1,10 +1,10 @@
-"""What a calibration job has told, read back from its run."""
+"""Read the results of a calibration job from its run."""
 
 from __future__ import annotations
 
 import math
 
-from sweeps.cost_model.costs import CostModel, Measured, cost_model
+from sweeps.cost_model.calibrated_costs import CostModel, Measurement, cost_model
 from tracking.queries import job_tables
 from tracking.recording.job_run import JobRun
 from tracking.server.store import Store
@@ -13,20 +13,22 @@ PREFIX = "calibration/"
 FIGURES = ("fits", "step_seconds", "step_seconds_low", "step_seconds_high", "samples_per_second", "peak_memory_gib")
 
 
-def measured(store: Store, run: JobRun) -> list[Measured]:
-    """Return what was measured at each batch size, ascending; the run's metrics have the batch size as their step."""
+def measurements(store: Store, run: JobRun) -> list[Measurement]:
+    """Return the measurements of all batch sizes, ascending. The step of the run's metrics is the batch size."""
     table = store.call(job_tables.history, store.client, run.opened.id, [PREFIX + name for name in FIGURES], 0.0)
     by_size: dict[int, dict[str, float]] = {}
     for step, key, value in zip(table["step"], table["key"], table["value"], strict=True):
         by_size.setdefault(int(step), {})[str(key).removeprefix(PREFIX)] = float(value)
-    return [_measured(size, figures) for size, figures in sorted(by_size.items())]
+    return [_measurement(size, figures) for size, figures in sorted(by_size.items())]
 
 
-def costs(store: Store, run: JobRun, *, samples_between_evaluations: float, instance_count: int) -> CostModel:
-    """Return what trainings cost by the calibration. Raises ValueError with one sentence where no batch size fits."""
+def calibrated_costs(
+    store: Store, run: JobRun, *, samples_between_evaluations: float, instance_count: int
+) -> CostModel:
+    """Return the cost model of a calibration. Raises ValueError with one sentence if no batch size fits."""
     billed = run.metrics.get("cost/billable_seconds", 0.0)
     return cost_model(
-        measured(store, run),
+        measurements(store, run),
         fixed_seconds=instance_count * max(billed - run.metrics.get("calibration/seconds", 0.0), 0.0),
         evaluation_seconds=run.metrics.get("calibration/eval_seconds", 0.0),
         samples_between_evaluations=samples_between_evaluations,
@@ -35,8 +37,8 @@ def costs(store: Store, run: JobRun, *, samples_between_evaluations: float, inst
     )
 
 
-def _measured(size: int, figures: dict[str, float]) -> Measured:
-    return Measured(
+def _measurement(size: int, figures: dict[str, float]) -> Measurement:
+    return Measurement(
         batch_size=size,
         fits=bool(figures.get("fits")),
         step_seconds=figures.get("step_seconds", math.nan),

@@ -1,4 +1,4 @@
-"""A worker's sign of life for each of its trials, from a thread of its own: a long look at a job delays none."""
+"""Send a worker's heartbeats for its trials from a thread of their own, so that a slow job does not delay them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optuna.storages import RDBStorage
 
 
 class Heartbeats:
-    """While entered, a sign of life for every trial in `trial_ids`, at the storage's interval."""
+    """While entered, a heartbeat for every trial in `trial_ids` at the storage's interval."""
 
     def __init__(self, rdb: RDBStorage) -> None:
         self._rdb = rdb

@@ -1,6 +1,6 @@
-"""What one worker of a sweep does while the others wait: opening it, timing the batch sizes, judging the winner.
+"""Leases for work that one worker of a sweep does while the others wait: opening, calibration, judging the winner.
 
-The work itself must be such that doing it again changes nothing: whoever comes next finds its jobs ended and goes on.
+The work must be safe to repeat: the next worker finds its jobs completed and continues.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from sweeps.study.storage import Storage
 
 POLL_SECONDS = 1.0
 SILENT_LOOKS = 3
-"""Shorter waits are not worth a line."""
+"""Shorter waits are not reported."""
 
 
 @contextmanager
-def alone(storage: Storage, name: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lease of a name; says once that another worker has it."""
+def hold_lease(storage: Storage, name: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lease of a name. Says once that another worker holds it."""
     looks = 0
     while True:
         with storage.lease(name) as is_held:
@@ -27,5 +27,5 @@ def alone(storage: Storage, name: str, say: Callable[[str], None]) -> Iterator[N
                 return
         looks += 1
         if looks == SILENT_LOOKS:
-            say(f"Another worker is at {name.rpartition('/')[2]}; this one waits.")
+            say(f"Another worker is at {name.rpartition('/')[2]}; waiting for it.")
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""What a trial is told when its job has ended. Pure."""
+"""Convert the outcome of a job to the state, values and attributes of its trial. Pure."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ from typing import Any
 
 from optuna.trial import TrialState
 
-from sweeps.space.objective import CurvePoint, Ended, Objective, values_of
+from sweeps.space.objective import CurvePoint, Objective, TrialOutcome, values_of
 
 
-def verdict(objective: Objective, ended: Ended, pruning: str | None) -> tuple[TrialState, list[float] | None, str]:
-    """Return the trial's state, its values and its `end`; `pruning` is why the sweep had asked the job to stop.
+def trial_result(
+    objective: Objective, outcome: TrialOutcome, pruning: str | None
+) -> tuple[TrialState, list[float] | None, str]:
+    """Return the trial's state, its values and its `end`; `pruning` is the reason why the sweep stopped the job.
 
-    A job that completed in spite of that counts as what it is.
+    A job that completed although it was stopped counts as completed.
     """
-    if ended.failure:
-        if ended.failure[0] == "Stopped" and pruning:
+    if outcome.failure:
+        if outcome.failure[0] == "Stopped" and pruning:
             return TrialState.PRUNED, None, f"pruned: {pruning}"
-        return TrialState.FAIL, None, f"failed: {ended.failure[0]}"
-    if values := values_of(objective, ended):
+        return TrialState.FAIL, None, f"failed: {outcome.failure[0]}"
+    if values := values_of(objective, outcome):
         return TrialState.COMPLETE, values, "completed"
-    if objective.target is not None and not ended.reached:
+    if objective.target is not None and not outcome.reached:
         return TrialState.PRUNED, None, "not reached"
     return TrialState.FAIL, None, "failed: NoValue"
 
 
-def attributes(ended: Ended) -> dict[str, Any]:
-    """Return what is kept of a job that has ended; what is not known is left out."""
-    found = {
-        "billable_seconds": ended.billable_seconds,
-        "usd": ended.usd,
-        "samples": ended.samples,
-        "quality": ended.quality,
-        "reached": ended.reached,
-        "steady_samples_per_second": ended.steady_samples_per_second,
-        "run_id": ended.run_id,
-        "reason": ended.failure[1][:1000] if ended.failure else None,
+def attributes(outcome: TrialOutcome) -> dict[str, Any]:
+    """Return the attributes of a trial whose job has ended, without unknown values."""
+    values_by_name = {
+        "billable_seconds": outcome.billable_seconds,
+        "usd": outcome.usd,
+        "samples": outcome.samples,
+        "quality": outcome.quality,
+        "reached": outcome.reached,
+        "steady_samples_per_second": outcome.steady_samples_per_second,
+        "run_id": outcome.run_id,
+        "reason": outcome.failure[1][:1000] if outcome.failure else None,
     }
-    # A database and a browser take no NaN.
-    return {name: value for name, value in found.items() if value is not None and not _is_lost(value)}
+    # Neither a database nor a browser accepts NaN.
+    return {name: value for name, value in values_by_name.items() if value is not None and not _is_not_finite(value)}
 
 
 def seconds_of(curve: Iterable[CurvePoint]) -> str:
@@ -49,5 +51,5 @@ def seconds_of(curve: Iterable[CurvePoint]) -> str:
     return json.dumps({str(point.samples): round(point.billable_seconds, 3) for point in curve})
 
 
-def _is_lost(value: Any) -> bool:
+def _is_not_finite(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)

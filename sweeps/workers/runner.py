@@ -1,4 +1,4 @@
-"""Protocol between a sweep and what runs its jobs: real jobs (`trial_jobs.py`), or recorded ones in a benchmark."""
+"""Protocol between a sweep and its jobs: real jobs (`trial_jobs.py`), or recorded ones in a benchmark."""
 
 from __future__ import annotations
 
@@ -6,49 +6,48 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended
+from sweeps.space.objective import CurvePoint, TrialOutcome
 
 
 class Running(Protocol):
-    """A trial's job while it runs."""
+    """Running job of a trial."""
 
     job_name: str
 
     @property
     def due(self) -> float:
-        """When to look again, monotonic clock, seconds."""
+        """Time of the next look, in seconds of the monotonic clock."""
 
-    def look(self) -> Ended | None:
-        """See what is new, and record it; return how the job ended once its log is read out."""
+    def look(self) -> TrialOutcome | None:
+        """Record what is new. Return the outcome once the job has ended and its log is read to the end."""
 
     @property
     def curve(self) -> Sequence[CurvePoint]:
-        """Evaluations so far, in the order of their samples; of a job that was taken up, from its beginning."""
+        """Evaluations so far, in the order of their samples, from the job's beginning."""
 
     @property
     def billable_seconds(self) -> float:
-        """Instance seconds so far, for which something is or will be paid."""
+        """Billable seconds of all instances so far."""
 
     def stop(self) -> None:
-        """Ask the job to stop; its end is seen by `look`."""
+        """Ask the job to stop; `look` returns its outcome."""
 
     def close(self) -> None:
-        """Leave it running."""
+        """Stop following the job. It keeps running."""
 
 
 class Runner(Protocol):
-    """Starts the jobs of a sweep."""
+    """Starter of a sweep's jobs."""
 
     def job_name(self, compiler: str, point: Point) -> str:
-        """Return the name of the point's job: the same point has the same name, whoever asks, so no service starts it
-        twice."""
+        """Return the name of the point's job. A point always has the same name, so no service starts it twice."""
 
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
-        """Start the point's job, or attach to the one that has its name.
+        """Start the point's job, or attach to the existing job of its name.
 
-        Raises `QuotaError` where there is no room for it now, or never will be (`is_final`), and `InputError` for one
-        that the service will never start.
+        Raises `QuotaError` if there is no room for the job now, or ever (`is_final`), and `InputError` if the service
+        will never start it.
         """
 
     def conclude(self, job_name: str, end: str) -> None:
-        """Record beside the job how its trial ended, in the words of the trial's attribute `end`."""
+        """Record the trial's attribute `end` with the job."""

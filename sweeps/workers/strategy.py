@@ -1,4 +1,4 @@
-"""The seam between the loop that runs trials and what decides on them: where to stop, and whom."""
+"""Protocol between the loop that runs trials and the search that decides when to stop and what to prune."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Strategy(Protocol):
-    """What one study's search decides beside its sampler. `trials` are those that stand for a point."""
+    """Decisions about one study, besides its sampler's. `trials` are those that stand for a point."""
 
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
-        """Return the points that are left to try."""
+        """Return the points that can still be tried."""
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return the sentence why no point left is worth its price, else None."""
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
+        """Return the sentence why no free point is worth its cost, or None."""
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
-        """Return the sentence why a running trial cannot win any more, else None."""
+        """Return the sentence why a running trial cannot win any more, or None."""

@@ -1,4 +1,5 @@
-"""A sweep's trials as tracked jobs: each is started once, followed into its MLflow run, and read back from there."""
+"""Run a sweep's trials as tracked jobs: start each once, follow it into its MLflow run, and read the outcome from
+there."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended, Objective
+from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
 from sweeps.workers.runner import Running
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
@@ -22,8 +23,8 @@ from training.contract.events import Event
 from training.contract.service import Service
 
 
-class Jobs:
-    """A `sweeps.workers.runner.Runner` over a service and a tracking store."""
+class TrialJobs:
+    """Implementation of `sweeps.workers.runner.Runner` over a service and a tracking store."""
 
     def __init__(
         self,
@@ -46,22 +47,22 @@ class Jobs:
         return self._job(compiler, point).spec.name
 
     def _job(self, compiler: str, point: Point) -> PlannedJob:
-        """Return the point's job, planned once: what it reads is brought to where it runs."""
+        """Return the point's job. It is planned once, because planning uploads its inputs."""
         if (compiler, point) not in self._jobs:
             self._jobs[compiler, point] = self._planned(compiler, point)
         return self._jobs[compiler, point]
 
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
-        """Start the point's job, or go on with the one there is.
+        """Start the point's job, or attach to the existing one.
 
-        Raises `QuotaError` where the account has no room for it, and `InputError`; of one that the service will never
-        start, its run says so.
+        Raises `QuotaError` if the account has no room for the job, and `InputError`. If the service will never start
+        the job, its run records the refusal.
         """
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
             self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
-            return _Over(planned.spec.name, _ended(run, self._objective))
+            return _EndedJob(planned.spec.name, _outcome_of(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         opened = run.opened if run else open_run(self._store, self._group, planned)
         try:
@@ -70,10 +71,10 @@ class Jobs:
             if isinstance(error, InputError) or error.is_final:
                 record_refusal(self._store, planned, opened.id, error, self._say)
             raise
-        return _Followed(followed, self._read, self._objective)
+        return _RunningJob(followed, self._read, self._objective)
 
     def conclude(self, job_name: str, end: str) -> None:
-        """Write the words of how a trial ended to its job's run."""
+        """Write the trial's `end` to its job's run."""
         self._store.tag(self._read(job_name).opened.id, {"platform.end": end})
 
     def _read(self, job_name: str) -> JobRun:
@@ -83,8 +84,8 @@ class Jobs:
         return run
 
 
-class _Followed:
-    """A trial's job that is followed."""
+class _RunningJob:
+    """Running job of a trial."""
 
     def __init__(self, followed: FollowedJob, read: Callable[[str], JobRun], objective: Objective) -> None:
         self._followed, self._read, self._objective = followed, read, objective
@@ -106,10 +107,10 @@ class _Followed:
         started = self._followed.training_started
         return (time.time() - started) * self._followed.planned.spec.instance_count if started else 0.0
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         if self._followed.advance() is None:
             return None
-        return _ended(self._read(self.job_name), self._objective)
+        return _outcome_of(self._read(self.job_name), self._objective)
 
     def stop(self) -> None:
         self._followed.job.stop()
@@ -118,18 +119,18 @@ class _Followed:
         self._followed.close()
 
 
-class _Over:
-    """A trial's job that an earlier worker followed to its end."""
+class _EndedJob:
+    """Job of a trial that an earlier worker followed to its end."""
 
     due = 0.0
     curve: Sequence[CurvePoint] = ()
 
-    def __init__(self, job_name: str, ended: Ended) -> None:
-        self.job_name, self._ended = job_name, ended
-        self.billable_seconds = ended.billable_seconds
+    def __init__(self, job_name: str, outcome: TrialOutcome) -> None:
+        self.job_name, self._outcome = job_name, outcome
+        self.billable_seconds = outcome.billable_seconds
 
-    def look(self) -> Ended | None:
-        return self._ended
+    def look(self) -> TrialOutcome | None:
+        return self._outcome
 
     def stop(self) -> None:
         pass
@@ -139,21 +140,21 @@ class _Over:
 
 
 def curve(events: Sequence[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
-    """Return the evaluations that a job has told; `started` is when it began to be billed, seconds since the epoch."""
-    told = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
+    """Return the evaluations of a job; `started` is the start of its billed time, in seconds since the epoch."""
+    evaluations = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
     return [
         CurvePoint(
             samples=int(each.fields.get("samples") or 0),
             value=float(each.fields["values"][metric]),
             billable_seconds=(each.time - started) * instances,
         )
-        for each in told
+        for each in evaluations
     ]
 
 
-def _ended(run: JobRun, objective: Objective) -> Ended:
+def _outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
     metrics = run.metrics
-    return Ended(
+    return TrialOutcome(
         failure=run.failure,
         billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),

@@ -1,7 +1,7 @@
-"""How a worker gets a trial: one at a time asks, counts what runs and what is spent, and claims a point.
+"""Give a worker its next trial: one worker at a time counts running jobs and costs, and claims a point.
 
-The trial of a worker that died comes back: first it is failed, then another trial with its point and attributes waits
-in its place. A worker may die between any two of these steps, so each is looked for by itself.
+The trial of a worker that died comes back: it is failed, and then a new trial with its point and attributes is
+enqueued. A worker may die between any two of these steps, so each step is recovered separately.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from sweeps.study.storage import Storage
 from sweeps.study.study import (
     DUPLICATE,
     MOST_RETRIES,
-    Spent,
+    SweepCost,
+    cost_so_far,
     count,
     distributions,
+    informative,
     lost,
     retries,
-    spent,
-    telling,
 )
 from sweeps.workers.strategy import Strategy
 
 MOST_FAILURES = 5
-"""So many jobs that failed, and none that did not: the fault is not in the points."""
+"""If this many jobs failed and none completed, the points are not the cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a sweep may use."""
+    """Resources that a sweep may use."""
 
     trials: int | None = None
-    """Of each study; those that failed do not count."""
+    """Trials of each study, without failed ones."""
     parallel: int = 1
-    """Jobs of one worker at a time."""
+    """Concurrent jobs of one worker."""
     max_parallel: int = 1
-    """Jobs of all workers at a time."""
+    """Concurrent jobs of all workers."""
     max_billable_seconds: float | None = None
-    """Instance seconds of all jobs; nothing starts once they are spent, and what runs then runs on."""
+    """Instance seconds of all jobs. Nothing is started once they are spent; running jobs continue."""
     max_usd: float | None = None
-    """Money for all jobs, likewise."""
+    """Cost of all jobs, with the same effect."""
 
 
 @dataclass(kw_only=True)
 class Part:
-    """The study of one compiler, and how it is searched."""
+    """Study of one compiler, and its search."""
 
     compiler: str
     study: optuna.Study
@@ -63,8 +63,8 @@ class Part:
     objective: Objective
     strategy: Strategy
     closed: tuple[tuple[int, int], str | None] = ((-1, -1), None)
-    """Why nothing is left to start, and of how many trials, and ended ones, that was found."""
-    said: set[int] = field(default_factory=set)
+    """Reason why nothing is left to start, with the numbers of trials and of finished trials for which it was found."""
+    given_up: set[int] = field(default_factory=set)
     """Numbers of the trials that were given up."""
 
     @property
@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A trial that is this worker's."""
+    """Trial that belongs to this worker."""
 
     part: Part
     trial: Trial
@@ -85,18 +85,18 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class NoTrial:
-    """Why there is no trial now."""
+    """Reason why no trial can be claimed now."""
 
     reason: str
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why nothing more is started in the study of each compiler, where that holds for all."""
+    """Reason for the study of each compiler, if none of them starts more trials."""
     is_over: bool = False
-    """Nothing will be started any more, and nothing runs anywhere."""
+    """True if nothing will be started any more, and no trial of any worker is running."""
     is_busy: bool = False
-    """Somebody else is asking: it takes him moments."""
+    """True if another worker is claiming a trial, which takes moments."""
 
 
-def ask(
+def claim_trial(
     storage: Storage,
     sweep: str,
     parts: Sequence[Part],
@@ -104,31 +104,31 @@ def ask(
     job_name: Callable[[str, Point], str],
     say: Callable[[str], None],
 ) -> Claim | NoTrial:
-    """Return a trial that this worker now has, or why there is none. One attempt, which can be repeated."""
+    """Claim a trial for this worker, or return why there is none. One attempt, which can be repeated."""
     with storage.lock(sweep) as is_held:
         if not is_held:
-            return NoTrial(reason="another worker is asking", is_busy=True)
-        trials = [recover(part, say) for part in parts]
+            return NoTrial(reason="another worker is claiming a trial", is_busy=True)
+        trials = [recover_trials(part, say) for part in parts]
         running = sum(trial.state == TrialState.RUNNING for each in trials for trial in each)
         if running >= limits.max_parallel:
-            return NoTrial(reason=f"{running} jobs run, which is max_parallel")
-        part = _waiting(parts, trials)
+            return NoTrial(reason=f"{running} jobs are running, which is max_parallel")
+        part = _with_waiting_trial(parts, trials)
         if part is None:
             reasons = _reasons(parts, trials, limits)
             if all(reasons):
-                told = {part.compiler: str(reason) for part, reason in zip(parts, reasons, strict=True)}
-                shown = "; ".join(f"{compiler}: {reason}" for compiler, reason in told.items())
-                return NoTrial(reason=shown, reasons=told, is_over=not running)
-            among = [index for index, reason in enumerate(reasons) if not reason]
-            part = parts[min(among, key=lambda index: count(trials[index]))]
+                by_compiler = {part.compiler: str(why) for part, why in zip(parts, reasons, strict=True)}
+                reason = "; ".join(f"{compiler}: {why}" for compiler, why in by_compiler.items())
+                return NoTrial(reason=reason, reasons=by_compiler, is_over=not running)
+            open_indices = [index for index, why in enumerate(reasons) if not why]
+            part = parts[min(open_indices, key=lambda index: count(trials[index]))]
         return _claim(storage, part, job_name)
 
 
-def recover(part: Part, say: Callable[[str], None]) -> list[FrozenTrial]:
-    """Let the trials of workers that died wait for another worker, and return all trials. Only who has the lock may.
+def recover_trials(part: Part, say: Callable[[str], None]) -> list[FrozenTrial]:
+    """Enqueue the trials of dead workers again, and return all trials. The caller must hold the lock.
 
-    Optuna fails those whose heartbeat has stopped. It never does so with one that has none yet; under the lock that is
-    one whose claim is not its own: its worker died, or lost the storage, while it asked.
+    Optuna fails trials whose heartbeat has stopped, but never those without any heartbeat. Under the lock, such a trial
+    has no claim of its own: its worker died, or lost the storage, while it was claiming the trial.
     """
     fail_stale_trials(part.study)
     trials = part.trials
@@ -137,24 +137,24 @@ def recover(part: Part, say: Callable[[str], None]) -> list[FrozenTrial]:
         with suppress(UpdateFinishedTrialError):
             part.study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
     dead = [trial for trial in lost(part.trials if unclaimed else trials) if point_of(trial, part.space)]
-    again = RetryHeartbeatStaleTrialCallback(inherit_intermediate_values=True)
-    for trial in dead:  # one without a point has started nothing
+    repeat = RetryHeartbeatStaleTrialCallback(inherit_intermediate_values=True)
+    for trial in dead:  # a trial without a point has started nothing
         if len(retries(trial)) < MOST_RETRIES:
-            again(part.study, copy.deepcopy(trial))  # it would append to the list that Optuna keeps
-        elif trial.number not in part.said:
-            part.said.add(trial.number)
+            repeat(part.study, copy.deepcopy(trial))  # a copy, because the callback appends to a list that Optuna keeps
+        elif trial.number not in part.given_up:
+            part.given_up.add(trial.number)
             job = trial.user_attrs.get("job")
-            say(f"Trial {trial.number} of {part.compiler} outlived {MOST_RETRIES} workers and is given up; job {job}.")
+            say(f"Trial {trial.number} of {part.compiler} outlived {MOST_RETRIES} workers and is given up: job {job}.")
     return part.trials if dead else trials
 
 
 def is_claimed(trial: FrozenTrial) -> bool:
-    """Tell whether a trial that runs has its worker's mark: one that repeats another brings that one's along."""
+    """Return whether a running trial has its worker's mark. A repeated trial inherits the mark of the first one."""
     return bool(trial.user_attrs.get("claim") == trial.number)
 
 
-def _waiting(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]]) -> Part | None:
-    """Return a study with a trial that waits: its job may run already, so it comes before all others."""
+def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]]) -> Part | None:
+    """Return a study with a waiting trial. It takes precedence, because its job may already be running."""
     for part, each in zip(parts, trials, strict=True):
         if any(trial.state == TrialState.WAITING for trial in each):
             return part
@@ -165,14 +165,14 @@ def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits:
     """Return for each study why nothing more is started in it, or None."""
     if limits.max_billable_seconds is not None or limits.max_usd is not None:
         attributes = [part.study.user_attrs for part in parts]
-        used = spent(list(zip(attributes, trials, strict=True)))
+        used = cost_so_far(list(zip(attributes, trials, strict=True)))
         if over := over_budget(used, limits):
             return [over] * len(parts)
     return [_closed(part, each, limits) for part, each in zip(parts, trials, strict=True)]
 
 
-def over_budget(used: Spent, limits: Limits) -> str | None:
-    """Return which budget is spent, or cannot be kept; None where there is some left."""
+def over_budget(used: SweepCost, limits: Limits) -> str | None:
+    """Return which budget is spent or cannot be checked, or None."""
     if limits.max_billable_seconds is not None and used.billable_seconds >= limits.max_billable_seconds:
         return f"max_billable_seconds {limits.max_billable_seconds:g} is spent ({used.billable_seconds:.1f} s)"
     if limits.max_usd is None:
@@ -187,7 +187,7 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
         return "1 trial is made" if limits.trials == 1 else f"{limits.trials} trials are made"
     state = len(trials), sum(trial.state.is_finished() for trial in trials)
     if part.closed[0] != state:
-        part.closed = state, _exhausted(part, telling(trials))
+        part.closed = state, _exhausted(part, informative(trials))
     return part.closed[1]
 
 
@@ -198,18 +198,18 @@ def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
         return f"{len(faults)} jobs have failed and no other has ended; the last one: {faults[-1]}"
     if not part.strategy.free_points(trials):
         return "no point is left"
-    return part.strategy.nothing_left(trials)
+    return part.strategy.stop_reason(trials)
 
 
 def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:
-    """Return the next trial with a point of its own: the one that waits, or the sampler's."""
+    """Claim the next trial with a point of its own: a waiting one, or one from the sampler."""
     while True:
         trial = part.study.ask(distributions(part.space))
-        others = [each for each in telling(part.trials) if each.number != trial.number]
+        others = [each for each in informative(part.trials) if each.number != trial.number]
         point = part.space.point(trial.params)
         if point not in {point_of(each, part.space) for each in others}:
             break
-        # Not the sampler's word but the study's: of equal points the later one yields, and a free one comes next.
+        # The study decides, not the sampler: of two equal points the later trial yields, and a free point comes next.
         trial.set_user_attr("end", DUPLICATE)
         part.study.tell(trial, state=TrialState.FAIL)
         if not (free := part.strategy.free_points(others)):

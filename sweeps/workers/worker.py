@@ -1,8 +1,8 @@
-"""One worker of a sweep: asks for trials, follows their jobs and tells how they ended, in one loop of one thread.
+"""One worker of a sweep: claim trials, follow their jobs and record the outcomes, in one loop of one thread.
 
-Any number of workers, on any number of hosts, share a sweep's studies. A worker that ends, however it ends, leaves
-nothing that another one cannot take up: the job's name stands in the trial before the job is submitted, and the same
-point has the same job, so whoever takes the trial up attaches to the job that runs.
+Any number of workers on any number of hosts share the studies of a sweep. A worker that ends in any way leaves nothing
+that another one cannot continue. The job's name is written to the trial before the job is submitted, and the same point
+has the same job, so the next worker of the trial attaches to the running job.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from dataclasses import dataclass, field
 
 from optuna.exceptions import UpdateFinishedTrialError
 
-from sweeps.space.objective import Ended
+from sweeps.space.objective import TrialOutcome
 from sweeps.study.storage import Storage
-from sweeps.workers.followed_trial import Followed
+from sweeps.workers.followed_trial import FollowedTrial
 from sweeps.workers.heartbeat import Heartbeats
 from sweeps.workers.runner import Runner
-from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, ask
+from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from tracking.following.interruption import Interrupts
 from training.contract.errors import InputError, QuotaError, TrainfareError
 from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.02
 _FULL_SECONDS = 60.0
-"""Until a job is tried again for which the service had no room."""
+"""Pause after the service had no room for a job."""
 _LONGEST_PAUSE_SECONDS = 5.0
-"""Until a worker asks again that got no trial."""
+"""Longest pause of a worker that got no trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
-    """Why a worker has ended."""
+class WorkerResult:
+    """Reason why a worker has ended."""
 
     reason: str
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Likewise for the study of each compiler."""
+    """Reason for the study of each compiler."""
     is_stopped: bool = False
-    """A person stopped it: the sweep may have more to do."""
+    """True if a person stopped the worker: the sweep may have more to do."""
 
 
 def run_worker(
@@ -50,12 +50,12 @@ def run_worker(
     limits: Limits,
     *,
     say: Callable[[str], None] = print,
-) -> Done:
-    """Run trials until nothing is left to start and nothing runs any more, here or at any other worker.
+) -> WorkerResult:
+    """Run trials until nothing is left to start and no trial of any worker is running.
 
-    A worker that has no trial to start stays while others' trials run: it takes up those of workers that die. Ctrl-C
-    and SIGTERM ask this worker's jobs to stop; a second Ctrl-C leaves them running. An error that ends the worker
-    leaves them running too, and says their names as a note.
+    A worker without a trial to start stays while other workers' trials run, and continues those of workers that die.
+    Ctrl-C and SIGTERM stop this worker's jobs; a second Ctrl-C leaves them running. An error that ends the worker
+    leaves its jobs running, too, and has a note with their names.
     """
     with Heartbeats(storage.rdb) as heartbeats:
         worker = _Worker(storage, sweep, parts, runner, limits, heartbeats, say)
@@ -77,7 +77,7 @@ def run_worker(
 
 @dataclass(eq=False)
 class _Worker:
-    """The jobs that one worker follows."""
+    """Jobs that one worker follows."""
 
     storage: Storage
     sweep: str
@@ -86,44 +86,44 @@ class _Worker:
     limits: Limits
     heartbeats: Heartbeats
     say: Callable[[str], None]
-    active: list[Followed] = field(default_factory=list)
+    active: list[FollowedTrial] = field(default_factory=list)
     waiting: list[Claim] = field(default_factory=list)
-    """Trials whose jobs the service has no room for now."""
-    ask_at: float = 0.0
-    """When to ask for a trial, monotonic clock, seconds."""
+    """Claimed trials whose jobs the service has no room for now."""
+    claim_at: float = 0.0
+    """Time of the next claim, in seconds of the monotonic clock."""
     start_at: float = 0.0
-    """When to try those that wait again."""
-    none: NoTrial | None = None
-    """What was answered when this worker last asked."""
+    """Time of the next attempt to start a waiting trial, in seconds of the monotonic clock."""
+    no_trial: NoTrial | None = None
+    """Answer to the last claim, if it returned no trial."""
 
-    def done(self, is_stopping: bool) -> Done | None:
-        """Return why there is nothing left to do; None where there is."""
+    def done(self, is_stopping: bool) -> WorkerResult | None:
+        """Return the result if there is nothing left to do, else None."""
         if is_stopping:
             for claim in self.waiting:
                 self._give_back(claim)
             self.waiting.clear()
-            return None if self.active else Done(reason="stopped", is_stopped=True)
-        if self.active or self.waiting or self.none is None or not self.none.is_over:
+            return None if self.active else WorkerResult(reason="stopped", is_stopped=True)
+        if self.active or self.waiting or self.no_trial is None or not self.no_trial.is_over:
             return None
-        return Done(reason=self.none.reason, reasons=self.none.reasons)
+        return WorkerResult(reason=self.no_trial.reason, reasons=self.no_trial.reasons)
 
     def advance(self, interrupts: Interrupts) -> bool:
-        """Start one job and look at one, where it is their turn; return False where it was no one's."""
-        started = not interrupts.stopping and (self._start_waiting() or self._ask())
-        if started and interrupts.stopping:  # asked between the submission and here
+        """Start one job and look at one, if they are due. Return False if nothing was due."""
+        started = not interrupts.stopping and (self._start_waiting() or self._claim())
+        if started and interrupts.stopping:  # the signal came between the submission and here
             self.stop()
         return self._look() or started
 
-    def _ask(self) -> bool:
-        if len(self.active) + len(self.waiting) >= self.limits.parallel or time.monotonic() < self.ask_at:
+    def _claim(self) -> bool:
+        if len(self.active) + len(self.waiting) >= self.limits.parallel or time.monotonic() < self.claim_at:
             return False
         call = self.storage.retries.call
-        answer = call(ask, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.say)
+        answer = call(claim_trial, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.say)
         if isinstance(answer, NoTrial):
-            self.none = None if answer.is_busy else answer
-            self.ask_at = time.monotonic() + self._pause_seconds(answer)
+            self.no_trial = None if answer.is_busy else answer
+            self.claim_at = time.monotonic() + self._pause_seconds(answer)
             return False
-        self.none = None
+        self.no_trial = None
         self.heartbeats.trial_ids.add(answer.trial._trial_id)
         self._start(answer)
         return True
@@ -131,7 +131,7 @@ class _Worker:
     def _pause_seconds(self, answer: NoTrial) -> float:
         interval_seconds = self.storage.rdb.get_heartbeat_interval() or 1
         longest = 0.04 if answer.is_busy else min(interval_seconds / 2, _LONGEST_PAUSE_SECONDS)
-        return longest * random.uniform(0.5, 1.0)  # workers that began together must not ask together for ever
+        return longest * random.uniform(0.5, 1.0)  # spreads out workers that started together
 
     def _start_waiting(self) -> bool:
         if not self.waiting or time.monotonic() < self.start_at:
@@ -150,49 +150,51 @@ class _Worker:
                 self.start_at = time.monotonic() + _FULL_SECONDS
                 return
             self.say(f"  trial {number} of {compiler}: refused. {error}")
-            self._tell(Followed(self.storage, claim, None), Ended(failure=("Refused", str(error))))
+            self._record_outcome(
+                FollowedTrial(self.storage, claim, None), TrialOutcome(failure=("Refused", str(error)))
+            )
             return
-        self.active.append(Followed(self.storage, claim, running))
+        self.active.append(FollowedTrial(self.storage, claim, running))
 
     def _look(self) -> bool:
-        """Look at the job whose turn it is; return False where no one's turn has come."""
+        """Look at the job that is due first. Return False if none is due."""
         followed = min(self.active, key=lambda each: each.due, default=None)
         if followed is None or followed.due > time.monotonic():
             return False
         try:
-            ended = followed.look()
+            outcome = followed.look()
         except UpdateFinishedTrialError:
-            self._let_go(followed)
+            self._yield_trial(followed)
             return True
-        if ended:
-            self._tell(followed, ended)
+        if outcome:
+            self._record_outcome(followed, outcome)
         return True
 
-    def _tell(self, followed: Followed, ended: Ended) -> None:
+    def _record_outcome(self, followed: FollowedTrial, outcome: TrialOutcome) -> None:
         try:
-            end = followed.tell(ended, self.runner)
-            told = f" ({ended.failure[1]})" if ended.failure and not end.startswith("pruned") else ""
-            self.say(f"  {followed.name}: {end}{told}")
+            end = followed.record_outcome(outcome, self.runner)
+            reason = f" ({outcome.failure[1]})" if outcome.failure and not end.startswith("pruned") else ""
+            self.say(f"  {followed.name}: {end}{reason}")
         except UpdateFinishedTrialError:
-            self._let_go(followed)
-        self._forget(followed)
-        self.ask_at = 0.0
+            self._yield_trial(followed)
+        self._drop(followed)
+        self.claim_at = 0.0
 
-    def _let_go(self, followed: Followed) -> None:
-        """Leave a job to the worker that has taken its trial up."""
-        self.say(f"  {followed.name}: another worker has taken it up, since this one was not heard of")
-        self._forget(followed)
+    def _yield_trial(self, followed: FollowedTrial) -> None:
+        """Leave a job to the worker that continues its trial."""
+        self.say(f"  {followed.name}: another worker continues it, because this worker sent no heartbeat")
+        self._drop(followed)
 
-    def _forget(self, followed: Followed) -> None:
+    def _drop(self, followed: FollowedTrial) -> None:
         followed.close()
         self.heartbeats.trial_ids.discard(followed.trial_id)
         if followed in self.active:
             self.active.remove(followed)
 
     def _give_back(self, claim: Claim) -> None:
-        """Let a trial wait for another worker, or for the same command: its job was never started."""
+        """Leave a trial, whose job was never started, to another worker or to the next run of the command."""
         self.heartbeats.trial_ids.discard(claim.trial._trial_id)
-        Followed(self.storage, claim, None).give_back()
+        FollowedTrial(self.storage, claim, None).give_back()
 
     def stop(self) -> None:
         """Ask all jobs to stop. Raises the first error."""
@@ -200,10 +202,10 @@ class _Worker:
 
     @property
     def job_names(self) -> list[str]:
-        """Names of the jobs that this worker follows, or was about to start."""
+        """Names of the jobs that this worker follows or was about to start."""
         return [claim.job_name for claim in (*(followed.claim for followed in self.active), *self.waiting)]
 
     def close(self) -> None:
-        """Leave all running."""
+        """Stop following the jobs. They keep running."""
         for followed in self.active:
             followed.close()

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, grid, read, write
 from benchmarks.recorded.record_grid import arms, job_rows
 from benchmarks.recorded.replay import Replayed, any_order, ours, tpe, uncalibrated, varied
-from sweeps.cost_model.costs import Measured
+from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, Space
 from tests.support.sweeps.simulated import SHAPES, simulated
 
@@ -46,7 +46,7 @@ ROWS = [
 ]
 """31, 21, never (19) and 13 s."""
 
-CALIBRATION = [Measured(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 0.8), (16, 0.96))]
+CALIBRATION = [Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 0.8), (16, 0.96))]
 
 
 def small() -> Grid:

@@ -161,7 +161,7 @@ def test_runs_that_are_listed_and_may_not_be_read(
     assert_says(
         report,
         f"Missing: the curves of 4 of 4 jobs, versions and hardware. The tracking server {team.uri} does not let user "
-        "'lister' read the experiment (403): the permission READ on it (EDIT to train in it) is missing, an "
+        "'lister' read the experiment (403): the permission READ on it (EDIT to train in it) is missing; an "
         "administrator of the server can grant it.",
     )
     assert report.summary_json["headline"] == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."

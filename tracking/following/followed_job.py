@@ -60,7 +60,7 @@ class FollowedJob:
         self._follower = Follower(self.job, exists=True)
         # Due at once, in a random order: launchers that are always killed early should not all read the same jobs.
         self.due = random.random()
-        """When to look at the job again, in seconds of the monotonic clock."""
+        """Time of the next look, in seconds of the monotonic clock."""
         self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 

@@ -45,7 +45,7 @@ class DataSource:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptPlan:
-    """How to read the log of a user's script, and the metadata that our own job would emit at its start."""
+    """Rules to read the log of a user's script, and the metadata that our own job would emit at its start."""
 
     regexes: Mapping[str, str]
     """Metric name to a regular expression with one group, which matches the number."""
@@ -55,7 +55,7 @@ class ScriptPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPlan:
-    """How to log the model of a completed job: facts that the model's files do not contain."""
+    """Facts for logging the model of a completed job that the model's files do not contain."""
 
     is_of_pairs: bool = False
     """True if a classification is of pairs of texts."""
@@ -85,11 +85,11 @@ class PlannedJob:
     fallback_prices: Mapping[str, Price] = field(default_factory=dict)
     """Prices of the instance types that may be used instead, by type."""
     script: ScriptPlan | None = None
-    """How to read a script's log; None for our own job, which emits events."""
+    """Plan to read a script's log; None for our own job, which emits events."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Further tags of its run."""
     model: ModelPlan | None = None
-    """How its model is logged; None logs none."""
+    """Plan to log the job's model; None logs no model."""
 
     @property
     def run_name(self) -> str:

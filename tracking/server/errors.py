@@ -1,8 +1,8 @@
 """Translate errors of a tracking server to one sentence that a user can act on.
 
-A failed call raises one of several exceptions: of MLflow (`mlflow.utils.rest_utils.verify_rest_response`), of `requests`
-for artifacts, and of botocore for artifacts that are read from S3 directly. MLflow keeps only the text of an error that
-it wraps, so the text is parsed. Permissions and their names are those of `mlflow.server.auth`.
+A failed call raises an exception of MLflow (`mlflow.utils.rest_utils.verify_rest_response`), of `requests` for
+artifacts, or of botocore for artifacts that are read from S3 directly. MLflow keeps only the text of an error that it
+wraps, so the text is parsed. Permissions and their names are those of `mlflow.server.auth`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CAUSES = {
 
 
 def is_foreign(error: Exception) -> bool:
-    """Return whether an error comes from the server, its database or its artifact store, and is no programming error."""
+    """Return whether an error comes from the server, its database or its artifact store."""
     return isinstance(error, (MlflowException, OSError)) or type(error).__module__.split(".")[0] in {
         "boto3",
         "botocore",
@@ -129,7 +129,10 @@ def _forbidden(error: Exception, uri: str, subject: str) -> str:
     user = user_of(uri)
     who = f"user '{user}'" if user else "an anonymous user"
     action, missing = _missing_permission(error)
-    return f"does not let {who} {action} {subject} (403): {missing} is missing; an administrator of the server can grant it"
+    return (
+        f"does not let {who} {action} {subject} (403): "
+        f"{missing} is missing; an administrator of the server can grant it"
+    )
 
 
 def _missing_permission(error: Exception) -> tuple[str, str]:

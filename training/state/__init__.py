@@ -1,4 +1,4 @@
-"""The state folder on this machine: its path, its locks and safe deletion.
+"""State folder on this machine: its path, its locks and the deletion of folders.
 
 Open `home.py` first.
 """

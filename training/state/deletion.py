@@ -1,4 +1,5 @@
-"""Delete a folder so that nobody ever sees a part of it: it loses its name first, and its files after that."""
+"""Delete folders so that no process sees a part of one: a folder is renamed first, and its files are deleted
+afterwards."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ import uuid
 from pathlib import Path
 
 TRASH = ".trash-"
-"""How the name of a folder begins that is being deleted; what is killed meanwhile leaves it to the next prune."""
+"""Prefix of the name of a folder that is being deleted. After a kill, the next prune deletes the rest."""
 
 
 def discard(folder: Path, home: Path) -> Path:
-    """Take a folder's name away and return where it is until `delete` is through with it.
+    """Rename a folder and return its new path, for `delete`.
 
-    Beside where it was, for a place may be on a disk of its own. Raises OSError; ValueError for what is a link or no
-    folder of a place of `home`, a path without links.
+    The new path is in the same parent folder, which may be a disk of its own. Raises OSError. Raises ValueError for a
+    link, or for anything but a folder in one of the folders of `home`, which must be a path without links.
     """
     if folder.is_symlink() or folder.parent.resolve().parent != home:
         raise ValueError(f"{folder} is not within {home}")
@@ -25,8 +26,8 @@ def discard(folder: Path, home: Path) -> Path:
 
 
 def delete(trash: Path) -> None:
-    """Delete a discarded folder; links in it go, what they lead to stays. Raises OSError."""
-    # Another prune may be at the same one: what that has deleted already is no error.
+    """Delete a discarded folder. Links in it are deleted, but not their targets. Raises OSError."""
+    # Another prune may be deleting the same folder: a file that it has deleted is no error.
     shutil.rmtree(trash, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(trash)

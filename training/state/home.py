@@ -1,4 +1,4 @@
-"""Where state stands on this machine: jobs, staged data, the compiler's cache."""
+"""Path of the state folder on this machine: jobs, staged data and the compiler's cache."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from urllib.parse import unquote
 
 
 def home() -> Path:
-    """Return the state folder, absolute: `TRAINFARE_HOME`, else `.trainfare` beside the SQLite tracking database.
+    """Return the state folder as an absolute path.
 
-    With a tracking server, where no database file tells the place, it is `~/.trainfare`.
+    It is `TRAINFARE_HOME` if that is set, else `.trainfare` beside the SQLite tracking database. With a tracking
+    server, which has no database file here, it is `~/.trainfare`.
     """
-    if given := os.environ.get("TRAINFARE_HOME"):
-        return Path(given).expanduser().absolute()
+    if path := os.environ.get("TRAINFARE_HOME"):
+        return Path(path).expanduser().absolute()
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:
         return Path.cwd() / ".trainfare"
@@ -26,10 +27,10 @@ def home() -> Path:
 
 
 def compile_cache(home: Path) -> Path:
-    """Return the folder where inductor keeps what it compiled, the same for the same `home`.
+    """Return the folder of inductor's compile cache; it is always the same for the same `home`.
 
-    torch 2.13 splits the C++ compiler's command at blanks and quotes, so where `home` holds any, the cache stands in
-    the folder for temporary files instead.
+    torch 2.13 splits the command of the C++ compiler at spaces and quotes. If `home` contains any, the cache is in the
+    folder for temporary files.
     """
     folder = home / "compile-cache"
     if re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):

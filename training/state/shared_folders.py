@@ -1,7 +1,6 @@
-"""Who uses a folder of the state shares a lock on it; who deletes it holds the lock alone.
+"""Locks on folders of the state: a process that uses a folder shares its lock, and one that deletes it holds it alone.
 
-The lock is a file beside the folder. The kernel lets go of it with its last holder, however that dies. It goes with
-the folder.
+The lock is a file beside the folder, and is deleted with the folder. The kernel releases it when its last holder exits.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from pathlib import Path
 from training.state.locks import exclusive_lock, shared_lock
 
 SHARED = ("staged", "sources", "models")
-"""Folders of the state whose entries are read by any number of processes, and found again by what names them."""
+"""Folders of the state whose entries any number of processes may read."""
 
 _one_thread = threading.Lock()
 _used: dict[Path, int] = {}
-"""Folder to the descriptor that holds its lock, for as long as this process lives."""
+"""Folder to the descriptor of its lock, held until this process ends."""
 
 
-def use(home: Path, places: Iterable[Path]) -> bool:
-    """Keep what of the shared folders is among `places`, or above one, until this process ends.
+def use(home: Path, paths: Iterable[Path]) -> bool:
+    """Share the locks of all shared folders that contain one of `paths`, until this process ends.
 
-    False where one of them is gone: it was deleted just now, and has to be made again.
+    Return False if one of the folders does not exist because it was just deleted; the caller must create it again.
     """
-    shared = [place.relative_to(home).parts[:2] for place in places if place.is_relative_to(home)]
+    shared = [path.relative_to(home).parts[:2] for path in paths if path.is_relative_to(home)]
     return all(_use(home.joinpath(*parts)) for parts in sorted(set(shared)) if parts[0] in SHARED)
 
 
@@ -36,7 +35,7 @@ def _use(folder: Path) -> bool:
         if folder not in _used:
             try:
                 _used[folder] = shared_lock(_file(folder), wait=True)
-            except FileNotFoundError:  # not even the folder above it is there
+            except FileNotFoundError:  # its parent folder does not exist
                 return False
         if folder.is_dir():
             return True
@@ -45,8 +44,8 @@ def _use(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[bool]:
-    """Yield whether nobody uses the folder; who begins to, waits meanwhile."""
+def lock_for_deletion(folder: Path) -> Iterator[bool]:
+    """Yield whether no other process uses the folder. Processes that begin to use it wait for the end of the block."""
     try:
         descriptor = exclusive_lock(_file(folder))
     except (BlockingIOError, FileNotFoundError):

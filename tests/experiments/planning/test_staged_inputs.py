@@ -11,7 +11,7 @@ from experiments.planning.arms import Arm
 from experiments.planning.load import arms, load
 from experiments.planning.staged_inputs import inputs_of
 from training.state.deletion import delete, discard
-from training.state.shared_folders import alone
+from training.state.shared_folders import lock_for_deletion
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arm:
 
 def test_staged_data_is_in_use(arm: Arm, tmp_path: Path) -> None:
     [found] = inputs_of([arm], lambda _: None)
-    with alone(tmp_path / "home" / "staged" / found.key) as is_alone:
+    with lock_for_deletion(tmp_path / "home" / "staged" / found.key) as is_alone:
         assert not is_alone
 
 
@@ -41,7 +41,7 @@ def test_data_that_is_deleted_just_now_is_staged_again(
     monkeypatch.setenv("TRAINFARE_HOME", str(home))
     again, said = [], []
     waiting = threading.Thread(target=lambda: again.extend(inputs_of([arm], said.append)))
-    with alone(folder) as is_alone:
+    with lock_for_deletion(folder) as is_alone:
         assert is_alone
         waiting.start()
         waiting.join(timeout=1.0)  # long enough to find the data and come to its lock

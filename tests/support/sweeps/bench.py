@@ -1,4 +1,4 @@
-"""A sweep of simulated jobs in this process: its storage, its service, and what is said."""
+"""A sweep of simulated jobs in this process: its storage, its service and its messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from optuna.trial import FrozenTrial
 from sweeps.cost_model.trials import Search, point_of
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import CurvePoint, Objective, Quality
-from sweeps.study.sampler import sampler_of
+from sweeps.study.sampler import make_sampler
 from sweeps.study.storage import open_storage
 from sweeps.study.study import open_study
 from sweeps.workers.runner import Runner
 from sweeps.workers.strategy import Strategy
-from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, ask
-from sweeps.workers.worker import Done, run_worker
-from tests.support.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService
+from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
+from sweeps.workers.worker import WorkerResult, run_worker
+from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService
 
 SPACE = Space(batch_sizes=(8, 16, 32), multipliers=(0.5, 1.0))
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
@@ -30,9 +30,9 @@ class Bench:
     """Everything that a worker needs, on SQLite."""
 
     def __init__(self, folder: Path) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.url = f"sqlite:///{folder}/sweeps.db"
-        self.storage = open_storage(self.url, heartbeat_seconds=1, grace_seconds=2, say=self.said.append)
+        self.storage = open_storage(self.url, heartbeat_seconds=1, grace_seconds=2, say=self.messages.append)
         self.service = SimulatedService(folder / "jobs")
 
     def part(
@@ -55,29 +55,29 @@ class Bench:
         strategy = strategy or EveryPoint(SPACE)
         return Part(compiler=compiler, study=study, space=SPACE, objective=objective, strategy=strategy)
 
-    def runner(self, course: Callable[[str, Point], Course]) -> SimulatedRunner:
-        return SimulatedRunner(self.service, course)
+    def runner(self, behaviour: Callable[[str, Point], Behaviour]) -> SimulatedRunner:
+        return SimulatedRunner(self.service, behaviour)
 
-    def run(self, course: Callable[[str, Point], Course], *parts: Part, limits: Limits = LIMITS) -> Done:
-        return self.run_with(self.runner(course), *parts, limits=limits)
+    def run(self, behaviour: Callable[[str, Point], Behaviour], *parts: Part, limits: Limits = LIMITS) -> WorkerResult:
+        return self.run_with(self.runner(behaviour), *parts, limits=limits)
 
-    def run_with(self, runner: Runner, *parts: Part, limits: Limits = LIMITS) -> Done:
-        return run_worker(self.storage, "s", parts, runner, limits, say=self.said.append)
+    def run_with(self, runner: Runner, *parts: Part, limits: Limits = LIMITS) -> WorkerResult:
+        return run_worker(self.storage, "s", parts, runner, limits, say=self.messages.append)
 
     def ask(self, *parts: Part, limits: Limits = LIMITS) -> Claim | NoTrial:
         return self.storage.retries.call(
-            ask, self.storage, "s", parts, limits, self.runner(short).job_name, self.said.append
+            claim_trial, self.storage, "s", parts, limits, self.runner(short).job_name, self.messages.append
         )
 
 
 class EveryPoint:
-    """Every point that fits is worth its price, and none is stopped."""
+    """Strategy for which every point is worth its cost and none is pruned."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
 
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
-        """Return those that no trial has, below any batch size that ran out of memory."""
+        """Return the points without a trial, below any batch size that ran out of memory."""
         taken = {point_of(trial, self._space) for trial in trials}
         failed = [
             point_of(trial, self._space) for trial in trials if trial.user_attrs.get("end") == "failed: OutOfMemory"
@@ -86,11 +86,11 @@ class EveryPoint:
         points = (point for point in self._space.points if point not in taken)
         return [point for point in points if too_large is None or point.batch_size < too_large]
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
         """Return None."""
         return None
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         """Return None."""
@@ -98,27 +98,27 @@ class EveryPoint:
 
 
 class StopsSmall(EveryPoint):
-    """Stops whatever trains with batch size 8."""
+    """Strategy that prunes every trial of batch size 8."""
 
-    def hopeless(
+    def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
     ) -> str | None:
         return "too small" if point.batch_size == 8 else None
 
 
 class Enough(EveryPoint):
-    """Sees no saving left after two trials."""
+    """Strategy that expects no saving after two trials."""
 
-    def nothing_left(self, trials: Sequence[FrozenTrial]) -> str | None:
-        return "no point promises a saving" if len(trials) >= 2 else None
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
+        return "no point is expected to save" if len(trials) >= 2 else None
 
 
 def grid(objective: Objective) -> BaseSampler:
-    """Every point in turn, the base first."""
-    return sampler_of("grid", Search(space=SPACE, objective=objective, samples=100, base=Point(16, 1.0)), 1)
+    """Sampler of every point in turn, the base first."""
+    return make_sampler("grid", Search(space=SPACE, objective=objective, samples=100, base=Point(16, 1.0)), 1)
 
 
-def short(compiler: str, point: Point) -> Course:
-    """A job of some hundredths of a second, the longer the larger its batch."""
+def short(compiler: str, point: Point) -> Behaviour:
+    """Return the behaviour of a job of some hundredths of a second, which is longer for larger batches."""
     seconds = 0.02 + point.batch_size / 1000
-    return Course(seconds=seconds, curve=((seconds / 2, 50, 2.0), (seconds, 100, 1.0)))
+    return Behaviour(seconds=seconds, curve=((seconds / 2, 50, 2.0), (seconds, 100, 1.0)))

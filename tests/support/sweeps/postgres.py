@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of this process's own."""
+"""A real PostgreSQL server for one process."""
 
 from __future__ import annotations
 

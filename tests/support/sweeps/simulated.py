@@ -1,8 +1,8 @@
-"""Grids of trainings that were never run: power-law curves whose pace follows batch size and learning rate.
+"""Grids of simulated trainings: power-law curves whose pace depends on batch size and learning rate.
 
-Several shapes, so that no strategy is fitted to one. What they have in common with the surrogate is the law of the
-noise scale in most of them, with constants it does not know; edges of stability, schedules, plateaus, noise between
-seeds and evaluations, and fields that follow no law are not in the surrogate.
+There are several shapes, so that no strategy is fitted to one. Most share the law of the noise scale with the
+surrogate, which does not know its constants. Edges of stability, schedules, plateaus, noise between seeds and
+evaluations, and random fields are not part of the surrogate.
 """
 
 from __future__ import annotations
@@ -12,55 +12,55 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, grid
-from sweeps.cost_model.costs import Measured
+from benchmarks.recorded.grid_table import GridSpec, Grid, GridRow, grid
+from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, space
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How trainings behave."""
+    """Properties of simulated trainings."""
 
     noise_scale: float = 64.0
-    """Samples of the critical batch size."""
+    """Critical batch size in samples."""
     step_fixed: float = 0.1
-    """Seconds of a step."""
+    """Fixed seconds of a step."""
     step_per_sample: float = 0.005
-    """Seconds of a sample."""
+    """Seconds of a step per sample."""
     step_bend: float = 0.0
-    """Share by which step times wave around their line."""
+    """Relative amplitude of step times around their line."""
     fixed_seconds: float = 20.0
-    """Start, load, compile, upload."""
+    """Seconds for start, load, compilation and upload."""
     evaluation_seconds: float = 2.0
     best_rate: float = 0.0
     """Octaves of the best multiplier at batch 8."""
     drift: float = 0.0
-    """Octaves of it for each octave of the batch."""
+    """Octaves of the best multiplier per octave of the batch size."""
     sharpness: float = 1.0
-    """Exponent of the cost of a wrong rate below the best one."""
+    """Exponent of the extra samples at a rate below the best one."""
     edge: float = 2.0
     """Octaves above the best rate from which the training diverges."""
     rate_noise: float = 0.0
-    """Loss above the curve at the best rate until the schedule has come down, as a share of the distance to go."""
+    """Extra loss at the best rate until the schedule has ended, as a share of the remaining distance."""
     seed_error: float = 0.03
     """Standard deviation of the logarithm of the pace between seeds."""
     evaluation_error: float = 0.002
     """Standard deviation of an evaluation."""
     field: float = 0.0
-    """Standard deviation of a smooth departure that follows no law."""
+    """Standard deviation of a smooth random departure."""
     most_memory: int = 10_000
-    """Batch size that fits."""
+    """Largest batch size that fits."""
     power: float = 0.5
-    """Of the curve."""
+    """Exponent of the curve."""
     is_score: bool = False
-    """Whether the metric is an accuracy."""
+    """True if the metric is an accuracy."""
     best_samples: int = 4000
-    """Samples to the target at the best rate and the smallest batch."""
+    """Samples to the target at the best rate and the smallest batch size."""
     whole: float = 4.0
-    """Samples of the whole training over those."""
+    """Samples of the whole training over `best_samples`."""
     eval_samples: int = 256
     number: int = 0
-    """Of the random numbers."""
+    """Seed of the random numbers."""
 
 
 SHAPES: dict[str, Shape] = {
@@ -77,7 +77,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def simulated(shape: Shape, *, seeds: int = 3, number: int = 0, bound: bool = False) -> Grid:
-    """Return a grid of 6 batch sizes and 5 multipliers; `number` draws another of the same shape."""
+    """Return a grid of 6 batch sizes and 5 multipliers; `number` selects another one of the same shape."""
     random = np.random.default_rng(1000 * shape.number + number)
     places = space("8..256", "0.25..4", "powers_of_two", 1)
     field = dict(zip(places.points, _field(places.points, shape.field, random), strict=True))
@@ -106,7 +106,7 @@ def simulated(shape: Shape, *, seeds: int = 3, number: int = 0, bound: bool = Fa
 
 
 def _pace(shape: Shape, point: Point) -> tuple[float, float]:
-    """Return how many times the samples of the best a point needs, and its octaves above the best rate."""
+    """Return the samples that a point needs over those of the best point, and its octaves above the best rate."""
     size = math.log2(point.batch_size / 8)
     off = math.log2(point.multiplier) - shape.best_rate - shape.drift * size
     wrong = (2.0**off + 2.0**-off) / 2
@@ -115,7 +115,7 @@ def _pace(shape: Shape, point: Point) -> tuple[float, float]:
 
 
 def _loss(shape: Shape, pace: float, share: float) -> float:
-    """Return the loss after `share` of the best samples, at a pace: 1.6 at first, above 0.2 for ever."""
+    """Return the loss after `share` of the best samples at a pace. It starts at 1.6 and stays above 0.2."""
     return float(0.2 + 1.4 * (1 + 20 * share / pace) ** -shape.power)
 
 
@@ -142,8 +142,8 @@ def _job(
         samples = min(samples, spec.samples)
         seconds += every / point.batch_size * step + shape.evaluation_seconds
         value = _value(shape, spec, pace, off, samples, random)
-        told = spec.target
-        reached = told is not None and (value >= told if shape.is_score else value <= told)
+        target = spec.target
+        reached = target is not None and (value >= target if shape.is_score else value <= target)
         rows.append(replace(row, samples=samples, value=value, billable_seconds=seconds, ended=False, reached=reached))
         if reached:
             break
@@ -164,11 +164,11 @@ def _step_seconds(shape: Shape, size: int) -> float:
     return (shape.step_fixed + shape.step_per_sample * size) * wave
 
 
-def _measured(shape: Shape, size: int, random: np.random.Generator) -> Measured:
+def _measured(shape: Shape, size: int, random: np.random.Generator) -> Measurement:
     if size > shape.most_memory:
-        return Measured(batch_size=size, fits=False)
+        return Measurement(batch_size=size, fits=False)
     seconds = _step_seconds(shape, size) * math.exp(random.normal(0, 0.015))
-    return Measured(
+    return Measurement(
         batch_size=size, fits=True, step_seconds=seconds, low=0.97 * seconds, high=1.03 * seconds,
         samples_per_second=size / seconds, peak_memory_gib=1 + size / 32,
     )  # fmt: skip

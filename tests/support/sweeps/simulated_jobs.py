@@ -1,7 +1,7 @@
-"""Jobs that run by the wall clock, kept in files that any process may read: they outlive whoever started them.
+"""Simulated jobs that run by the wall clock. They are files that any process may read, so they outlive their creator.
 
-A job is what was settled when it was created: when it ends, how, and which evaluations it makes on the way. The same
-name is created once, whoever asks; every creation leaves a line.
+A job's behaviour is fixed at its creation: its end, its outcome and its evaluations. A name is created once, and every
+creation adds a line to a file.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended
+from sweeps.space.objective import CurvePoint, TrialOutcome
 
 PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """What a job does if nobody stops it."""
+class Behaviour:
+    """Behaviour of a job that nobody stops."""
 
     seconds: float
-    """From its creation to its end, all of them billable."""
+    """Billable seconds from its creation to its end."""
     curve: tuple[tuple[float, int, float], ...] = ()
-    """(seconds since its creation, samples seen, quality) of each evaluation."""
+    """(seconds since its creation, samples, quality) of each evaluation."""
     failure: tuple[str, str] | None = None
     reached: bool | None = None
     usd_per_second: float | None = 0.01
@@ -36,22 +36,22 @@ class Course:
 
 
 class SimulatedService:
-    """A folder of jobs."""
+    """Service whose jobs are files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
 
-    def create(self, name: str, course: Course) -> bool:
-        """Create a job; False where there is one of this name."""
-        return self._write(f"{name}.json", {"created": time.time(), **asdict(course)})
+    def create(self, name: str, behaviour: Behaviour) -> bool:
+        """Create a job. Return False if a job of this name exists."""
+        return self._write(f"{name}.json", {"created": time.time(), **asdict(behaviour)})
 
     def stop(self, name: str) -> None:
-        """Let it end now."""
+        """End the job now."""
         self._write(f"{name}.stopped", time.time())
 
     def read(self, name: str) -> dict[str, Any]:
-        """Return what was settled, with the time of its end."""
+        """Return the job's fixed behaviour, with the time of its end."""
         job: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
         job["ends"] = job["created"] + job["seconds"]
         stopped = self.folder / f"{name}.stopped"
@@ -66,13 +66,13 @@ class SimulatedService:
 
     @property
     def creations(self) -> Counter[str]:
-        """How many times each job was created, as told by who created it."""
-        told = self.folder / "creations.txt"
-        return Counter(told.read_text().split()) if told.exists() else Counter()
+        """Number of creations of each job, as recorded by its creators."""
+        creations = self.folder / "creations.txt"
+        return Counter(creations.read_text().split()) if creations.exists() else Counter()
 
     @property
     def billable_seconds(self) -> float:
-        """Of all jobs together."""
+        """Billable seconds of all jobs together."""
         return sum(min(time.time(), job["ends"]) - job["created"] for job in map(self.read, self.names))
 
     def running(self) -> list[str]:
@@ -94,8 +94,8 @@ class SimulatedService:
         finally:
             draft.unlink()
         if name.endswith(".json"):
-            with (self.folder / "creations.txt").open("a") as told:
-                told.write(name.removesuffix(".json") + "\n")
+            with (self.folder / "creations.txt").open("a") as creations:
+                creations.write(name.removesuffix(".json") + "\n")
         return True
 
 
@@ -107,14 +107,14 @@ class SimulatedRunning:
         self.due = 0.0
         self._service = service
 
-    def look(self) -> Ended | None:
+    def look(self) -> TrialOutcome | None:
         self.due = time.monotonic() + PAUSE_SECONDS
         job = self._service.read(self.job_name)
         if job["ends"] > time.time():
             return None
         seconds, curve = job["ends"] - job["created"], self.curve
         price = job["usd_per_second"]
-        return Ended(
+        return TrialOutcome(
             failure=tuple(job["failure"]) if job["failure"] else None,
             billable_seconds=seconds,
             usd=None if price is None else price * seconds,
@@ -149,10 +149,10 @@ class SimulatedRunning:
 
 @dataclass
 class SimulatedRunner:
-    """Starts simulated jobs, each with the course of its point."""
+    """Starter of simulated jobs, each with the behaviour of its point."""
 
     service: SimulatedService
-    course: Callable[[str, Point], Course]
+    behaviour: Callable[[str, Point], Behaviour]
     ends: dict[str, str] = field(default_factory=dict)
 
     def job_name(self, compiler: str, point: Point) -> str:
@@ -160,9 +160,9 @@ class SimulatedRunner:
 
     def start(self, compiler: str, point: Point, trial_number: int) -> SimulatedRunning | None:
         name = self.job_name(compiler, point)
-        self.service.create(name, self.course(compiler, point))
+        self.service.create(name, self.behaviour(compiler, point))
         return SimulatedRunning(self.service, name)
 
     def conclude(self, job_name: str, end: str) -> None:
-        """Keep the words beside the job."""
+        """Record the trial's `end` beside the job."""
         self.ends[job_name] = end

@@ -1,4 +1,4 @@
-"""Records of trials, and Optuna's trials that say the same."""
+"""Records of trials, and Optuna trials with the same content."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from optuna.trial import TrialState
 
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point, space
-from sweeps.space.objective import CurvePoint, Ended, Objective, Quality
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome
 from sweeps.study.study import distributions
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
 
 
 def search(**changes: Any) -> Search:
-    """Look for the cheapest training to a loss of 0.5, among 3 batch sizes and 3 rates."""
-    given: dict[str, Any] = {
+    """Return a search for the cheapest training to a loss of 0.5, among 3 batch sizes and 3 learning rates."""
+    fields: dict[str, Any] = {
         "space": space("8..32", "0.5..2", "powers_of_two", 1),
         "objective": Objective(cost="billable_seconds", quality=LOSS, target=0.5),
         "samples": 1000,
         "base": Point(8),
         **changes,
     }
-    return Search(**given)
+    return Search(**fields)
 
 
 def curve(values: Sequence[float], seconds: float = 10.0) -> tuple[CurvePoint, ...]:
-    """An evaluation every 100 samples, `seconds` apart."""
+    """Return a curve with an evaluation every 100 samples, `seconds` apart."""
     return tuple(
         CurvePoint(samples=100 * at, value=value, billable_seconds=seconds * at)
         for at, value in enumerate(values, start=1)
@@ -38,58 +38,66 @@ def curve(values: Sequence[float], seconds: float = 10.0) -> tuple[CurvePoint, .
 
 
 def reached(point: Point, values: Sequence[float], seconds: float = 10.0, usd: float | None = None) -> Record:
-    """A trial that came to its target at the last of its evaluations, which are `seconds` apart."""
-    told = curve(values, seconds)
-    ended = Ended(
-        billable_seconds=told[-1].billable_seconds, samples=told[-1].samples, quality=values[-1], reached=True, usd=usd
+    """Return a trial that reached its target at its last evaluation; evaluations are `seconds` apart."""
+    points = curve(values, seconds)
+    outcome = TrialOutcome(
+        billable_seconds=points[-1].billable_seconds,
+        samples=points[-1].samples,
+        quality=values[-1],
+        reached=True,
+        usd=usd,
     )
-    return Record(point=point, state="complete", curve=told, ended=ended)
+    return Record(point=point, state="complete", curve=points, outcome=outcome)
 
 
 def completed(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
-    """A trial that trained all it should, without a target."""
-    told = curve(values, seconds)
-    ended = Ended(billable_seconds=told[-1].billable_seconds, samples=told[-1].samples, quality=values[-1])
-    return Record(point=point, state="complete", curve=told, ended=ended)
+    """Return a trial that completed its training, without a target."""
+    points = curve(values, seconds)
+    outcome = TrialOutcome(billable_seconds=points[-1].billable_seconds, samples=points[-1].samples, quality=values[-1])
+    return Record(point=point, state="complete", curve=points, outcome=outcome)
 
 
 def stopped(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
-    """A trial that was pruned after its last evaluation."""
-    told = curve(values, seconds)
-    ended = Ended(failure=("Stopped", "why"), billable_seconds=told[-1].billable_seconds, samples=told[-1].samples)
-    return Record(point=point, state="pruned", curve=told, ended=ended)
+    """Return a trial that was pruned after its last evaluation."""
+    points = curve(values, seconds)
+    outcome = TrialOutcome(
+        failure=("Stopped", "why"), billable_seconds=points[-1].billable_seconds, samples=points[-1].samples
+    )
+    return Record(point=point, state="pruned", curve=points, outcome=outcome)
 
 
 def failed(point: Point, failure_class: str) -> Record:
-    """A trial whose job failed before it evaluated."""
-    return Record(point=point, state="failed", ended=Ended(failure=(failure_class, "why"), billable_seconds=30.0))
+    """Return a trial whose job failed before its first evaluation."""
+    return Record(
+        point=point, state="failed", outcome=TrialOutcome(failure=(failure_class, "why"), billable_seconds=30.0)
+    )
 
 
 def running(point: Point, values: Sequence[float] = (), seconds: float = 10.0) -> Record:
-    """A trial whose job runs."""
+    """Return a trial whose job is running."""
     return Record(point=point, state="running", curve=curve(values, seconds))
 
 
-def tell(study: optuna.Study, asked: Search, trial: optuna.Trial, record: Record) -> None:
-    """Write a record into Optuna's trial, as a worker does."""
+def tell(study: optuna.Study, spec: Search, trial: optuna.Trial, record: Record) -> None:
+    """Write a record to Optuna's trial, as a worker does."""
     seconds = {str(point.samples): point.billable_seconds for point in record.curve}
     trial.set_user_attr("batch_size", record.point.batch_size)
     trial.set_user_attr("multiplier", record.point.multiplier)
     trial.set_user_attr("seconds", json.dumps(seconds))
     for point in record.curve:
         trial.report(point.value, point.samples)
-    if record.ended is None:
+    if record.outcome is None:
         return
-    failure = record.ended.failure
+    failure = record.outcome.failure
     ends = {"pruned": "pruned: why", "failed": f"failed: {failure[0] if failure else ''}"}
-    told = {name: getattr(record.ended, name) for name in ("billable_seconds", "samples", "quality", "reached")}
-    for name, value in {**told, "end": ends.get(record.state, "completed")}.items():
+    attributes = {name: getattr(record.outcome, name) for name in ("billable_seconds", "samples", "quality", "reached")}
+    for name, value in {**attributes, "end": ends.get(record.state, "completed")}.items():
         trial.set_user_attr(name, value)
     state = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}[record.state]
-    study.tell(trial, record.ended.billable_seconds if record.state == "complete" else None, state)
+    study.tell(trial, record.outcome.billable_seconds if record.state == "complete" else None, state)
 
 
-def ask(study: optuna.Study, asked: Search) -> tuple[optuna.Trial, Point]:
-    """Ask for a trial and its point."""
-    trial = study.ask(distributions(asked.space))
-    return trial, asked.space.point(trial.params)
+def ask(study: optuna.Study, spec: Search) -> tuple[optuna.Trial, Point]:
+    """Return a new trial and its point."""
+    trial = study.ask(distributions(spec.space))
+    return trial, spec.space.point(trial.params)

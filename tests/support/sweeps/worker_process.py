@@ -19,14 +19,14 @@ from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tests.conftest import ROOT
 from tests.support.sweeps.bench import EveryPoint
-from tests.support.sweeps.simulated_jobs import Course, SimulatedRunner, SimulatedService
+from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService
 
 OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What all workers of a sweep are told."""
+    """Settings of all workers of a sweep."""
 
     url: str
     folder: str
@@ -46,18 +46,18 @@ class Plan:
         sizes = tuple(range(8, 8 * (self.trials // 5 + 2), 8))
         return Space(batch_sizes=sizes, multipliers=(0.25, 0.5, 1.0, 2.0, 4.0), grid="multiples_of_eight")
 
-    def course(self, compiler: str, point: Point) -> Course:
+    def behaviour(self, compiler: str, point: Point) -> Behaviour:
         """Return the job's length: drawn, the same for the same point."""
         draw = random.Random(f"{compiler} {point.batch_size} {point.multiplier}")
         seconds = draw.uniform(self.shortest_seconds, self.longest_seconds)
-        return Course(seconds=seconds, curve=((seconds / 2, 50, 2.0), (seconds, 100, 1.0)))
+        return Behaviour(seconds=seconds, curve=((seconds / 2, 50, 2.0), (seconds, 100, 1.0)))
 
 
 def start(plan: Plan, log: Path) -> subprocess.Popen[bytes]:
     """Start a worker."""
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         command = [sys.executable, "-m", "tests.support.sweeps.worker_process", json.dumps(asdict(plan))]
-        return subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, start_new_session=True)
+        return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
 
 
 def _wait_for_others(plan: Plan) -> None:
@@ -90,12 +90,12 @@ def main(plan: Plan) -> None:
         )
         for compiler in plan.compilers
     ]
-    runner = SimulatedRunner(SimulatedService(Path(plan.folder)), plan.course)
+    runner = SimulatedRunner(SimulatedService(Path(plan.folder)), plan.behaviour)
     _wait_for_others(plan)
     limits = Limits(trials=plan.trials, parallel=plan.parallel, max_parallel=plan.max_parallel)
     print(run_worker(storage, plan.sweep, parts, runner, limits).reason, flush=True)
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[1])
-    main(Plan(**{**given, "compilers": tuple(given["compilers"])}))
+    arguments = json.loads(sys.argv[1])
+    main(Plan(**{**arguments, "compilers": tuple(arguments["compilers"])}))

@@ -1,4 +1,4 @@
-"""A proxy before a real tracking server, which keeps some calls from it: a server that is older, or allows less."""
+"""Proxy of a real tracking server that refuses some calls, like an older server or one with fewer permissions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from tests.support.endpoints.served import Serving
 
 
 class Forwarding(Serving):
-    """Answers calls whose path holds `kept` with `status` and `body`, and forwards all others; where the server does
-    not answer, neither does this."""
+    """Proxy that answers calls whose path contains `kept` with `status` and `body`, and forwards all others.
+
+    If the server does not answer, neither does the proxy.
+    """
 
     def __init__(self, server_uri: str, kept: str | None = None, status: int = 404, body: bytes = b"") -> None:
         self._server_uri, self._kept, self._answer = urlsplit(server_uri), kept, (status, body)
         self.paths: list[str] = []
-        """Of every call, in their order."""
+        """Paths of all calls, in their order."""
         server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         server.daemon_threads = True
         super().__init__(server)
 
     def calls(self, ending: str) -> int:
-        """Return how many calls had a path that ends so."""
+        """Return the number of calls whose path has this end."""
         return sum(path.endswith(ending) for path in self.paths)
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
@@ -33,8 +35,8 @@ class Forwarding(Serving):
         server = http.client.HTTPConnection(self._server_uri.hostname or "", self._server_uri.port, timeout=60)
         try:
             server.request(method, path, body, {"Content-Type": "application/json"})
-            told = server.getresponse()
-            return told.status, told.read()
+            answer = server.getresponse()
+            return answer.status, answer.read()
         finally:
             server.close()
 

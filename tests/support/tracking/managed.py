@@ -1,6 +1,6 @@
-"""SageMaker's managed MLflow as its client meets it: calls are signed for an ARN, and artifacts lie in S3.
+"""SageMaker's managed MLflow as its client sees it: calls are signed for an ARN, and artifacts are in S3.
 
-A proxy before a real `mlflow server`: it checks each call's ARN and signature, and notes what is called.
+It is a proxy of a real `mlflow server` that checks the ARN and signature of each call and records the calls.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ HOP = {"connection", "host", "content-length", "authorization", "transfer-encodi
 
 
 class ManagedMlflow(Serving):
-    """Listens where SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT points to."""
+    """Server at the address in SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT."""
 
     def __init__(self, server_uri: str, key: str, secret: str) -> None:
         self._mlflow, self._credentials = urlsplit(server_uri), Credentials(key, secret)
         self.calls: set[str] = set()
         """Method and path of every call, identifiers left out."""
         self.refused: list[str] = []
-        """Why calls were not let through."""
+        """Reasons for which calls were refused."""
         server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         server.daemon_threads = True
         super().__init__(server)
 
     def objection(self, method: str, url: str, headers: Any, body: bytes) -> str | None:
-        """Return what is wrong with a call, or None for one that SageMaker would let through."""
+        """Return the error of a call, or None if SageMaker would accept it."""
         if headers.get("x-mlflow-sm-tracking-server-arn") != ARN:
             return "no ARN of the tracking server"
-        told = AUTHORIZATION.fullmatch(headers.get("Authorization", ""))
-        if told is None or told["key"] != self._credentials.access_key:
+        parsed = AUTHORIZATION.fullmatch(headers.get("Authorization", ""))
+        if parsed is None or parsed["key"] != self._credentials.access_key:
             return "no signature for sagemaker-mlflow"
-        signed = {name: headers[name] for name in told["names"].split(";") if name != "host"}
+        signed = {name: headers[name] for name in parsed["names"].split(";") if name != "host"}
         request = AWSRequest(method=method, url=url, data=body, headers=signed)
         request.context["timestamp"] = headers["X-Amz-Date"]
         signer = SigV4Auth(self._credentials, "sagemaker-mlflow", REGION)
         text = signer.string_to_sign(request, signer.canonical_request(request))
-        return None if signer.signature(text, request) == told["signature"] else "the signature is of another call"
+        return None if signer.signature(text, request) == parsed["signature"] else "the signature is of another call"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         managed = self

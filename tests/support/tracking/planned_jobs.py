@@ -1,4 +1,4 @@
-"""Jobs for tests of the recorder: real processes under the local service that say what a training says."""
+"""Jobs for tests of the recorder: real local processes that emit the events of a training."""
 
 from __future__ import annotations
 

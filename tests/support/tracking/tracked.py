@@ -1,4 +1,4 @@
-"""A real tracking store, and hand-made runs as the recorder leaves them."""
+"""A real tracking store, with runs as the recorder writes them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Tracked:
 
 @pytest.fixture
 def tracked(tracking_uri: str, tmp_path: Path) -> Tracked:
-    """An empty group on a tracking store of this test alone."""
+    """An empty group on a tracking store for one test."""
     client = MlflowClient(tracking_uri)
     return Tracked(
         client, str(client.create_experiment("reports", artifact_location=(tmp_path / "artifacts").as_uri()))
@@ -94,7 +94,7 @@ def tracked(tracking_uri: str, tmp_path: Path) -> Tracked:
 
 @pytest.fixture
 def tracked_by_server(shared_tracking_server: Any) -> Iterator[Tracked]:
-    """An empty group on a real tracking server, where no other test's runs are found."""
+    """An empty group on a real tracking server, apart from the runs of other tests."""
     client = MlflowClient(shared_tracking_server.uri)
     experiment_id = str(client.create_experiment("reports"))
     yield Tracked(client, experiment_id)

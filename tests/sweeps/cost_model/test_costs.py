@@ -1,4 +1,4 @@
-"""What a training costs by batch size, by hand."""
+"""Cost model by batch size, worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from sweeps.cost_model.costs import CostModel, Measured, cost_model, fit_line, paced, with_fixed
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model, fit_line, paced, with_fixed
 
 
-def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measured:
+def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measurement:
     """A size that fits; `error` is half of the interval, as a share."""
-    return Measured(
+    return Measurement(
         batch_size=batch_size,
         fits=True,
         step_seconds=step_seconds,
@@ -22,24 +22,24 @@ def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0
 
 
 LINE = [row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84)]
-"""0.2 s a step and 0.01 s a sample."""
+"""0.2 s per step and 0.01 s per sample."""
 
 
-def test_a_line_is_found_where_there_is_one() -> None:
+def test_an_exact_line_is_fitted() -> None:
     line = fit_line(LINE)
     assert line.step_seconds_fixed == pytest.approx(0.2)
     assert line.step_seconds_per_sample == pytest.approx(0.01)
     assert line.relative_error == pytest.approx(0, abs=1e-9)
 
 
-def test_neither_part_is_below_nothing() -> None:
+def test_neither_coefficient_is_negative() -> None:
     # Steps that take more than twice as long at twice the size: the line through them would begin below 0.
     line = fit_line([row(8, 0.1), row(16, 0.3), row(32, 0.7)])
     assert line.step_seconds_fixed == 0
     assert line.step_seconds_per_sample > 0
 
 
-def test_a_size_that_is_known_badly_weighs_little() -> None:
+def test_a_size_with_a_wide_interval_has_little_weight() -> None:
     line = fit_line([*LINE, row(128, 3.0, error=1.0)])
     assert line.step_seconds(128) == pytest.approx(1.48, rel=0.05)
 
@@ -60,13 +60,13 @@ def test_the_error_is_the_distance_of_each_size_from_the_line_through_the_others
     assert line.relative_error == pytest.approx((without_8 + without_16 + without_32) / 3)
 
 
-def test_two_sizes_have_no_error_and_one_has_no_parts() -> None:
+def test_two_sizes_have_no_error_and_one_has_no_fixed_part() -> None:
     assert math.isnan(fit_line(LINE[:2]).relative_error)
-    alone = fit_line(LINE[:1])
-    assert (alone.step_seconds_fixed, alone.step_seconds_per_sample) == (0.0, 0.035)
+    single = fit_line(LINE[:1])
+    assert (single.step_seconds_fixed, single.step_seconds_per_sample) == (0.0, 0.035)
 
 
-def test_a_measured_size_costs_what_was_measured_and_between_two_the_line_is_moved() -> None:
+def test_the_line_is_corrected_towards_measured_sizes() -> None:
     costs = cost_model([row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84 * 1.2)])
     assert costs.step_seconds(64) == pytest.approx(0.84 * 1.2, rel=0.002)
     assert costs.seconds_per_sample(8) == pytest.approx(0.28 / 8, rel=0.002)
@@ -78,14 +78,14 @@ def test_a_measured_size_costs_what_was_measured_and_between_two_the_line_is_mov
     assert costs.step_seconds(128) == pytest.approx(costs.line.step_seconds(128) * at_64)
 
 
-def test_a_size_that_was_measured_badly_keeps_to_the_line() -> None:
+def test_a_size_with_a_wide_interval_stays_on_the_line() -> None:
     # A standard error of 10 %, as much as steps lie off their line: half of what it is off, by its logarithm.
     costs = cost_model([*LINE, row(128, 3.0, error=0.196)])
     line = costs.line.step_seconds(128)
     assert costs.step_seconds(128) == pytest.approx(line * (3.0 / line) ** 0.5)
 
 
-def test_a_bill_is_the_fixed_part_and_all_samples_with_their_evaluations_on_all_machines() -> None:
+def test_a_cost_is_the_fixed_part_and_all_samples_on_all_instances() -> None:
     costs = cost_model(
         [row(8, 0.4, devices=2)],
         fixed_seconds=60,
@@ -99,14 +99,14 @@ def test_a_bill_is_the_fixed_part_and_all_samples_with_their_evaluations_on_all_
     assert costs.samples_per_second(8) == pytest.approx(40)
 
 
-def test_the_largest_batch_is_known_where_one_did_not_fit() -> None:
-    fits = cost_model([*LINE, Measured(batch_size=128, fits=False)])
+def test_the_largest_batch_is_known_if_a_larger_one_did_not_fit() -> None:
+    fits = cost_model([*LINE, Measurement(batch_size=128, fits=False)])
     assert (fits.largest_batch_size, fits.fits(64), fits.fits(128)) == (64, True, False)
     assert cost_model(LINE).fits(4096)
 
 
-@pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measured(batch_size=8, fits=False)], "8")])
-def test_where_nothing_fits_it_is_said(rows: list[Measured], words: str) -> None:
+@pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measurement(batch_size=8, fits=False)], "8")])
+def test_a_calibration_without_a_fitting_size_is_an_error(rows: list[Measurement], words: str) -> None:
     with pytest.raises(ValueError, match=rf"none of those calibrated \({words}\) fits the memory"):
         cost_model(rows)
 
@@ -115,7 +115,7 @@ def model() -> CostModel:
     return cost_model(LINE, fixed_seconds=50)
 
 
-def test_trials_tell_their_own_pace() -> None:
+def test_trials_correct_the_pace() -> None:
     # A sample of batch 8 was calibrated at 0.035 s, one of batch 16 at 0.0225 s.
     slower = paced(model(), [(8, 0.07), (16, 0.0225), (16, 0.045)])
     assert slower.pace == pytest.approx(2)
@@ -124,7 +124,7 @@ def test_trials_tell_their_own_pace() -> None:
     assert paced(model(), []).pace == 1
 
 
-def test_trials_tell_what_they_paid_beside_their_steps() -> None:
+def test_trials_correct_the_fixed_cost() -> None:
     # 1,000 samples of batch 8 are 35 s, 2,000 of batch 16 are 45 s.
     assert with_fixed(model(), [(8, 1000, 45.0), (16, 2000, 85.0), (16, 2000, 75.0)]).fixed_seconds == pytest.approx(30)
     assert with_fixed(model(), [(8, 1000, 20.0)]).fixed_seconds == 0

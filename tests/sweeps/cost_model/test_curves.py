@@ -1,4 +1,4 @@
-"""Curves compared at equal samples and equal quality, by hand."""
+"""Comparison of curves at equal samples and equal quality, worked out by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def curve(*values: float, seconds: float = 1.0) -> list[CurvePoint]:
     ]
 
 
-def test_the_samples_to_a_value_lie_between_two_evaluations() -> None:
+def test_the_samples_to_a_value_are_interpolated() -> None:
     falling = curve(1.0, 0.8, 0.4)
     assert samples_to(LOSS, falling, 0.8) == 200
     assert samples_to(LOSS, falling, 0.5) == pytest.approx(275)
@@ -31,7 +31,7 @@ def test_the_samples_to_a_value_lie_between_two_evaluations() -> None:
     assert samples_to(LOSS, curve(math.nan, 0.4), 0.5) == 200
 
 
-def test_a_curve_has_values_where_it_was_evaluated_and_between() -> None:
+def test_a_value_is_interpolated_within_the_curve() -> None:
     falling = curve(1.0, 0.8, 0.4)
     assert value_at(falling, 250) == pytest.approx(0.6)
     assert value_at(falling, 300) == pytest.approx(0.4)
@@ -49,7 +49,7 @@ def test_the_best_value_may_not_be_the_last() -> None:
     assert not is_better(SCORE, 0.5, 0.5)
 
 
-def test_a_sample_costs_what_lies_between_the_first_evaluation_and_the_last() -> None:
+def test_the_cost_of_a_sample_leaves_out_the_first_evaluation() -> None:
     assert seconds_per_sample(curve(1.0, 0.8, 0.4, seconds=3.0)) == pytest.approx(0.03)
     assert math.isnan(seconds_per_sample(curve(1.0)))
 
@@ -68,7 +68,7 @@ def test_a_sample_costs_what_lies_between_the_first_evaluation_and_the_last() ->
         (LOSS, (), False),
     ],
 )
-def test_a_training_is_lost_when_it_stays_worse_than_it_began(
+def test_a_training_that_stays_worse_than_it_began_has_diverged(
     quality: Quality, values: tuple[float, ...], expected: bool
 ) -> None:
     assert diverged(quality, curve(*values)) is expected

@@ -1,4 +1,4 @@
-"""Which running trial cannot win any more: each rule by hand, and the trials that must run on."""
+"""Pruning: each rule worked out by hand, and trials that must continue."""
 
 from __future__ import annotations
 
@@ -7,96 +7,96 @@ from typing import Any
 
 import pytest
 
-from sweeps.cost_model.costs import Measured, cost_model
-from sweeps.cost_model.pruning import fewest_more, hopeless, is_behind
+from sweeps.cost_model.costs import Measurement, cost_model
+from sweeps.cost_model.pruning import fewest_more, is_behind, should_prune
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective, Quality
 from tests.support.sweeps.trials import LOSS, completed, curve, failed, reached, running, search, stopped
 
 BEST = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
-"""600 samples and 60 s to the target of 0.5."""
+"""A trial of 600 samples and 60 s to the target of 0.5."""
 
 
-def told(asked: Search, found: list[Record], values: list[float], seconds: float = 10.0, start: float = 0.0) -> Any:
-    """Why a trial at batch 16 is hopeless, with `start` seconds before its first step."""
-    seen = curve(values, seconds)
+def reason(spec: Search, trials: list[Record], values: list[float], seconds: float = 10.0, start: float = 0.0) -> Any:
+    """Return why a trial at batch 16 is pruned; its first step begins after `start` seconds."""
+    points = curve(values, seconds)
     so_far = [type(each)(samples=each.samples, value=each.value, billable_seconds=each.billable_seconds + start)
-              for each in seen]  # fmt: skip
+              for each in points]  # fmt: skip
     bill = so_far[-1].billable_seconds if so_far else start
-    return hopeless(asked, found, Point(16), so_far, bill)
+    return should_prune(spec, trials, Point(16), so_far, bill)
 
 
-def test_nothing_is_stopped_while_nothing_has_finished() -> None:
+def test_nothing_is_pruned_before_a_trial_has_finished() -> None:
     others = [stopped(Point(8), [1.0]), failed(Point(8, 2.0), "Killed"), running(Point(32), [0.4])]
-    assert told(search(), [], [1.0, 1.0], seconds=1e6) is None
-    assert told(search(), others, [1.0, 1.0], seconds=1e6) is None
+    assert reason(search(), [], [1.0, 1.0], seconds=1e6) is None
+    assert reason(search(), others, [1.0, 1.0], seconds=1e6) is None
 
 
-def test_a_bill_no_less_than_the_best_is_the_end() -> None:
-    assert told(search(), [BEST], [0.8, 0.51], seconds=30) == (
+def test_a_trial_that_cost_as_much_as_the_best_is_pruned() -> None:
+    assert reason(search(), [BEST], [0.8, 0.51], seconds=30) == (
         "60 billable seconds are no less than the 60 of the best so far"
     )
-    assert told(search(), [BEST], [0.8, 0.51], seconds=29.9) is None
+    assert reason(search(), [BEST], [0.8, 0.51], seconds=29.9) is None
     # Before its first evaluation too: its start alone took as long.
-    assert told(search(), [BEST], [], start=60.0) is not None
-    assert told(search(), [BEST], [], start=59.0) is None
+    assert reason(search(), [BEST], [], start=60.0) is not None
+    assert reason(search(), [BEST], [], start=59.0) is None
 
 
-def test_a_compile_that_others_paid_too_is_not_held_against_it() -> None:
+def test_compilation_counts_in_all_trials() -> None:
     # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
     compiled = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=10)
-    object.__setattr__(compiled.ended, "billable_seconds", 100.0)
-    assert told(search(), [compiled], [0.95], start=40.0) is None
+    object.__setattr__(compiled.outcome, "billable_seconds", 100.0)
+    assert reason(search(), [compiled], [0.95], start=40.0) is None
 
 
-def test_what_needs_too_many_samples_from_here_is_stopped() -> None:
+def test_a_trial_that_needs_too_many_more_samples_is_pruned() -> None:
     # At a loss of 0.9 after 300 samples and 30 s. The best took 400 samples from there: 0.8 x 400 x 0.1 s = 32 s more.
-    assert told(search(), [BEST], [1.1, 1.0, 0.9]) == (
+    assert reason(search(), [BEST], [1.1, 1.0, 0.9]) == (
         "at eval_loss 0.9 after 300 samples it needs at least 320 more, 62 billable seconds in all; "
         "the best so far took 60"
     )
     # At 0.85, between two evaluations of the best: 350 more, 28 s, 58 s in all.
-    assert told(search(), [BEST], [1.1, 1.0, 0.85]) is None
+    assert reason(search(), [BEST], [1.1, 1.0, 0.85]) is None
 
 
-def test_the_quickest_of_all_trials_from_a_quality_on_counts() -> None:
+def test_the_fastest_trial_from_a_quality_on_counts() -> None:
     dear_but_quick = reached(Point(8, 2.0), [1.2, 1.1, 0.9, 0.5], seconds=100)
     # From 0.9 on that one took 100 samples: 0.8 x 100 x 0.1 s = 8 s more.
-    assert told(search(), [BEST, dear_but_quick], [1.1, 1.0, 0.9]) is None
+    assert reason(search(), [BEST, dear_but_quick], [1.1, 1.0, 0.9]) is None
 
 
-def test_a_trial_ahead_of_one_that_made_it_is_not_stopped() -> None:
+def test_a_trial_ahead_of_a_successful_one_is_not_pruned() -> None:
     # At 0.2 s a sample, 40 s and 0.8 x 200 x 0.2 s are above 60 s; but it may fall as late as the other.
     late = reached(Point(8, 0.5), [1.0, 1.0, 1.0, 0.5], seconds=15)
-    assert told(search(), [late], [1.0, 0.95], seconds=20.0) is None
-    assert told(search(), [late], [1.1, 1.05], seconds=20.0) is not None
+    assert reason(search(), [late], [1.0, 0.95], seconds=20.0) is None
+    assert reason(search(), [late], [1.1, 1.05], seconds=20.0) is not None
 
 
-def test_one_evaluation_does_not_tell_what_a_sample_costs() -> None:
-    rows = [Measured(batch_size=size, fits=True, step_seconds=size * 0.2) for size in (8, 16)]
-    assert told(search(costs=cost_model(rows)), [BEST], [1.5], seconds=50) is None
-    assert told(search(), [BEST], [1.5, 1.4], seconds=25) is not None
+def test_the_cost_of_a_sample_needs_two_evaluations() -> None:
+    rows = [Measurement(batch_size=size, fits=True, step_seconds=size * 0.2) for size in (8, 16)]
+    assert reason(search(costs=cost_model(rows)), [BEST], [1.5], seconds=50) is None
+    assert reason(search(), [BEST], [1.5, 1.4], seconds=25) is not None
 
 
 @pytest.mark.parametrize("values", [[1.0, math.nan], [1.0, 1.2, 1.3, 1.4], [math.inf]])
-def test_what_diverges_is_stopped_even_before_others_have_finished(values: list[float]) -> None:
-    assert "it diverged" in str(told(search(), [], values))
+def test_a_diverged_trial_is_pruned_at_once(values: list[float]) -> None:
+    assert "it diverged" in str(reason(search(), [], values))
 
 
-def test_the_same_in_dollars() -> None:
-    asked = search(objective=Objective(cost="usd", quality=LOSS, target=0.5))
+def test_costs_in_dollars_are_compared_too() -> None:
+    spec = search(objective=Objective(cost="usd", quality=LOSS, target=0.5))
     cheap = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], usd=0.60)
-    assert told(asked, [cheap], [0.8, 0.51], seconds=30) is not None
-    assert told(asked, [cheap], [0.8, 0.51], seconds=29.9) is None
+    assert reason(spec, [cheap], [0.8, 0.51], seconds=30) is not None
+    assert reason(spec, [cheap], [0.8, 0.51], seconds=29.9) is None
 
 
 def test_an_accuracy_is_better_when_higher() -> None:
     score = Quality(metric="eval_accuracy", higher_is_better=True)
-    asked = search(objective=Objective(cost="billable_seconds", quality=score, target=0.9))
+    spec = search(objective=Objective(cost="billable_seconds", quality=score, target=0.9))
     best = reached(Point(8), [0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
-    assert told(asked, [best], [0.3, 0.4, 0.5]) is not None
-    assert told(asked, [best], [0.3, 0.4, 0.55]) is None
+    assert reason(spec, [best], [0.3, 0.4, 0.5]) is not None
+    assert reason(spec, [best], [0.3, 0.4, 0.55]) is None
 
 
 @pytest.mark.parametrize(
@@ -106,44 +106,44 @@ def test_an_accuracy_is_better_when_higher() -> None:
         Objective(cost="billable_seconds", quality=LOSS, is_front=True),
     ],
 )
-def test_throughput_and_fronts_are_never_stopped(objective: Objective) -> None:
-    assert told(search(objective=objective), [BEST], [1.0, 5.0, 5.0, 5.0, math.nan], seconds=1e6) is None
+def test_throughput_and_fronts_are_never_pruned(objective: Objective) -> None:
+    assert reason(search(objective=objective), [BEST], [1.0, 5.0, 5.0, 5.0, math.nan], seconds=1e6) is None
 
 
 BOUND = search(objective=Objective(cost="billable_seconds", quality=LOSS, bound=0.6), samples=600)
 WITHIN = completed(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=100)
 
 
-def test_what_is_further_from_the_bound_than_any_moved_is_stopped() -> None:
+def test_a_trial_too_far_from_the_bound_is_pruned() -> None:
     # After 300 samples the other was at 0.8 and moved 0.3 from there; at 1.0 this one has 0.4 to go, above 0.3 / 0.8.
-    assert told(BOUND, [WITHIN], [1.2, 1.1, 1.0]) == (
+    assert reason(BOUND, [WITHIN], [1.2, 1.1, 1.0]) == (
         "at eval_loss 1 after 300 samples it is further from 0.6 than any trial moved in the 300 that are left"
     )
-    assert told(BOUND, [WITHIN], [1.2, 1.1, 0.97]) is None
+    assert reason(BOUND, [WITHIN], [1.2, 1.1, 0.97]) is None
 
 
-def test_a_steep_trial_that_missed_the_bound_shows_how_far_one_may_move() -> None:
+def test_a_steep_trial_beyond_the_bound_protects_others() -> None:
     steep = completed(Point(8, 2.0), [1.5, 1.4, 1.3, 1.0, 0.8, 0.7], seconds=100)
-    assert told(BOUND, [WITHIN, steep], [1.2, 1.1, 1.0]) is None
+    assert reason(BOUND, [WITHIN, steep], [1.2, 1.1, 1.0]) is None
 
 
-def test_one_that_may_yet_be_quick_enough_runs_on() -> None:
+def test_a_trial_that_may_still_be_fast_enough_continues() -> None:
     # From 1.0 on the other took 400 samples to the bound: 0.8 x 400 are no more than the 320 left of 620.
     longer = search(objective=BOUND.objective, samples=620)
-    assert told(longer, [WITHIN], [1.2, 1.1, 1.0]) is None
+    assert reason(longer, [WITHIN], [1.2, 1.1, 1.0]) is None
 
 
-def test_where_all_are_beyond_the_bound_none_is_stopped_for_its_quality() -> None:
+def test_no_trial_is_pruned_for_quality_if_all_are_beyond_the_bound() -> None:
     beyond = completed(Point(8), [1.0, 0.9, 0.8, 0.7], seconds=100)
-    assert told(BOUND, [beyond], [1.2, 1.1, 1.0]) is None
+    assert reason(BOUND, [beyond], [1.2, 1.1, 1.0]) is None
 
 
-def test_a_retry_is_not_held_against_its_own_record() -> None:
+def test_a_repeated_trial_is_not_compared_with_itself() -> None:
     own = reached(Point(16), [0.5], seconds=1)
-    assert told(search(), [own], [0.9, 0.8]) is None
+    assert reason(search(), [own], [0.9, 0.8]) is None
 
 
-def test_the_parts() -> None:
+def test_samples_to_go_and_being_behind() -> None:
     assert fewest_more(LOSS, [BEST], 0.8, 0.5) == pytest.approx(300)
     assert fewest_more(LOSS, [BEST], 5.0, 0.5) == pytest.approx(500)
     assert fewest_more(LOSS, [], 0.8, 0.5) == math.inf

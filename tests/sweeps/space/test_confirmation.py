@@ -1,4 +1,4 @@
-"""Which settings are repeated after a sweep, by hand."""
+"""Settings that are repeated after a sweep, worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WON = Point(64, 2.0)
 OTHER = Point(32)
 
 
-def test_the_winner_and_the_baseline_span_the_two_by_two() -> None:
+def test_the_winner_and_the_baseline_span_a_factorial() -> None:
     best = {"none": (OTHER, 120.0), "inductor": (WON, 100.0)}
     assert settings(best, ("none", BASE)) == [
         ("none", BASE),
@@ -21,7 +21,7 @@ def test_the_winner_and_the_baseline_span_the_two_by_two() -> None:
     ]
 
 
-def test_a_winner_of_the_baseline_s_compiler_is_set_against_the_best_other_one() -> None:
+def test_a_winner_with_the_baselines_compiler_is_compared_with_the_best_other_one() -> None:
     best = {"none": (WON, 90.0), "inductor": (WON, 100.0), "trcomp": (OTHER, 95.0)}
     assert settings(best, ("none", BASE)) == [
         ("none", BASE),
@@ -33,11 +33,11 @@ def test_a_winner_of_the_baseline_s_compiler_is_set_against_the_best_other_one()
     ]
 
 
-def test_throughput_is_made_large() -> None:
+def test_throughput_is_maximised() -> None:
     best = {"none": (OTHER, 900.0), "inductor": (WON, 100.0)}
     assert settings(best, ("inductor", BASE), maximise=True)[1] == ("none", OTHER)
 
 
-def test_one_compiler_that_the_baseline_won_needs_nothing_but_itself() -> None:
+def test_a_baseline_that_wins_with_one_compiler_is_repeated_only() -> None:
     assert settings({"none": (BASE, 10.0)}, ("none", BASE)) == [("none", BASE)]
     assert settings({}, ("none", BASE)) == []

@@ -1,4 +1,4 @@
-"""What a sweep searches, by hand."""
+"""Search space of a sweep, worked out by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_batch_sizes_are_the_powers_of_two_within_the_range() -> None:
     assert space("9..100", None, "powers_of_two", 1).batch_sizes == (16, 32, 64)
 
 
-def test_or_the_multiples_of_eight() -> None:
+def test_batch_sizes_are_the_multiples_of_eight_within_the_range() -> None:
     assert space("9..40", None, "multiples_of_eight", 1).batch_sizes == (16, 24, 32, 40)
 
 
@@ -23,12 +23,12 @@ def test_multipliers_are_on_a_grid_of_octaves_that_holds_one() -> None:
 
 
 @pytest.mark.parametrize("grid", ["powers_of_two", "multiples_of_eight"])
-def test_a_point_is_found_again_from_its_parameters(grid: str) -> None:
+def test_a_point_is_restored_from_its_parameters(grid: str) -> None:
     searched = space("8..256", "0.25..4", grid, 4)  # type: ignore[arg-type]
     assert [searched.point(searched.params(point)) for point in searched.points] == list(searched.points)
 
 
-def test_parameters_tell_what_they_are() -> None:
+def test_parameters_are_named_by_their_scale() -> None:
     assert space("8..64", "0.5..2", "powers_of_two", 2).params(Point(32, 0.5**0.5)) == {
         "log2_batch_size": 5,
         "log2_multiplier": -0.5,
@@ -50,6 +50,6 @@ def test_parameters_tell_what_they_are() -> None:
         ("8..1048576", "1e-9..1e9", "multiples_of_eight", "a sweep has at most 5,000"),
     ],
 )
-def test_a_space_that_cannot_be_is_refused_by_name(sizes: str, multipliers: str | None, grid: str, words: str) -> None:
+def test_an_impossible_space_is_refused_by_name(sizes: str, multipliers: str | None, grid: str, words: str) -> None:
     with pytest.raises(ValueError, match=words.replace(".", r"\.")):
         space(sizes, multipliers, grid, 1)  # type: ignore[arg-type]

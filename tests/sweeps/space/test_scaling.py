@@ -1,4 +1,4 @@
-"""The scaling rules, against numbers worked out by hand."""
+"""Scaling rules, against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_sqrt_doubles_the_rate_at_four_times_the_batch() -> None:
     assert scaled.adam_beta2 == 0.999
 
 
-def test_sqrt_adam_moves_betas_and_epsilon_too() -> None:
+def test_sqrt_adam_scales_betas_and_epsilon_too() -> None:
     # k = 4: 1 - 4 * 0.1 = 0.6; 1 - 4 * 0.001 = 0.996; 1e-8 / 2.
     scaled = scale("sqrt_adam", BASE, base_batch_size=32, global_batch_size=128)
     assert scaled.learning_rate == pytest.approx(6e-5)
@@ -33,14 +33,14 @@ def test_sqrt_adam_moves_betas_and_epsilon_too() -> None:
     assert scaled.adam_epsilon == pytest.approx(5e-9)
 
 
-def test_sqrt_adam_holds_a_beta_at_zero() -> None:
+def test_sqrt_adam_keeps_a_beta_at_zero() -> None:
     # k = 16: 1 - 16 * 0.1 = -0.6, held at 0; 1 - 16 * 0.001 = 0.984.
     scaled = scale("sqrt_adam", BASE, base_batch_size=8, global_batch_size=128)
     assert scaled.adam_beta1 == 0.0
     assert scaled.adam_beta2 == pytest.approx(0.984)
 
 
-def test_a_multiplier_is_a_factor_on_the_rate_alone() -> None:
+def test_a_multiplier_scales_only_the_learning_rate() -> None:
     scaled = scale("sqrt_adam", BASE, base_batch_size=32, global_batch_size=128, multiplier=0.25)
     # 6e-5 by the rule, a quarter of that; 1 - 4 * 0.1 whatever the multiplier.
     assert scaled.learning_rate == pytest.approx(1.5e-5)
@@ -48,7 +48,7 @@ def test_a_multiplier_is_a_factor_on_the_rate_alone() -> None:
 
 
 @pytest.mark.parametrize(("largest", "rate"), [(None, 9.6e-4), (1e-3, 9.6e-4), (5e-4, 5e-4)])
-def test_a_rate_is_held_at_the_largest(largest: float | None, rate: float) -> None:
+def test_the_learning_rate_is_limited_to_the_largest(largest: float | None, rate: float) -> None:
     """3e-5 at 32 is 4.8e-4 at 512, and twice that 9.6e-4."""
     sizes = {"base_batch_size": 32, "global_batch_size": 512}
     scaled = scale("linear", BASE, **sizes, multiplier=2.0, largest_learning_rate=largest)
@@ -59,7 +59,7 @@ def test_none_changes_nothing() -> None:
     assert scale("none", BASE, base_batch_size=1, global_batch_size=4096) == BASE
 
 
-def test_a_batch_below_one_is_our_own_mistake() -> None:
+def test_a_batch_size_below_one_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         scale("linear", BASE, base_batch_size=0, global_batch_size=8)
 

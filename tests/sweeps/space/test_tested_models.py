@@ -1,4 +1,4 @@
-"""AWS's tested batch sizes, by rows that were looked up by hand."""
+"""AWS's tested batch sizes, against rows that were looked up by hand."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sweeps.space import tested_models
         ("gpt2", "local", "none", 128, None),
     ],
 )
-def test_the_largest_batch_that_is_known_to_fit(
+def test_the_largest_tested_batch_size(
     model: str, machine: str, compiler: str, length: int, largest: int | None
 ) -> None:
     assert tested_models.largest_tested(model, machine, compiler, length) == largest
 
 
-def test_a_range_goes_from_a_sixteenth_of_it_up_to_it() -> None:
+def test_a_range_starts_at_a_sixteenth_of_the_largest() -> None:
     # 84 / 16 is 5.25; 240 / 16 is 15; 24 / 16 is 1.5.
     assert tested_models.tested_batch_sizes("gpt2", "ml.g5.4xlarge", "none", 128) == (8, 16, 32, 64)
     assert tested_models.tested_batch_sizes("gpt2", "ml.g5.4xlarge", "trcomp", 128) == (16, 32, 64, 128)

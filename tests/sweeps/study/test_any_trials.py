@@ -1,4 +1,4 @@
-"""Whatever trials tell, a sampler suggests a free point and nothing raises: a sweep that dies costs all its jobs."""
+"""Samplers suggest a free point, and nothing raises, whatever the trials: a sweep that dies loses all of its jobs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweeps.cost_model.costs import Measured, cost_model
-from sweeps.cost_model.expected_improvement import most_promising, nothing_left, promises
-from sweeps.cost_model.pruning import hopeless
+from sweeps.cost_model.costs import Measurement, cost_model
+from sweeps.cost_model.expected_improvement import best_free_point, expected_improvements, stop_reason
+from sweeps.cost_model.pruning import should_prune
 from sweeps.cost_model.trials import Record, Search, free_points
 from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Ended, Objective
+from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
 from tests.support.sweeps.trials import LOSS, search
 
-CALIBRATED = cost_model(Measured(batch_size=size, fits=size < 32, step_seconds=0.1 * size) for size in (8, 16, 32))
+CALIBRATED = cost_model(Measurement(batch_size=size, fits=size < 32, step_seconds=0.1 * size) for size in (8, 16, 32))
 
 numbers = st.one_of(st.floats(allow_nan=True, allow_infinity=True, width=32), st.floats(0, 2))
 seconds = st.floats(0, 1e6)
@@ -29,7 +29,7 @@ def trials(draw: st.DrawFn) -> Record:
     curve = tuple(CurvePoint(samples=each, value=draw(numbers), billable_seconds=draw(seconds)) for each in samples)
     state = draw(st.sampled_from(["running", "complete", "pruned", "failed"]))
     failure = {"pruned": ("Stopped", "why"), "failed": (draw(st.sampled_from(["OutOfMemory", "Killed"])), "why")}
-    ended = Ended(
+    outcome = TrialOutcome(
         failure=failure.get(state),
         billable_seconds=draw(seconds),
         usd=draw(st.one_of(st.none(), seconds)),
@@ -38,7 +38,7 @@ def trials(draw: st.DrawFn) -> Record:
         reached=draw(st.sampled_from([None, True, False])) if state == "complete" else False,
     )
     point = Point(draw(st.sampled_from([8, 16, 32])), draw(st.sampled_from([0.5, 1.0, 2.0])))
-    return Record(point=point, state=state, curve=curve, ended=None if state == "running" else ended)
+    return Record(point=point, state=state, curve=curve, outcome=None if state == "running" else outcome)
 
 
 @pytest.mark.parametrize("costs", [None, CALIBRATED], ids=["not calibrated", "calibrated"])
@@ -53,13 +53,15 @@ def trials(draw: st.DrawFn) -> Record:
     ids=["target", "bound", "throughput", "front"],
 )
 @settings(max_examples=25, deadline=None)
-@given(found=st.lists(trials(), max_size=7), running=trials())
-def test_nothing_raises(objective: Objective, costs: object, found: list[Record], running: Record) -> None:
-    asked: Search = search(objective=objective, costs=costs)
-    found = list({record.point: record for record in found}.values())
-    free = free_points(asked, found)
-    assert (most_promising(asked, found) in free) if free else most_promising(asked, found) is None
-    assert all(math.isfinite(each.saving_seconds) and each.saving_seconds >= 0 for each in promises(asked, found))
-    assert nothing_left(asked, found) is None or nothing_left(asked, found)
-    hopeless(asked, found, running.point, running.curve, 10.0)
-    hopeless(asked, found, running.point, (), 10.0)
+@given(trials=st.lists(trials(), max_size=7), running=trials())
+def test_no_trials_raise_an_error(objective: Objective, costs: object, trials: list[Record], running: Record) -> None:
+    spec: Search = search(objective=objective, costs=costs)
+    trials = list({record.point: record for record in trials}.values())
+    free = free_points(spec, trials)
+    assert (best_free_point(spec, trials) in free) if free else best_free_point(spec, trials) is None
+    assert all(
+        math.isfinite(each.saving_seconds) and each.saving_seconds >= 0 for each in expected_improvements(spec, trials)
+    )
+    assert stop_reason(spec, trials) is None or stop_reason(spec, trials)
+    should_prune(spec, trials, running.point, running.curve, 10.0)
+    should_prune(spec, trials, running.point, (), 10.0)

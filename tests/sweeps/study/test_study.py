@@ -1,4 +1,4 @@
-"""Storages and studies: what is refused in one sentence, and what two workers at once get."""
+"""Storages and studies: error messages, and workers that start together."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from training.contract.errors import InputError, StorageError
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
-        ("sweeps.db", "storage is not the address of a database: it must be such as sqlite:///sweeps.db or"),
+        ("sweeps.db", "storage must be the address of a database, such as sqlite:///sweeps.db or"),
         ("mysql://me:secret@host/s", "storage mysql://me:***@host/s: sweeps are kept in sqlite or postgresql"),
         ("sqlite://", "storage sqlite:// names no file"),
         ("postgresql+psycopg2://me:secret@host/s", "the driver of postgresql+psycopg2 is not installed"),
     ],
 )
-def test_an_address_that_is_none(url: str, told: str) -> None:
+def test_a_malformed_address_is_refused(url: str, message: str) -> None:
     with pytest.raises(InputError) as refusal:
         open_storage(url)
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert "secret" not in str(refusal.value)
 
 
-def test_a_file_in_no_folder(tmp_path: Path) -> None:
+def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refusal:
         open_storage(f"sqlite:///{tmp_path}/gone/s.db")
-    assert f"storage sqlite:///{tmp_path}/gone/s.db: there is no folder {tmp_path}/gone" in str(refusal.value)
+    assert f"storage sqlite:///{tmp_path}/gone/s.db: folder {tmp_path}/gone does not exist" in str(refusal.value)
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, and longer than its first hundred bytes\n" * 10)
     with pytest.raises(StorageError, match=r"notes.txt cannot be used: file is not a database\.$"):
         open_storage(f"sqlite:///{tmp_path}/notes.txt")
 
 
-def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeps.study.storage._OPENING_SECONDS", 0.1)
     with pytest.raises(StorageError) as refusal:
         open_storage("postgresql://me:secret@127.0.0.1:1/s")
@@ -56,7 +56,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"space": replace(SPACE, batch_sizes=(8, 16))}, "space.batch_sizes ([8, 16, 32], not [8, 16])"),
         ({"objective": replace(SECONDS, target=0.5)}, "objective.target (None, not 0.5)"),
@@ -64,17 +64,17 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"experiment": "other"}, "experiment (e, not other)"),
     ],
 )
-def test_a_study_of_something_else_is_refused(tmp_path: Path, changed: dict[str, object], told: str) -> None:
+def test_a_study_with_other_settings_is_refused(tmp_path: Path, changed: dict[str, object], message: str) -> None:
     bench = Bench(tmp_path)
     bench.part()
-    asked = {"space": SPACE, "objective": SECONDS, "experiment": "e"} | changed
+    spec = {"space": SPACE, "objective": SECONDS, "experiment": "e"} | changed
     with pytest.raises(InputError) as refusal:
-        open_study(bench.storage, sweep="s", compiler="none", **asked)  # type: ignore[arg-type]
-    assert str(refusal.value).startswith(f"study s/none in {bench.storage.retries.name} has another {told}: ")
+        open_study(bench.storage, sweep="s", compiler="none", **spec)  # type: ignore[arg-type]
+    assert str(refusal.value).startswith(f"study s/none in {bench.storage.retries.name} has another {message}: ")
 
 
 @pytest.mark.slow
-def test_workers_that_begin_together_get_the_same_study(tmp_path: Path) -> None:
+def test_workers_that_start_together_get_the_same_study(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/sweeps.db"
     text = (
         "import sys; from tests.support.sweeps.bench import SPACE, SECONDS\n"
@@ -90,7 +90,7 @@ def test_workers_that_begin_together_get_the_same_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("per_octave", [1, 2, 3, 4])
-def test_every_point_is_one_that_optuna_can_be_asked_for(tmp_path: Path, per_octave: int) -> None:
+def test_optuna_accepts_every_point(tmp_path: Path, per_octave: int) -> None:
     factors = tuple(2.0 ** (k / per_octave) for k in range(-per_octave, per_octave + 1))
     space = Space(batch_sizes=(8, 16, 24), multipliers=factors, grid="multiples_of_eight", per_octave=per_octave)
     storage = open_storage(f"sqlite:///{tmp_path}/sweeps.db")

@@ -1,4 +1,4 @@
-"""Workers that die, pause or lose the storage: what the next one finds, step by step, on SQLite."""
+"""Workers that die, pause or lose the storage, and their successors, step by step on SQLite."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
-from sweeps.space.objective import Ended
-from sweeps.study.retry_policy import StorageRetries, quietly
-from sweeps.study.study import DUPLICATE, distributions, lost, retries, spent
-from sweeps.workers.followed_trial import Followed
-from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover
+from sweeps.space.objective import TrialOutcome
+from sweeps.study.retry_policy import StorageRetries, without_optuna_warnings
+from sweeps.study.study import DUPLICATE, cost_so_far, distributions, lost, retries
+from sweeps.workers.followed_trial import FollowedTrial
+from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
 from tests.support.sweeps.bench import SPACE, Bench, short
-from tests.support.sweeps.simulated_jobs import Course, SimulatedRunner
+from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner
 from training.contract.errors import StorageError
 
 ONE = Limits(trials=1, parallel=1, max_parallel=1)
@@ -36,7 +36,7 @@ def claimed(bench: Bench, part: Part, limits: Limits = ONE) -> Claim:
 
 
 def fail(bench: Bench, claim: Claim) -> None:
-    """Do as if the worker was not heard of for too long."""
+    """Let the worker's last heartbeat be too old."""
     bench.storage.rdb.set_trial_state_values(claim.trial._trial_id, TrialState.FAIL)
 
 
@@ -45,7 +45,7 @@ def states(part: Part) -> list[str]:
 
 
 def test_the_trial_of_a_dead_worker_comes_back_with_its_job(bench: Bench) -> None:
-    """Dead between the failing of its trial and its repetition, too: that is looked for by itself."""
+    """The worker may also die between failing the trial and repeating it, which is recovered separately."""
     part = bench.part()
     first = claimed(bench, part)
     runner = bench.runner(short)
@@ -56,13 +56,13 @@ def test_the_trial_of_a_dead_worker_comes_back_with_its_job(bench: Bench) -> Non
     assert retries(part.trials[1]) == [0]
     assert part.trials[1].user_attrs["job"] == first.job_name
     assert bench.service.creations == {first.job_name: 1}
-    assert spent([({}, part.trials)]).billable_seconds == pytest.approx(bench.service.billable_seconds)
+    assert cost_so_far([({}, part.trials)]).billable_seconds == pytest.approx(bench.service.billable_seconds)
 
 
 def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(bench: Bench) -> None:
     part = bench.part()
-    quietly(part.study.ask)  # no point yet
-    quietly(part.study.ask, distributions(SPACE))  # a point, no claim
+    without_optuna_warnings(part.study.ask)  # no point yet
+    without_optuna_warnings(part.study.ask, distributions(SPACE))  # a point, no claim
     assert states(part) == ["RUNNING", "RUNNING"]
     assert bench.run(short, part, limits=ONE).reason == "none: 1 trial is made"
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
@@ -70,18 +70,18 @@ def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(ben
 
 
 def test_a_worker_that_died_with_a_repeated_trial_leaves_it_to_the_next(bench: Bench) -> None:
-    """The claim that the trial brought along is the dead one's, and there is no heartbeat yet."""
+    """The repeated trial inherits the dead worker's claim, and has no heartbeat yet."""
     part = bench.part()
     fail(bench, claimed(bench, part))
-    quietly(recover, part, bench.said.append)
-    quietly(part.study.ask)
+    without_optuna_warnings(recover_trials, part, bench.messages.append)
+    without_optuna_warnings(part.study.ask)
     assert states(part) == ["FAIL", "RUNNING"]
     bench.run(short, part, limits=ONE)
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
     assert retries(part.trials[2]) == [0, 1]
 
 
-def test_a_worker_that_died_between_the_end_and_the_state(bench: Bench) -> None:
+def test_a_worker_may_die_between_end_and_state(bench: Bench) -> None:
     part = bench.part()
     first = claimed(bench, part)
     first.trial.set_user_attr("end", "completed")
@@ -95,32 +95,32 @@ def test_a_trial_is_not_repeated_for_ever(bench: Bench) -> None:
     part = bench.part()
     for _ in range(21):
         fail(bench, claimed(bench, part, Limits()))
-    quietly(recover, part, bench.said.append)
-    quietly(recover, part, bench.said.append)
+    without_optuna_warnings(recover_trials, part, bench.messages.append)
+    without_optuna_warnings(recover_trials, part, bench.messages.append)
     assert states(part) == ["FAIL"] * 21
-    [said] = bench.said
-    assert said.startswith("Trial 20 of none outlived 20 workers and is given up; job job-none-")
+    [messages] = bench.messages
+    assert messages.startswith("Trial 20 of none outlived 20 workers and is given up: job job-none-")
 
 
-def test_who_was_paused_changes_nothing(bench: Bench) -> None:
-    """Its trial is another's by then: neither the trial nor the job is touched."""
+def test_a_paused_worker_changes_nothing(bench: Bench) -> None:
+    """Another worker has its trial by then, so neither the trial nor the job is changed."""
     part = bench.part()
     first = claimed(bench, part)
-    runner = bench.runner(lambda *_: Course(seconds=30.0, curve=((0.0, 50, 2.0),)))
-    paused = Followed(bench.storage, first, runner.start("none", first.point, 0))
+    runner = bench.runner(lambda *_: Behaviour(seconds=30.0, curve=((0.0, 50, 2.0),)))
+    paused = FollowedTrial(bench.storage, first, runner.start("none", first.point, 0))
     fail(bench, first)
     second = claimed(bench, part)
     assert (second.trial.number, second.job_name) == (1, first.job_name)
     with pytest.raises(UpdateFinishedTrialError):
         paused.look()
     with pytest.raises(UpdateFinishedTrialError):
-        paused.tell(Ended(billable_seconds=1.0), runner)
+        paused.record_outcome(TrialOutcome(billable_seconds=1.0), runner)
     assert runner.ends == {}
     assert bench.service.running() == [first.job_name]
     assert states(part) == ["FAIL", "RUNNING"]
 
 
-def test_a_worker_lets_go_of_what_was_given_to_another(bench: Bench) -> None:
+def test_a_worker_gives_up_a_trial_that_another_continues(bench: Bench) -> None:
     part = bench.part()
 
     class Pausing(SimulatedRunner):
@@ -132,14 +132,14 @@ def test_a_worker_lets_go_of_what_was_given_to_another(bench: Bench) -> None:
     bench.run_with(Pausing(bench.service, short), part, limits=ONE)
     assert states(part) == ["FAIL", "COMPLETE"]
     assert set(bench.service.creations.values()) == {1}
-    assert any("another worker has taken it up" in line for line in bench.said)
+    assert any("another worker continues it" in line for line in bench.messages)
 
 
 def test_an_old_trial_stays_another_workers_until_it_is_stale(bench: Bench) -> None:
     part = bench.part()
     first = claimed(bench, part)
     answer = bench.ask(part, limits=Limits(trials=9, max_parallel=1))
-    assert answer == NoTrial(reason="1 jobs run, which is max_parallel")
+    assert answer == NoTrial(reason="1 jobs are running, which is max_parallel")
     with bench.storage.rdb.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 hour')")
     second = claimed(bench, part, Limits(trials=9, max_parallel=1))
@@ -147,7 +147,7 @@ def test_an_old_trial_stays_another_workers_until_it_is_stale(bench: Bench) -> N
     assert states(part) == ["FAIL", "RUNNING"]
 
 
-def test_of_two_trials_with_a_point_the_later_yields(bench: Bench) -> None:
+def test_the_later_of_two_trials_with_a_point_yields(bench: Bench) -> None:
     part = bench.part()
     first = claimed(bench, part, Limits())
     part.study.enqueue_trial(SPACE.params(first.point))
@@ -157,16 +157,16 @@ def test_of_two_trials_with_a_point_the_later_yields(bench: Bench) -> None:
     assert "job" not in part.trials[1].user_attrs
 
 
-def test_only_one_asks_at_a_time(bench: Bench) -> None:
+def test_only_one_worker_claims_at_a_time(bench: Bench) -> None:
     part = bench.part()
     with bench.storage.lock("s") as is_held:
         assert is_held
-        assert bench.ask(part) == NoTrial(reason="another worker is asking", is_busy=True)
+        assert bench.ask(part) == NoTrial(reason="another worker is claiming a trial", is_busy=True)
     assert isinstance(bench.ask(part), Claim)
 
 
-def test_a_storage_that_goes_away_is_waited_for() -> None:
-    clock, said = [0.0], list[str]()
+def test_calls_wait_for_a_silent_storage() -> None:
+    clock, messages = [0.0], list[str]()
 
     def gone_for_a_minute() -> str:
         if clock[0] < 60:
@@ -176,10 +176,10 @@ def test_a_storage_that_goes_away_is_waited_for() -> None:
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    retries = StorageRetries("postgresql://host/s", say=said.append, sleep=sleep, clock=lambda: clock[0])
+    retries = StorageRetries("postgresql://host/s", say=messages.append, sleep=sleep, clock=lambda: clock[0])
     assert retries.call(gone_for_a_minute) == "answer"
-    assert said == [
-        "The storage postgresql://host/s does not answer; jobs run on, and nothing is lost.",
+    assert messages == [
+        "The storage postgresql://host/s does not answer; jobs keep running, and nothing is lost.",
         "The storage postgresql://host/s answers again.",
     ]
 
@@ -193,15 +193,15 @@ def test_a_storage_that_stays_silent_is_an_error() -> None:
         retries.call(gone)
 
 
-def test_a_deleted_study_is_one_sentence(bench: Bench) -> None:
+def test_a_deleted_study_is_reported_in_one_sentence(bench: Bench) -> None:
     part = bench.part()
     bench.storage.rdb.delete_study(part.study._study_id)
     with pytest.raises(StorageError, match=r"^The sweep's study is no longer in sqlite:.*: somebody deleted it\.$"):
         bench.run(short, part)
 
 
-def test_a_locked_database_is_waited_for(bench: Bench) -> None:
-    """Another process holds SQLite's lock for a while, in the middle of a sweep."""
+def test_calls_wait_for_a_locked_database(bench: Bench) -> None:
+    """Another process holds SQLite's lock for half a second during a sweep."""
     part, engine = bench.part(), bench.storage.rdb.engine
 
     def hold() -> None:
@@ -216,10 +216,10 @@ def test_a_locked_database_is_waited_for(bench: Bench) -> None:
     assert states(part) == ["COMPLETE"] * 6
 
 
-def test_optunas_own_callback_repeats_as_ours_reads_it(bench: Bench) -> None:
-    """Where another tool opened the storage and failed the stale trial, too, it is not repeated twice."""
+def test_a_trial_repeated_by_optunas_own_callback_is_recognised(bench: Bench) -> None:
+    """A stale trial that another tool failed and repeated is not repeated again."""
     part = bench.part()
     fail(bench, claimed(bench, part))
-    quietly(lambda: RetryHeartbeatStaleTrialCallback()(part.study, part.study.get_trials()[0]))
+    without_optuna_warnings(lambda: RetryHeartbeatStaleTrialCallback()(part.study, part.study.get_trials()[0]))
     bench.run(short, part, limits=ONE)
     assert states(part) == ["FAIL", "COMPLETE"]

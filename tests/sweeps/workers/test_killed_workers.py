@@ -1,4 +1,5 @@
-"""Eight workers on one PostgreSQL, killed again and again: every trial complete, no job twice, none left running."""
+"""Eight workers on one PostgreSQL, killed again and again: every trial completes, and no job starts twice or is left
+over."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.study.study import retries, spent
+from sweeps.study.study import cost_so_far, retries
 from tests.support.sweeps.postgres import postgres, postgres_server
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start
@@ -34,9 +35,9 @@ def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> 
         _kill_and_replace(plan, log)
         storage = optuna.storages.RDBStorage(url.replace("postgresql://", "postgresql+psycopg://"))
         service = SimulatedService(Path(plan.folder))
-        told = log.read_text()
-        print(told)
-        assert "Traceback" not in told
+        output = log.read_text()
+        print(output)
+        assert "Traceback" not in output
         assert service.running() == []
         assert set(service.creations.values()) == {1}
         assert service.most_at_once() <= plan.max_parallel
@@ -45,7 +46,7 @@ def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> 
             _check(study)
         jobs = {trial.user_attrs["job"] for study in studies for trial in study.trials if "job" in trial.user_attrs}
         assert jobs == set(service.names)
-        used = spent([(study.user_attrs, study.trials) for study in studies])
+        used = cost_so_far([(study.user_attrs, study.trials) for study in studies])
         assert used.billable_seconds == pytest.approx(service.billable_seconds)
         assert used.usd == pytest.approx(0.01 * service.billable_seconds)
         # It would prove nothing if no trial had lost its worker.
@@ -65,7 +66,7 @@ def _check(study: optuna.Study) -> None:
 
 
 def _kill_and_replace(plan: Plan, log: Path) -> None:
-    """Keep eight workers at work, and kill one of them at a random moment, twenty times; wait for the rest."""
+    """Keep eight workers running, kill one of them at a random moment twenty times, and wait for the rest."""
     draw = random.Random(7)
     workers = [start(plan, log) for _ in range(WORKERS)]
     try:
@@ -91,7 +92,7 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("every_core")
 def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
-    """It goes in the middle of the sweep, at once and with all connections, and comes back after some seconds."""
+    """The server stops during the sweep, with all connections, and starts again after some seconds."""
     with postgres_server() as server:
         plan = Plan(url=server.get_uri(), folder=str(tmp_path / "jobs"), trials=30, max_parallel=4, parallel=2)
         log = tmp_path / "workers.txt"
@@ -106,10 +107,10 @@ def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
             assert [worker.wait(timeout=240) for worker in workers] == [0, 0], log.read_text()
         finally:
             _end(workers)
-        told = log.read_text()
-        print(told)
-        assert told.count("does not answer; jobs run on, and nothing is lost.") >= 1
-        assert "Traceback" not in told
+        output = log.read_text()
+        print(output)
+        assert output.count("does not answer; jobs keep running, and nothing is lost.") >= 1
+        assert "Traceback" not in output
         assert set(service.creations.values()) == {1}
         assert service.running() == []
         storage = optuna.storages.RDBStorage(plan.url.replace("postgresql://", "postgresql+psycopg://"))

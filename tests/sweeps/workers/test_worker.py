@@ -1,4 +1,4 @@
-"""One worker over simulated jobs on SQLite: each rule by hand."""
+"""One worker with simulated jobs on SQLite: each rule worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from optuna.trial import TrialState
 
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
-from sweeps.study.study import DUPLICATE, spent
+from sweeps.study.study import DUPLICATE, cost_so_far
 from sweeps.workers.trial_queue import Limits, Part
-from sweeps.workers.worker import Done
+from sweeps.workers.worker import WorkerResult
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, Enough, StopsSmall, short
-from tests.support.sweeps.simulated_jobs import Course, SimulatedRunner
+from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner
 from training.contract.errors import InputError, QuotaError
 
 
@@ -33,9 +33,9 @@ def ends(part: Part) -> Counter[str]:
     return Counter(str(trial.user_attrs.get("end")) for trial in part.trials)
 
 
-def test_every_point_is_tried_once_whatever_the_sampler_says(bench: Bench) -> None:
+def test_every_point_is_tried_once_whatever_the_sampler(bench: Bench) -> None:
     part = bench.part(sampler=RandomSampler(seed=1))
-    assert bench.run(short, part) == Done(reason="none: no point is left", reasons={"none": "no point is left"})
+    assert bench.run(short, part) == WorkerResult(reason="none: no point is left", reasons={"none": "no point is left"})
     assert set(bench.service.creations.values()) == {1}
     complete = [trial for trial in part.trials if trial.state == TrialState.COMPLETE]
     assert sorted((t.user_attrs["batch_size"], t.user_attrs["multiplier"]) for t in complete) == [
@@ -45,7 +45,7 @@ def test_every_point_is_tried_once_whatever_the_sampler_says(bench: Bench) -> No
     assert bench.service.most_at_once() <= 3
 
 
-def test_a_trial_holds_what_its_job_did(bench: Bench) -> None:
+def test_a_trial_holds_its_jobs_outcome(bench: Bench) -> None:
     part = bench.part()
     assert bench.run(short, part, limits=Limits(trials=1)).reason == "none: 1 trial is made"
     [trial] = part.trials
@@ -70,16 +70,16 @@ def test_a_trial_holds_what_its_job_did(bench: Bench) -> None:
     }
 
 
-def test_the_study_with_fewest_trials_is_asked_first(bench: Bench) -> None:
+def test_the_study_with_the_fewest_trials_comes_first(bench: Bench) -> None:
     parts = [bench.part(), bench.part(compiler="inductor")]
     limits = Limits(trials=2, parallel=1, max_parallel=1)
     done = bench.run(short, *parts, limits=limits)
     assert done.reason == "none: 2 trials are made; inductor: 2 trials are made"
-    told = [line.split()[3].rstrip(":") for line in bench.said]
-    assert told == ["none", "inductor", "none", "inductor"]
+    order = [line.split()[3].rstrip(":") for line in bench.messages]
+    assert order == ["none", "inductor", "none", "inductor"]
 
 
-def test_a_sweep_goes_on_with_more_trials(bench: Bench) -> None:
+def test_a_sweep_continues_with_more_trials(bench: Bench) -> None:
     part = bench.part()
     bench.run(short, part, limits=Limits(trials=2))
     bench.run(short, part, limits=Limits(trials=3))
@@ -89,19 +89,19 @@ def test_a_sweep_goes_on_with_more_trials(bench: Bench) -> None:
 def test_nothing_starts_once_the_seconds_are_spent(bench: Bench) -> None:
     """Each job takes 0.1 s, failed or not: after two of them 0.15 s are spent."""
     part = bench.part()
-    failing = Course(seconds=0.1, failure=("BadData", "line 3"))
+    failing = Behaviour(seconds=0.1, failure=("BadData", "line 3"))
     done = bench.run(lambda *_: failing, part, limits=Limits(max_billable_seconds=0.15))
     assert ends(part) == {"failed: BadData": 2}
     assert done.reason == "none: max_billable_seconds 0.15 is spent (0.2 s)"
-    assert spent([({}, part.trials)]).billable_seconds == pytest.approx(0.2, rel=1e-3)
+    assert cost_so_far([({}, part.trials)]).billable_seconds == pytest.approx(0.2, rel=1e-3)
 
 
 def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> None:
     part = bench.part()
-    course = Course(seconds=0.3)
-    bench.run(lambda *_: course, part, limits=Limits(parallel=2, max_parallel=2, max_usd=0.0029))
+    behaviour = Behaviour(seconds=0.3)
+    bench.run(lambda *_: behaviour, part, limits=Limits(parallel=2, max_parallel=2, max_usd=0.0029))
     assert len(bench.service.names) == 2
-    assert spent([({}, part.trials)]).usd == pytest.approx(0.006, rel=1e-3)
+    assert cost_so_far([({}, part.trials)]).usd == pytest.approx(0.006, rel=1e-3)
 
 
 def test_calibration_counts_as_spent(bench: Bench) -> None:
@@ -111,46 +111,46 @@ def test_calibration_counts_as_spent(bench: Bench) -> None:
     assert part.trials == []
 
 
-def test_a_budget_of_money_needs_a_price(bench: Bench) -> None:
+def test_a_budget_in_dollars_requires_a_price(bench: Bench) -> None:
     part = bench.part()
-    course = Course(seconds=0.05, usd_per_second=None)
-    done = bench.run(lambda *_: course, part, limits=Limits(max_usd=1.0))
+    behaviour = Behaviour(seconds=0.05, usd_per_second=None)
+    done = bench.run(lambda *_: behaviour, part, limits=Limits(max_usd=1.0))
     job = part.trials[0].user_attrs["job"]
     assert done.reason == f"none: max_usd 1 cannot be kept: the price of job {job} is not known"
 
 
 def test_a_job_that_ran_out_of_memory_bounds_the_batch(bench: Bench) -> None:
-    def course(_: str, point: Point) -> Course:
-        return Course(seconds=0.02, failure=("OutOfMemory", "") if point.batch_size >= 16 else None)
+    def behaviour(_: str, point: Point) -> Behaviour:
+        return Behaviour(seconds=0.02, failure=("OutOfMemory", "") if point.batch_size >= 16 else None)
 
     part = bench.part()
-    assert bench.run(course, part).reason == "none: no point is left"
+    assert bench.run(behaviour, part).reason == "none: no point is left"
     assert ends(part)["completed"] == 2
     assert all(trial.user_attrs["batch_size"] == 8 for trial in part.trials if trial.state == TrialState.COMPLETE)
 
 
-def test_failures_alone_end_a_study(bench: Bench) -> None:
+def test_five_failures_end_a_study(bench: Bench) -> None:
     part = bench.part()
-    course = Course(seconds=0.02, failure=("BadData", "line 3"))
-    done = bench.run(lambda *_: course, part, limits=Limits())
+    behaviour = Behaviour(seconds=0.02, failure=("BadData", "line 3"))
+    done = bench.run(lambda *_: behaviour, part, limits=Limits())
     assert done.reason == "none: 5 jobs have failed and no other has ended; the last one: failed: BadData"
-    assert any("failed: BadData (line 3)" in line for line in bench.said)
+    assert any("failed: BadData (line 3)" in line for line in bench.messages)
 
 
-def test_a_job_without_the_target_is_no_result(bench: Bench) -> None:
+def test_a_job_that_misses_the_target_has_no_result(bench: Bench) -> None:
     part = bench.part(replace(SECONDS, target=0.5))
-    bench.run(lambda *_: Course(seconds=0.02, reached=False), part, limits=Limits(trials=1))
-    bench.run(lambda *_: Course(seconds=0.02, reached=True), part, limits=Limits(trials=2))
+    bench.run(lambda *_: Behaviour(seconds=0.02, reached=False), part, limits=Limits(trials=1))
+    bench.run(lambda *_: Behaviour(seconds=0.02, reached=True), part, limits=Limits(trials=2))
     assert [trial.state for trial in part.trials] == [TrialState.PRUNED, TrialState.COMPLETE]
     assert ends(part) == {"not reached": 1, "completed": 1}
 
 
-def test_what_cannot_win_is_stopped(bench: Bench) -> None:
-    def course(_: str, point: Point) -> Course:
-        return Course(seconds=30.0 if point.batch_size == 8 else 0.02, curve=((0.01, 50, 2.0),))
+def test_a_trial_that_cannot_win_is_stopped(bench: Bench) -> None:
+    def behaviour(_: str, point: Point) -> Behaviour:
+        return Behaviour(seconds=30.0 if point.batch_size == 8 else 0.02, curve=((0.01, 50, 2.0),))
 
     part = bench.part(strategy=StopsSmall(bench.part().space))
-    bench.run(course, part)
+    bench.run(behaviour, part)
     pruned = [trial for trial in part.trials if trial.user_attrs.get("batch_size") == 8]
     assert [(trial.state, trial.user_attrs["end"]) for trial in pruned] == [
         (TrialState.PRUNED, "pruned: too small")
@@ -159,14 +159,14 @@ def test_what_cannot_win_is_stopped(bench: Bench) -> None:
     assert bench.service.running() == []
 
 
-def test_a_search_that_sees_no_saving_ends(bench: Bench) -> None:
+def test_a_search_without_expected_savings_ends(bench: Bench) -> None:
     part = bench.part(strategy=Enough(bench.part().space))
     done = bench.run(short, part, limits=Limits())
-    assert done.reason == "none: no point promises a saving"
+    assert done.reason == "none: no point is expected to save"
     assert ends(part)["completed"] == 2
 
 
-def test_two_objectives(bench: Bench) -> None:
+def test_two_objectives_are_recorded(bench: Bench) -> None:
     part = bench.part(Objective(cost="usd", quality=LOSS, is_front=True))
     bench.run(short, part, limits=Limits(trials=1))
     [trial] = part.trials
@@ -186,7 +186,7 @@ def test_the_bound_is_a_constraint(bench: Bench) -> None:
     "error",
     [InputError("batch_size 8: the service has no such machine"), QuotaError("none", "quota", is_final=True)],
 )
-def test_what_the_service_refuses_is_a_failed_trial(bench: Bench, error: Exception) -> None:
+def test_a_refused_job_is_a_failed_trial(bench: Bench, error: Exception) -> None:
     class Refusing(SimulatedRunner):
         def start(self, compiler: str, point: Point, trial_number: int):  # type: ignore[no-untyped-def]
             raise error
@@ -197,19 +197,19 @@ def test_what_the_service_refuses_is_a_failed_trial(bench: Bench, error: Excepti
     assert any(trial.user_attrs.get("reason") == str(error) for trial in part.trials)
 
 
-def test_a_figure_that_is_no_number_is_no_result(bench: Bench) -> None:
+def test_a_job_without_a_finite_figure_has_no_result(bench: Bench) -> None:
     part = bench.part(Objective(cost="steady_samples_per_second"))
-    course = Course(seconds=0.02, steady_samples_per_second=math.nan)
-    bench.run(lambda *_: course, part, limits=Limits())
+    behaviour = Behaviour(seconds=0.02, steady_samples_per_second=math.nan)
+    bench.run(lambda *_: behaviour, part, limits=Limits())
     assert ends(part)["failed: NoValue"] == 5
 
 
-def test_who_is_told_to_stop_stops_his_jobs_and_starts_no_other(bench: Bench) -> None:
+def test_a_stopped_worker_stops_its_jobs_and_starts_no_more(bench: Bench) -> None:
     part = bench.part()
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
-    done = bench.run(lambda *_: Course(seconds=30.0), part, limits=Limits(parallel=2, max_parallel=2))
+    done = bench.run(lambda *_: Behaviour(seconds=30.0), part, limits=Limits(parallel=2, max_parallel=2))
     timer.join()
-    assert done == Done(reason="stopped", is_stopped=True)
+    assert done == WorkerResult(reason="stopped", is_stopped=True)
     assert bench.service.running() == []
     assert ends(part) == {"failed: Stopped": len(bench.service.names)}

@@ -48,7 +48,7 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "variables", "told"),
+    ("status", "body", "variables", "message"),
     [
         (401, "You are not authenticated.", NO_NAME, "requires a user name (401): set MLFLOW_TRACKING_USERNAME and"),
         (401, "You are not authenticated.", ADA, "does not accept the password of user 'ada' (401): "),
@@ -78,7 +78,7 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
     ],
 )
 def test_a_refusal_is_reported_at_once_in_one_sentence(
-    status: int, body: str, variables: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
+    status: int, body: str, variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -89,7 +89,7 @@ def test_a_refusal_is_reported_at_once_in_one_sentence(
         with pytest.raises(TrackingError):
             Store(MlflowClient(uri), sleep=slept.append).call(MlflowClient(uri).get_run, "0" * 32)
     sentence = str(refused.value)
-    assert sentence.startswith(f"The tracking server {uri} {told}")
+    assert sentence.startswith(f"The tracking server {uri} {message}")
     assert sentence.endswith(". Nothing was started.")
     assert "\n" not in sentence
     assert "secret" not in sentence

@@ -38,8 +38,8 @@ def test_a_halted_server_causes_delay_but_no_loss(
     tracking_server: TrackingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    said: list[str] = []
-    store = Store(MlflowClient(tracking_server.uri), say=said.append)
+    messages: list[str] = []
+    store = Store(MlflowClient(tracking_server.uri), say=messages.append)
     client = MlflowClient(tracking_server.database_uri)
     run_id = client.create_run(client.create_experiment("e")).info.run_id
     store.call(store.client.log_batch, run_id, metrics=points(1, 10))
@@ -51,7 +51,7 @@ def test_a_halted_server_causes_delay_but_no_loss(
     wake.join()
     history = MlflowClient(tracking_server.database_uri).get_metric_history(run_id, "loss")
     assert [m.step for m in history] == list(range(1, 21))
-    assert any("not answered" in line for line in said)
+    assert any("not answered" in line for line in messages)
 
 
 class Lossy(ThreadingHTTPServer):

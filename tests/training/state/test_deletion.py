@@ -1,4 +1,4 @@
-"""Deleting: all of a folder or nothing to be seen of it, nothing that a link leads to, nothing outside."""
+"""Deletion of folders: never a part of one, no targets of links, nothing outside of the state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(home: Path, files: int = 3) -> Path:
     return made
 
 
-def test_a_folder_loses_its_name_and_then_its_files(tmp_path: Path) -> None:
+def test_a_folder_is_renamed_before_its_files_are_deleted(tmp_path: Path) -> None:
     made = folder(tmp_path)
     trash = discard(made, tmp_path)
     assert not made.exists()
@@ -34,7 +34,7 @@ def test_a_folder_loses_its_name_and_then_its_files(tmp_path: Path) -> None:
     delete(trash)  # another prune was faster
 
 
-def test_what_links_lead_to_stays(tmp_path: Path) -> None:
+def test_targets_of_links_are_kept(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").touch()
@@ -48,7 +48,7 @@ def test_what_links_lead_to_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["link", "place", "outside", "deeper", "home"])
-def test_only_a_folder_of_a_place_can_be_discarded(tmp_path: Path, wrong: str) -> None:
+def test_only_a_folder_of_the_state_can_be_discarded(tmp_path: Path, wrong: str) -> None:
     home, outside = tmp_path / "home", tmp_path / "outside"
     made, other = folder(home), folder(outside)
     (home / "checkpoints" / "link").symlink_to(other)
@@ -74,7 +74,7 @@ delete(discard(Path(sys.argv[1]), Path(sys.argv[2])))
 """
 
 
-def test_who_is_killed_leaves_no_half_of_it_under_its_name(tmp_path: Path) -> None:
+def test_a_kill_leaves_no_partial_folder_under_its_name(tmp_path: Path) -> None:
     made = folder(tmp_path, files=20_000)
     parent = made.parent
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(made), str(tmp_path)], cwd=ROOT)

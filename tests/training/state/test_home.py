@@ -1,4 +1,4 @@
-"""Where state stands, for each way of naming the tracking store."""
+"""Path of the state folder for each kind of tracking store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from training.state.home import compile_cache, home
         ("postgresql://tracking/mlflow", "{user}/.trainfare"),
     ],
 )
-def test_state_stands_beside_the_database(
+def test_the_state_folder_is_beside_the_database(
     uri: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -29,12 +29,12 @@ def test_state_stands_beside_the_database(
     assert str(home()) == expected.format(cwd=tmp_path, user=Path.home())
 
 
-def test_a_named_place_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "mine"))
     assert home() == tmp_path / "mine"
 
 
-def test_the_compile_cache_has_a_path_that_a_compiler_command_can_hold(tmp_path: Path) -> None:
+def test_the_compile_cache_has_a_path_without_spaces_and_quotes(tmp_path: Path) -> None:
     assert compile_cache(Path("/data/home")) == Path("/data/home/compile-cache")
     awkward = [tmp_path / name for name in ("a b", "it's", 'say "x"', "ü", "$x")]
     moved = [compile_cache(folder) for folder in awkward]

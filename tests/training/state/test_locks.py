@@ -1,4 +1,4 @@
-"""Locks on files and folders: who is kept out, and when a lock is released."""
+"""Locks on files and folders: what they exclude, and when they are released."""
 
 from __future__ import annotations
 
