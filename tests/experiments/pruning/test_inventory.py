@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measured
-from tests.support.services.following import RUNS_ON, ended, until
-from tests.support.services.places import LocalPlace
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, until
+from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 from training.services.local.job_folder import JobFolder
 
@@ -96,8 +96,8 @@ def test_what_is_half_made_counts_once_it_is_abandoned(
 
 
 class TestJobs:
-    def test_a_job_ends_when_its_supervisor_has_gone(self, place: LocalPlace) -> None:
-        job = submit(place.service, place.request(RUNS_ON))
+    def test_a_job_ends_when_its_supervisor_has_gone(self, place: LocalHarness) -> None:
+        job = submit(place.service, place.request(RUNS_UNTIL_STOPPED))
         begun = inventory(place.root.resolve(), NOW).jobs["job"]
         assert not begun.has_ended
         assert json.loads(begun.request)["TrainingJobName"] == "job"
@@ -105,7 +105,7 @@ class TestJobs:
         until(lambda: inventory(place.root.resolve(), NOW).jobs["job"].has_ended)
         assert job.describe()["TrainingJobStatus"] == "Stopped"
 
-    def test_one_that_ended_is_not_over_while_somebody_supervises_it(self, place: LocalPlace) -> None:
+    def test_one_that_ended_is_not_over_while_somebody_supervises_it(self, place: LocalHarness) -> None:
         ended(submit(place.service, place.request("pass")))
         until(lambda: not JobFolder(place.job_folder()).is_supervised())
         lock = JobFolder(place.job_folder()).hold()
@@ -122,12 +122,12 @@ class TestJobs:
             ("import os; open(os.environ['SM_MODEL_DIR'] + '/weights', 'w')", False),
         ],
     )
-    def test_what_a_script_wrote_is_seen(self, place: LocalPlace, script: str, wrote: bool) -> None:
+    def test_what_a_script_wrote_is_seen(self, place: LocalHarness, script: str, wrote: bool) -> None:
         ended(submit(place.service, place.request(script)))
         assert inventory(place.root.resolve(), NOW).jobs["job"].wrote_output is wrote
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
-    def test_a_broken_state_is_no_job_that_can_be_read(self, place: LocalPlace, text: str) -> None:
+    def test_a_broken_state_is_no_job_that_can_be_read(self, place: LocalHarness, text: str) -> None:
         ended(submit(place.service, place.request("pass")))
         (place.job_folder() / "state.json").write_text(text)
         found = inventory(place.root.resolve(), NOW)
