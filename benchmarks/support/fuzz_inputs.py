@@ -26,7 +26,7 @@ from training.staging.rows.prepare import prepare
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage
-from training.staging.tasks.classification import wanted_columns
+from training.staging.tasks.classification import required_columns
 from training.staging.tokens.staged import read_manifest
 
 ROWS = 24
@@ -139,7 +139,7 @@ def request_for(path: Path) -> StagingRequest:
 def check_data(path: Path, home: Path) -> None:
     """Read and check a data file as staging does, without tokenising it."""
     request = request_for(path)
-    prepare(find_source(request.data, wanted_columns(request.data.columns), home).open(), request)
+    prepare(find_source(request.data, required_columns(request.data.columns), home).open(), request)
 
 
 def leftovers(home: Path) -> list[Path]:

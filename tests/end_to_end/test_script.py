@@ -154,7 +154,7 @@ def test_a_script_out_of_git(command_line: CommandLine, loop: Path, git_url: str
     refused = command_line("compare", {**fields, "script.revision": "v3"})
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
-    assert "script.revision 'v3' is no branch or tag" in refused.stderr
+    assert "script.revision 'v3' is not a branch or tag" in refused.stderr
     assert len(command_line.runs("group")) == 1
 
 

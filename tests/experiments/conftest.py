@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.state import DATA, State
-from tests.training.services.local.conftest import place
+from tests.training.services.local.conftest import harness
 from tracking.server.store import open_store
 from training.services.launcher import Job
 
-__all__ = ["place", "state"]
+__all__ = ["harness", "state"]
 
 
 @pytest.fixture

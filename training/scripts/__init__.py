@@ -1,4 +1,4 @@
-"""A user's own training script as a job: its source, its version and its channels.
+"""Jobs that run a user's own training script: its source, its version and its channels.
 
 Open `source.py` first.
 """

@@ -1,4 +1,4 @@
-"""What a script reads: files and folders made channels as they are."""
+"""Channels of a script: files and folders that it reads unchanged."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ class Channels:
     digest: str
     """SHA-256 of names and contents."""
     description: str
-    """Where each comes from, in words."""
+    """Origin of each channel, for people."""
 
 
 def find_channels(channels: Mapping[str, str], home: Path) -> Channels:
-    """Return the channels; a source is a file, a folder, `package:NAME` (a packaged model) or `builtin:docstrings`."""
-    places = {name: _place(name, source, home) for name, source in sorted(channels.items())}
+    """Return the channels. A source is a file, a folder, `package:NAME` (a packaged model) or `builtin:docstrings`."""
+    paths = {name: _path(name, source, home) for name, source in sorted(channels.items())}
     digest = hashlib.sha256()
-    for name, place in places.items():
-        content = digest_of(place, all_files=True) if place.is_dir() else f"{place.name} {digest_file(place)}"
+    for name, path in paths.items():
+        content = digest_of(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
         digest.update(f"{name}\0{content}\0".encode())
     return Channels(
-        uris={name: place.as_uri() for name, place in places.items()},
+        uris={name: path.as_uri() for name, path in paths.items()},
         digest=digest.hexdigest(),
-        description=", ".join(f"{name}: {source}" for name, source in channels.items()) or "told by the script itself",
+        description=", ".join(f"{name}: {source}" for name, source in channels.items())
+        or "loaded by the script itself",
     )
 
 
-def _place(name: str, source: str, home: Path) -> Path:
+def _path(name: str, source: str, home: Path) -> Path:
     if source.startswith(PACKAGE_PREFIX):
         folder = locate(source).folder
         assert folder is not None, "a packaged model is a folder"
@@ -54,9 +55,9 @@ def _place(name: str, source: str, home: Path) -> Path:
             raise InputError(f"script.channels.{name} {source!r} is unknown.{nearest(builtin, BUILTINS)}")
         return docstring_file(home / "docstrings").absolute()
     if "://" in source:
-        raise InputError(f"script.channels.{name} {source!r} must be a file or folder of this machine")
-    place = Path(source).expanduser().absolute()
-    if not place.exists():
-        siblings = (entry.name for entry in place.parent.iterdir()) if place.parent.is_dir() else ()
-        raise InputError(f"script.channels.{name} {source!r} does not exist.{nearest(place.name, siblings)}")
-    return place
+        raise InputError(f"script.channels.{name} {source!r} must be a file or folder on this machine")
+    path = Path(source).expanduser().absolute()
+    if not path.exists():
+        siblings = (entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else ()
+        raise InputError(f"script.channels.{name} {source!r} does not exist.{nearest(path.name, siblings)}")
+    return path

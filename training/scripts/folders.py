@@ -1,4 +1,4 @@
-"""Folders known by their content: digests, and copies that nobody changes any more."""
+"""Digests of folders, and folders that are written atomically."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 
 from training.contract.errors import InputError
 
-LEFT_OUT = (".*", "__pycache__", "mlruns", "mlartifacts", "mlflow.db*")
-"""Never part of a script: hidden files (a repository, an environment, secrets) and what tracking leaves."""
+IGNORED_PATTERNS = (".*", "__pycache__", "mlruns", "mlartifacts", "mlflow.db*")
+"""Patterns of files that are never part of a script: hidden files, which may be secrets, and the files of MLflow."""
 
 
-def is_left_out(name: str) -> bool:
-    """Tell whether a file or folder of this name is no part of a script."""
-    return any(fnmatch(name, pattern) for pattern in LEFT_OUT)
+def is_ignored(name: str) -> bool:
+    """Return whether a file or folder of this name is never part of a script."""
+    return any(fnmatch(name, pattern) for pattern in IGNORED_PATTERNS)
 
 
 def files_of(folder: Path, *, all_files: bool) -> Iterator[Path]:
-    """Yield the files under a folder in a fixed order, links followed; without those left out unless `all_files`."""
-    for place, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if all_files or not is_left_out(name))
-        yield from (Path(place) / name for name in sorted(names) if all_files or not is_left_out(name))
+    """Yield the files under a folder in a fixed order, and follow links. Unless `all_files`, skip the ignored ones."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if all_files or not is_ignored(name))
+        yield from (Path(parent) / name for name in sorted(names) if all_files or not is_ignored(name))
 
 
 def digest_of(folder: Path, *, all_files: bool) -> str:
-    """Return the SHA-256 of the names and contents of a folder's files. Raises InputError where one cannot be read."""
+    """Return the SHA-256 of the names and contents of a folder's files. Raises InputError if one cannot be read."""
     digest = hashlib.sha256()
     for path in files_of(folder, all_files=all_files):
         try:
@@ -44,7 +44,7 @@ def digest_of(folder: Path, *, all_files: bool) -> str:
 
 @contextmanager
 def renamed_when_whole(folder: Path) -> Iterator[Path]:
-    """Give an empty folder of another name to fill; it takes its name when all is there, and goes when not."""
+    """Yield an empty temporary folder. It is renamed to `folder` at the end, or deleted after an error."""
     unfinished = folder.parent / f".unfinished-{uuid.uuid4().hex}"
     try:
         unfinished.mkdir(parents=True)
@@ -52,7 +52,7 @@ def renamed_when_whole(folder: Path) -> Iterator[Path]:
         if not folder.exists():
             unfinished.rename(folder)
     except (OSError, shutil.Error) as error:
-        if not folder.exists():  # else somebody else made the same just now
+        if not folder.exists():  # If it exists, another process has just written the same folder.
             raise InputError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Scripts out of git: a URL and a branch, tag or commit become a folder named after the commit."""
+"""Scripts from git: check out a branch, tag or commit of a URL into a folder named after the commit."""
 
 from __future__ import annotations
 
@@ -17,50 +17,52 @@ SECONDS = 600
 
 
 def is_git_url(source: str) -> bool:
-    """Tell a git URL (`https://...`, `git://...`, `ssh://...`, `file://...`, `user@host:path`) from a folder."""
+    """Return whether the source is a git URL: `https://`, `git://`, `ssh://`, `file://` or `user@host:path`."""
     return "://" in source or re.match(r"[\w.-]+@[\w.-]+:", source) is not None
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that carries a password: it would stand in the tracking server and in logs."""
+    """Raise InputError for a URL with a password, which would be written to the tracking server and to logs."""
     if urlsplit(url).password is not None or (url.startswith("http") and urlsplit(url).username is not None):
         host = urlsplit(url).hostname
-        raise InputError(f"script.source holds a name or password for {host}: let git's credential helper give it")
+        raise InputError(
+            f"script.source contains a user name or password for {host}: remove it and use git's credential helper"
+        )
 
 
 def checkout(url: str, revision: str | None, folder: Path) -> tuple[Path, str]:
-    """Return the files at `revision` (None: the default branch), under `folder`, and the commit.
+    """Return (folder under `folder` with the files at `revision`, commit). None is the default branch.
 
-    A commit that is there already is not fetched again; a branch is asked for at each call.
+    An existing commit is not fetched again. The commit of a branch or tag is looked up at each call.
     """
     commit = revision if revision and re.fullmatch(COMMIT, revision) else _commit_of(url, revision)
-    place = folder / commit
-    if not place.is_dir():
-        with renamed_when_whole(place) as unfinished:
+    files = folder / commit
+    if not files.is_dir():
+        with renamed_when_whole(files) as unfinished:
             _git(url, "init", "--quiet", str(unfinished))
             _fetch(url, commit, unfinished)
             _git(url, "-C", str(unfinished), "checkout", "--quiet", "--detach", commit)
             shutil.rmtree(unfinished / ".git")
-    return place, commit
+    return files, commit
 
 
 def _commit_of(url: str, revision: str | None) -> str:
-    """Return the commit that a branch or tag names now; of both, the branch, as `git clone --branch` takes it."""
-    found = {name: commit for commit, name in map(str.split, _git(url, "ls-remote", "--", url).splitlines())}
+    """Return the commit of a branch or tag. A branch precedes a tag of the same name, as in `git clone --branch`."""
+    refs = {name: commit for commit, name in map(str.split, _git(url, "ls-remote", "--", url).splitlines())}
     if revision is None:
-        wanted = ["HEAD"]
+        candidates = ["HEAD"]
     else:
-        wanted = [f"refs/heads/{revision}", f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}"]
-    for name in wanted:
-        if name in found:
-            return found[name]
-    names = sorted({re.sub(r"^refs/(heads|tags)/|\^\{\}$", "", name) for name in found} - {"HEAD"})
+        candidates = [f"refs/heads/{revision}", f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}"]
+    for name in candidates:
+        if name in refs:
+            return refs[name]
+    names = sorted({re.sub(r"^refs/(heads|tags)/|\^\{\}$", "", name) for name in refs} - {"HEAD"})
     if revision is None or not names:
         raise InputError(f"script.source {url} is an empty repository")
     known = ", ".join(names[:12])
     raise InputError(
-        f"script.revision {revision!r} is no branch or tag of {url}, which has {known}; a commit takes all its "
-        f"{40} digits.{nearest(revision, names)}"
+        f"script.revision {revision!r} is not a branch or tag of {url}, which has {known}; a commit needs all 40 "
+        f"digits.{nearest(revision, names)}"
     )
 
 
@@ -68,13 +70,13 @@ def _fetch(url: str, commit: str, folder: Path) -> None:
     try:
         _git(url, "-C", str(folder), "fetch", "--quiet", "--depth", "1", "--", url, commit)
     except InputError:
-        # Servers may refuse to give a commit that is no branch's or tag's own.
+        # A server may refuse to send a commit that no branch or tag points to.
         refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         _git(url, "-C", str(folder), "fetch", "--quiet", "--update-head-ok", "--", url, *refs)
 
 
 def _git(url: str, *arguments: str) -> str:
-    """Return what git prints. Raises InputError with its own last word, and never asks for a password."""
+    """Run git without password prompts, and return its output. Raises InputError with git's error message."""
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("GIT_DIR", "GIT_WORK", "GIT_IN"))
     }

@@ -1,6 +1,6 @@
-"""Stage data: once for each key, whole or not at all, safe for two at a time.
+"""Staging of data: once for each key, atomically, and safe for concurrent processes.
 
-Layout: `<home>/staged/<key>/{train,validation}/{data.parquet,channel.json}`, `model/` where the model is built from
+Layout: `<home>/staged/<key>/{train,validation}/{data.parquet,channel.json}`, `model/` if the model is built from
 scratch, and `staged.json`.
 """
 
@@ -19,12 +19,12 @@ from functools import cache as cached_call
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.staging.models.starting_model import Start, find_start
+from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.prepare import check_rows
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tasks import TASKS
-from training.staging.tokens.buckets import choose, completed
+from training.staging.tokens.buckets import choose_buckets, with_max_length
 from training.staging.tokens.channel_files import Content, write_channel
 from training.staging.tokens.staged import (
     CHANNELS,
@@ -37,7 +37,7 @@ from training.staging.tokens.staged import (
 )
 
 STAGING_VERSION = 4
-"""Raised whenever the same request would be staged otherwise."""
+"""Version of the staged data. Increase it whenever the same request gives different data."""
 
 UNFINISHED_PREFIX = ".unfinished-"
 UNFINISHED_SECONDS = 86_400.0
@@ -45,13 +45,13 @@ UNFINISHED_SECONDS = 86_400.0
 
 
 def stage(request: StagingRequest, home: Path) -> Staged:
-    """Return the staged data of a request, from `home` where it was staged before.
+    """Return the staged data of a request. An earlier staging in `home` is reused.
 
-    Raises `InputError` for everything that is wrong with the data or the model, and then leaves nothing behind.
+    Raises InputError for any error in the data or the model, and leaves no files behind then.
     """
-    start = find_start(request, home)
+    start = find_starting_model(request, home)
     task = TASKS[request.task]
-    columns = task.wanted_columns(request.data.columns)
+    columns = task.required_columns(request.data.columns)
     source = find_source(request.data, columns, home / "docstrings", task.READERS)
     key = staging_key(request, source, start)
     folder = home.absolute() / "staged" / key
@@ -63,10 +63,10 @@ def stage(request: StagingRequest, home: Path) -> Staged:
     return _staged(key, folder, manifest, request, source, start, cached)
 
 
-def staging_key(request: StagingRequest, source: Source, start: Start) -> str:
-    """Return the hash of all that the channels depend on; file names are no part of it, their content is."""
+def staging_key(request: StagingRequest, source: Source, start: StartingModel) -> str:
+    """Return the hash of everything that determines the channels. It covers the content of files, not their names."""
     data = request.data
-    cut = tables_are_cut(request)
+    needs_split = validation_is_split_off(request)
     material = {
         "version": STAGING_VERSION,
         "tokenizers": importlib.metadata.version("tokenizers"),
@@ -74,11 +74,11 @@ def staging_key(request: StagingRequest, source: Source, start: Start) -> str:
         "data": source.digest,
         "columns": data.columns.model_dump(),
         "labels": data.labels,
-        # As pairs: the order of the classes counts, and sorting the keys would lose it.
+        # As pairs, because the order of the classes matters and `sort_keys` would lose it.
         "label_map": list(data.label_map.items()) if data.label_map else None,
         "skip_labels": data.skip_labels,
         "rows": [data.train_rows, data.validation_rows],
-        "split": [data.validation_share, data.split_seed] if cut else None,
+        "split": [data.validation_share, data.split_seed] if needs_split else None,
         "tokenizer": start.tokenizer.tokenizer_identity(),
         "scratch": start.scratch and start.scratch.identity(),
         "max_length": request.max_length,
@@ -87,14 +87,14 @@ def staging_key(request: StagingRequest, source: Source, start: Start) -> str:
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def evaluation_key(request: StagingRequest, source: Source, start: Start) -> str:
-    """Return the hash of all that tells the validation rows, and what is asked of them, from others.
+def evaluation_key(request: StagingRequest, source: Source, start: StartingModel) -> str:
+    """Return the hash of everything that identifies the validation rows and the task.
 
-    Models compare that were evaluated on the same ones, whatever they were trained on and however they cut a text into
-    tokens; only where each token is an answer, its number decides too.
+    Models with equal keys can be compared, whatever their training rows and tokenizers. For causal language modelling
+    the tokenizer counts too, because each token is a prediction.
     """
     data = request.data
-    of_tokens = request.task == "causal-lm"
+    predicts_tokens = request.task == "causal-lm"
     material = {
         "task": request.task,
         "data": source.validation_digest,
@@ -103,34 +103,36 @@ def evaluation_key(request: StagingRequest, source: Source, start: Start) -> str
         "label_map": list(data.label_map.items()) if data.label_map else None,
         "skip_labels": data.skip_labels,
         "rows": data.validation_rows,
-        "split": [data.validation_share, data.split_seed] if tables_are_cut(request) else None,
-        "tokens": [start.tokenizer.tokenizer_identity(), request.max_length, request.packing] if of_tokens else None,
+        "split": [data.validation_share, data.split_seed] if validation_is_split_off(request) else None,
+        "tokens": (
+            [start.tokenizer.tokenizer_identity(), request.max_length, request.packing] if predicts_tokens else None
+        ),
     }
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def tables_are_cut(request: StagingRequest) -> bool:
-    """Tell whether the validation rows are cut from the training rows."""
+def validation_is_split_off(request: StagingRequest) -> bool:
+    """Return whether the validation rows are a part of the training rows that is set aside."""
     data = request.data
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
 
-def _write(source: Source, request: StagingRequest, start: Start, folder: Path) -> Manifest:
-    """Make both channels and write them under another name, then rename."""
-    from training.staging.tokens.tokenizing import channel_facts, load_tokenizer
+def _write(source: Source, request: StagingRequest, start: StartingModel, folder: Path) -> Manifest:
+    """Create both channels and write them atomically."""
+    from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
     task, scratch = TASKS[request.task], start.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    # Asked for by the task once the data is known to be good, and again for its facts: loading takes seconds.
+    # Cached, because the task and the metadata both need it and loading takes seconds.
     tokenizer = cached_call(lambda: load_tokenizer(start.tokenizer, None if scratch else request.max_length))
     content = task.content(source.open(), request, tokenizer)
     manifest = _manifest(content, request)
-    facts = channel_facts(
+    metadata = channel_metadata(
         tokenizer(), task=request.task, label_names=content.label_names, max_length=request.max_length
     )
     with _renamed_when_whole(folder) as unfinished:
-        write_channel(unfinished / "train", content.train, facts)
-        write_channel(unfinished / "validation", content.validation, facts)
+        write_channel(unfinished / "train", content.train, metadata)
+        write_channel(unfinished / "validation", content.validation, metadata)
         if scratch:
             scratch.write(config, tokenizer(), task.HEAD, unfinished / MODEL)
         write_manifest(unfinished, manifest)
@@ -154,7 +156,7 @@ def _manifest(content: Content, request: StagingRequest) -> Manifest:
 
 @contextmanager
 def _renamed_when_whole(folder: Path) -> Iterator[Path]:
-    """Give a folder of another name to write to; it takes its name when all is written, and goes when not."""
+    """Yield a temporary folder. It is renamed to `folder` at the end, or deleted after an error."""
     unfinished = folder.parent / f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -172,14 +174,14 @@ def _take_name(unfinished: Path, folder: Path) -> None:
     try:
         unfinished.rename(folder)
     except OSError:
-        # Someone else staged the same just now, or left a torn one, which is replaced.
+        # Either another process has just staged the same data, or the folder is incomplete and must be replaced.
         if read_manifest(folder) is None:
             shutil.rmtree(folder, ignore_errors=True)
             unfinished.rename(folder)
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what processes killed long ago left behind."""
+    """Delete the unfinished stagings of processes that were killed long ago."""
     for left in parent.glob(f"{UNFINISHED_PREFIX}*"):
         if time.time() - left.stat().st_mtime > UNFINISHED_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
@@ -191,7 +193,7 @@ def _staged(
     manifest: Manifest,
     request: StagingRequest,
     source: Source,
-    start: Start,
+    start: StartingModel,
     cached: bool,
 ) -> Staged:
     channels = {name: (folder / name).as_uri() for name in CHANNELS}
@@ -216,8 +218,8 @@ def _staged(
 
 def _buckets(manifest: Manifest, request: StagingRequest) -> tuple[int, ...]:
     if request.bucket_lengths is not None:
-        return completed(request.bucket_lengths, max_length=request.max_length)
-    # The validation rows pass through the same buckets: the longest of all must fit the last.
+        return with_max_length(request.bucket_lengths, max_length=request.max_length)
+    # The validation rows use the same buckets, so the last one must hold the longest row of both.
     lengths = dict(manifest.length_counts)
     lengths.setdefault(manifest.longest_tokens, 1)
-    return choose(lengths, max_length=manifest.max_length)
+    return choose_buckets(lengths, max_length=manifest.max_length)

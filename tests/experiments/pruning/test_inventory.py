@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measured
-from tests.support.services.following import RUNS_ON, ended, until
-from tests.support.services.places import LocalPlace
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, until
+from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 from training.services.local.job_folder import JobFolder
 
@@ -96,22 +96,22 @@ def test_what_is_half_made_counts_once_it_is_abandoned(
 
 
 class TestJobs:
-    def test_a_job_ends_when_its_supervisor_has_gone(self, place: LocalPlace) -> None:
-        job = submit(place.service, place.request(RUNS_ON))
-        begun = inventory(place.root.resolve(), NOW).jobs["job"]
+    def test_a_job_ends_when_its_supervisor_has_gone(self, harness: LocalHarness) -> None:
+        job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
+        begun = inventory(harness.root.resolve(), NOW).jobs["job"]
         assert not begun.has_ended
         assert json.loads(begun.request)["TrainingJobName"] == "job"
         job.stop()
-        until(lambda: inventory(place.root.resolve(), NOW).jobs["job"].has_ended)
+        until(lambda: inventory(harness.root.resolve(), NOW).jobs["job"].has_ended)
         assert job.describe()["TrainingJobStatus"] == "Stopped"
 
-    def test_one_that_ended_is_not_over_while_somebody_supervises_it(self, place: LocalPlace) -> None:
-        ended(submit(place.service, place.request("pass")))
-        until(lambda: not JobFolder(place.job_folder()).is_supervised())
-        lock = JobFolder(place.job_folder()).hold()
-        assert not inventory(place.root.resolve(), NOW).jobs["job"].has_ended
+    def test_one_that_ended_is_not_over_while_somebody_supervises_it(self, harness: LocalHarness) -> None:
+        ended(submit(harness.service, harness.request("pass")))
+        until(lambda: not JobFolder(harness.job_folder()).is_supervised())
+        lock = JobFolder(harness.job_folder()).hold()
+        assert not inventory(harness.root.resolve(), NOW).jobs["job"].has_ended
         os.close(lock)
-        assert inventory(place.root.resolve(), NOW).jobs["job"].has_ended
+        assert inventory(harness.root.resolve(), NOW).jobs["job"].has_ended
 
     @pytest.mark.parametrize(
         ("script", "wrote"),
@@ -122,15 +122,15 @@ class TestJobs:
             ("import os; open(os.environ['SM_MODEL_DIR'] + '/weights', 'w')", False),
         ],
     )
-    def test_what_a_script_wrote_is_seen(self, place: LocalPlace, script: str, wrote: bool) -> None:
-        ended(submit(place.service, place.request(script)))
-        assert inventory(place.root.resolve(), NOW).jobs["job"].wrote_output is wrote
+    def test_what_a_script_wrote_is_seen(self, harness: LocalHarness, script: str, wrote: bool) -> None:
+        ended(submit(harness.service, harness.request(script)))
+        assert inventory(harness.root.resolve(), NOW).jobs["job"].wrote_output is wrote
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
-    def test_a_broken_state_is_no_job_that_can_be_read(self, place: LocalPlace, text: str) -> None:
-        ended(submit(place.service, place.request("pass")))
-        (place.job_folder() / "state.json").write_text(text)
-        found = inventory(place.root.resolve(), NOW)
+    def test_a_broken_state_is_no_job_that_can_be_read(self, harness: LocalHarness, text: str) -> None:
+        ended(submit(harness.service, harness.request("pass")))
+        (harness.job_folder() / "state.json").write_text(text)
+        found = inventory(harness.root.resolve(), NOW)
         assert (found.jobs, found.unreadable) == ({}, {"job"})
         assert ("jobs", "job") in [(each.place, each.name) for each in found.folders]
-        (place.job_folder() / "state.json").unlink()  # the fixture lists what runs
+        (harness.job_folder() / "state.json").unlink()  # the fixture lists what runs

@@ -1,4 +1,4 @@
-"""What tests of services do to jobs: a few scripts to run, and waiting with a deadline."""
+"""Scripts for tests of services, and functions that wait for a job with a deadline."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Callable
 
-from tests.support.services.places import LocalPlace
+from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
 from training.services.launcher import Job
 
 DEADLINE_SECONDS = 120
 
-SAYS_EVENTS = """
+EMITS_EVENTS = """
     import json, sys, time
     for seq in range(20):
         event = {"event": "metric", "seq": seq, "time": time.time(), "step": seq}
@@ -20,7 +20,7 @@ SAYS_EVENTS = """
         time.sleep(0.02)
 """
 
-RUNS_ON = """
+RUNS_UNTIL_STOPPED = """
     import time
     print("running", flush=True)
     time.sleep(300)
@@ -28,7 +28,7 @@ RUNS_ON = """
 
 
 def ended(job: Job) -> tuple[Description, list[str]]:
-    """Follow the job to its end, which must come within the deadline."""
+    """Follow the job to its end, and return its description and log. Fail when the deadline passes."""
     deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
     for update in job.follow():
         lines = [*([] if update.is_whole else lines), *update.lines]
@@ -37,8 +37,8 @@ def ended(job: Job) -> tuple[Description, list[str]]:
     return description, lines
 
 
-def heard(job: Job) -> list[int]:
-    """Follow the job to its end, and return the numbers of its events as whoever follows hears them."""
+def event_numbers(job: Job) -> list[int]:
+    """Follow the job to its end, and return the sequence numbers of its events in the order of arrival."""
     numbers: list[int] = []
     for update in job.follow():
         numbers = [*([] if update.is_whole else numbers), *(event.seq for event in update.events)]
@@ -64,5 +64,5 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def supervisor_pid(place: LocalPlace, name: str = "job") -> int:
-    return int(json.loads((place.job_folder(name) / "state.json").read_text())["SupervisorPid"])
+def supervisor_pid(harness: LocalHarness, name: str = "job") -> int:
+    return int(json.loads((harness.job_folder(name) / "state.json").read_text())["SupervisorPid"])

@@ -1,6 +1,7 @@
-"""The official training toolkit in an environment of its own: `python -m tests.support.services.toolkit_env` makes it.
+"""The official training toolkit in its own environment, which `python -m tests.support.services.toolkit_env` creates.
 
-It cannot share ours: it pins old packages. Made once, in `.venv-toolkit` at the root, and used again.
+The toolkit pins old packages, so it cannot share our environment. Its environment is `.venv-toolkit` at the root; it is
+created once and reused.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from filelock import FileLock
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / ".venv-toolkit"
 TOOLKIT = "sagemaker-training==5.1.4"
-# What it imports to run a script; its list also has numpy and scipy, which serve encoders that are not used here.
+# Packages that it imports to run a script. It also requires numpy and scipy, for encoders that are not used here.
 NEEDED = ["boto3", "gevent", "inotify_simple==1.2.1", "paramiko", "protobuf", "psutil", "retrying", "six", "werkzeug"]
 
 
 def toolkit_command() -> list[str]:
-    """Return the toolkit's `train` command, having made its environment if it is not there."""
+    """Return the toolkit's `train` command. Create its environment if it does not exist."""
     FOLDER.mkdir(exist_ok=True)
     with FileLock(FOLDER / ".lock"):
         if not (FOLDER / ".complete").exists():

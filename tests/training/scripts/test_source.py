@@ -73,13 +73,13 @@ def test_a_branch_that_moved_is_another_script_and_a_commit_needs_no_server(repo
 @pytest.mark.parametrize(
     ("revision", "directory", "sentence"),
     [
-        ("v2", "ex", "script.revision 'v2' is no branch or tag of file:"),
+        ("v2", "ex", "script.revision 'v2' is not a branch or tag of file:"),
         ("mian", "ex", "Did you mean 'main'?"),
-        ("main", "exx", "script.directory 'exx' is no folder within"),
-        ("main", "..", "script.directory '..' is no folder within"),
-        ("main", None, "'train.py' is no file of"),
+        ("main", "exx", "script.directory 'exx' is not a folder within"),
+        ("main", "..", "script.directory '..' is not a folder within"),
+        ("main", None, "'train.py' is not a file in"),
         ("0" * 40, "ex", "cannot be fetched"),
-        ("--upload-pack=touch x", "ex", "is no branch or tag"),
+        ("--upload-pack=touch x", "ex", "is not a branch or tag"),
     ],
 )
 def test_what_is_wrong_with_a_git_source(
@@ -118,12 +118,12 @@ def test_a_folder_is_copied_without_what_is_no_part_of_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("entry_point", "files", "sentence"),
     [
-        ("trian.py", ["train.py"], "script.entry_point 'trian.py' is no file of {folder}. Did you mean 'train.py'?"),
+        ("trian.py", ["train.py"], "script.entry_point 'trian.py' is not a file in {folder}. Did you mean 'train.py'?"),
         ("../train.py", ["train.py"], "must be a file within the source"),
         ("a/../../train.py", ["train.py"], "must be a file within the source"),
-        ("link.py", ["train.py"], "'link.py' is no file of"),
-        ("run.sh", ["run.sh"], "must be a Python file, which ends in .py"),
-        ("train.py", ["train.py", "setup.py"], "holds a setup.py, for which SageMaker installs the folder"),
+        ("link.py", ["train.py"], "'link.py' is not a file in"),
+        ("run.sh", ["run.sh"], "must be a Python file with the suffix .py"),
+        ("train.py", ["train.py", "setup.py"], "contains a setup.py, so SageMaker would install the folder"),
     ],
 )
 def test_what_is_wrong_with_a_folder(tmp_path: Path, entry_point: str, files: list[str], sentence: str) -> None:
@@ -140,9 +140,9 @@ def test_what_is_wrong_with_a_folder(tmp_path: Path, entry_point: str, files: li
 
 def test_a_folder_that_is_not_there_or_has_a_revision(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
-    with pytest.raises(InputError, match=r"is no folder and no git URL\. Did you mean 'code'"):
+    with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
         find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
-    with pytest.raises(InputError, match=r"script\.revision 'v1' goes with a git URL"):
+    with pytest.raises(InputError, match=r"script\.revision 'v1' needs a git URL"):
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
@@ -169,7 +169,7 @@ def test_channels_are_files_and_folders_as_they_are(tmp_path: Path) -> None:
     ("source", "sentence"),
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
-        ("s3://bucket/x", "must be a file or folder of this machine"),
+        ("s3://bucket/x", "must be a file or folder on this machine"),
         ("builtin:docstring", "is unknown. Did you mean 'docstrings'?"),
         ("package:none", "model 'package:none' is unknown"),
     ],

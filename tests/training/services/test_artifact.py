@@ -1,4 +1,4 @@
-"""An artifact is unpacked as one from a stranger: hand-made archives, each with one thing wrong."""
+"""Untrusted artifacts: hand-made archives, each with one defect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.services.artifact import unpack
 
 
 def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE, compressed: str = "gz") -> io.BytesIO:
-    """Return an archive; a member's content is bytes of a file, or what a link leads to."""
+    """Return an archive of (name, content) members. The content is a file's bytes, or a link's target as text."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode=f"w:{compressed}") as tar:
         for name, inside in members:
@@ -36,14 +36,14 @@ def test_files_are_written_as_they_are(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "empty").read_bytes() == b""
 
 
-def test_what_is_not_wanted_is_passed_over(tmp_path: Path) -> None:
+def test_only_the_wanted_files_are_written(tmp_path: Path) -> None:
     given = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
     assert unpack(given, tmp_path, named="it", wanted=lambda path: len(path.parts) == 1) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "./../evil"])
-def test_nothing_lands_outside(tmp_path: Path, name: str) -> None:
+def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> None:
     inside = tmp_path / "inside"
     with pytest.raises(ArtifactError, match=r"the artifact holds '.*evil', which is outside its folder"):
         unpack(archive((name, b"evil")), inside, named="the artifact")
@@ -60,7 +60,7 @@ def test_nothing_lands_outside(tmp_path: Path, name: str) -> None:
         (tarfile.FIFOTYPE, "neither a file nor a folder"),
     ],
 )
-def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes, word: str) -> None:
+def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, word: str) -> None:
     given = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
     with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {word}"):
         unpack(given, tmp_path / "folder", named="it")
@@ -68,7 +68,7 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes, word: str) -
 
 
 @pytest.mark.parametrize("compressed", ["gz", ""])
-def test_an_archive_cut_anywhere_is_said_to_be_broken(tmp_path: Path, compressed: str) -> None:
+def test_a_truncated_archive_is_rejected(tmp_path: Path, compressed: str) -> None:
     whole = archive(("config.json", b"{}" * 500), ("weights", bytes(range(256)) * 40), compressed=compressed)
     content = whole.getvalue()
     for length in (0, 1, 20, 300, len(content) // 2):
@@ -76,12 +76,12 @@ def test_an_archive_cut_anywhere_is_said_to_be_broken(tmp_path: Path, compressed
             unpack(io.BytesIO(content[:length]), tmp_path / str(length), named="it")
 
 
-def test_other_bytes_are_no_archive(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
         unpack(io.BytesIO(b"<html>" * 1000), tmp_path, named="it")
 
 
-def test_what_does_not_fit_is_refused_before_it_is_written(tmp_path: Path) -> None:
+def test_a_file_that_does_not_fit_is_rejected_before_it_is_written(tmp_path: Path) -> None:
     entry = tarfile.TarInfo("model.safetensors")
     entry.size = 2**60
     header = entry.tobuf(tarfile.PAX_FORMAT)
@@ -90,12 +90,12 @@ def test_what_does_not_fit_is_refused_before_it_is_written(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_endless_list_of_files_ends(tmp_path: Path) -> None:
+def test_too_many_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="it holds more than 10000 files"):
         unpack(archive(*((str(at), b"") for at in range(10_001))), tmp_path, named="it", wanted=lambda _: False)
 
 
-def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ArtifactError, match=r"it cannot be unpacked: .*File exists"):
         unpack(archive(("a", b"x")), tmp_path / "file", named="it")

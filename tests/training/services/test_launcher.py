@@ -1,4 +1,4 @@
-"""Following without a clock, and the class of every failure."""
+"""Following a job with an injected sleep function, and the class of every failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.services.places import LocalPlace
+from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.failures import brief
@@ -16,7 +16,7 @@ from training.services.launcher import Follower, Job, failure_of, submit
 
 
 class Naps:
-    """A clock to pass in: notes each pause, and does what is due at the n-th."""
+    """A sleep function that records each pause and calls an action at the n-th."""
 
     def __init__(self, due: dict[int, Any]) -> None:
         self.seconds: list[float] = []
@@ -27,8 +27,8 @@ class Naps:
         self._due.get(len(self.seconds), lambda: None)()
 
 
-def test_pauses_grow_while_nothing_is_new_and_start_again(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+def test_pauses_grow_without_updates_and_reset_after_one(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
     go = tmp_path / "go"
     script = """
         import pathlib, sys, time
@@ -36,7 +36,7 @@ def test_pauses_grow_while_nothing_is_new_and_start_again(tmp_path: Path) -> Non
         print("new", flush=True)
         while not pathlib.Path(sys.argv[2] + "2").exists(): time.sleep(0.01)
     """
-    job = submit(place.service, place.request(script, hyperparameters={"go": str(go)}))
+    job = submit(harness.service, harness.request(script, hyperparameters={"go": str(go)}))
     while job.describe()["SecondaryStatus"] != "Training":
         pass
 
@@ -58,11 +58,11 @@ def test_pauses_grow_while_nothing_is_new_and_start_again(tmp_path: Path) -> Non
     assert updates[2].description == job.describe()
 
 
-def test_waiting_is_capped(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
-    job = submit(place.service, place.request("import time; time.sleep(300)"))
+def test_the_pause_of_wait_is_capped(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
+    job = submit(harness.service, harness.request("import time; time.sleep(300)"))
     naps = Naps({12: job.stop})
-    description = Job(place.again(), "job").wait(sleep=naps)
+    description = Job(harness.again(), "job").wait(sleep=naps)
     assert description["TrainingJobStatus"] == "Stopped"
     assert naps.seconds[:3] == pytest.approx([0.05, 0.075, 0.1125])
     assert max(naps.seconds) == naps.seconds[11] == 1.0
@@ -72,7 +72,7 @@ def failed(reason: str) -> dict[str, Any]:
     return {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
 
 
-def said(failure_class: str, message: str = "it says") -> Event:
+def failure(failure_class: str, message: str = "message of the job") -> Event:
     return Event("failure", 1, 1.0, {"failure_class": failure_class, "message": message, "traceback": ""})
 
 
@@ -93,10 +93,15 @@ EXIT_1 = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{}"
         ("InternalServerError: Killed: the job's supervisor is gone", [], [], "Killed"),
         ("ClientError: channel 'train': '/x' does not exist.", [], [], "BadData"),
         ("ClientError: Data download failed:NoSuchKey", [], [], "BadData"),
-        (EXIT_1.format(""), [START, said("BadData")], [], "BadData"),
-        (EXIT_1.format(""), [START, said("Error"), said("OutOfMemory"), said("Error")], [], "OutOfMemory"),
-        (EXIT_1.format(""), [START, said("OutOfMemory"), START], ["ValueError"], "Error"),
-        (EXIT_1.format(""), [START, said("NoSuchClass")], [], "Error"),
+        (EXIT_1.format(""), [START, failure("BadData")], [], "BadData"),
+        (
+            EXIT_1.format(""),
+            [START, failure("Error"), failure("OutOfMemory"), failure("Error")],
+            [],
+            "OutOfMemory",
+        ),
+        (EXIT_1.format(""), [START, failure("OutOfMemory"), START], ["ValueError"], "Error"),
+        (EXIT_1.format(""), [START, failure("NoSuchClass")], [], "Error"),
         ("CapacityError: Unable to provision requested ML compute capacity.", [], [], "Capacity"),
     ],
 )
@@ -104,44 +109,45 @@ def test_failure_classes(reason: str, events: list[Event], log_tail: list[str], 
     failure_class, text = failure_of(failed(reason), events, log_tail)
     assert failure_class == expected
     assert failure_class in FAILURE_CLASSES
-    assert text == ("it says" if events and events[-1].kind == "failure" and expected != "Error" else reason)
+    is_from_event = events and events[-1].kind == "failure" and expected != "Error"
+    assert text == ("message of the job" if is_from_event else reason)
 
 
-def test_a_process_that_was_killed_says_more_than_the_one_that_misses_it() -> None:
+def test_a_killed_process_explains_the_error_of_another_process() -> None:
     reason = 'x\nExitCode 1\nExtraInfo "Killed by SIGKILL"\nErrorMessage "Error: Connection closed by peer"'
-    assert failure_of(failed(reason), [START, said("Error")], []) == ("Killed", reason)
-    assert failure_of(failed(reason), [START, said("BadData")], []) == ("BadData", "it says")
+    assert failure_of(failed(reason), [START, failure("Error")], []) == ("Killed", reason)
+    assert failure_of(failed(reason), [START, failure("BadData")], []) == ("BadData", "message of the job")
 
 
-def test_what_the_service_did_comes_before_what_the_job_said() -> None:
+def test_a_stop_by_the_service_overrides_the_failure_event_of_the_job() -> None:
     stopped = {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Stopped", "FailureReason": ""}
-    assert failure_of(stopped, [said("Error")], []) == ("Stopped", "it was stopped")
+    assert failure_of(stopped, [failure("Error")], []) == ("Stopped", "it was stopped")
     late = stopped | {
         "SecondaryStatus": "MaxRuntimeExceeded",
         "StoppingCondition": {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9},
     }
-    assert failure_of(late, [said("Killed")], []) == ("TimeLimit", "it ran longer than its 9 seconds")
+    assert failure_of(late, [failure("Killed")], []) == ("TimeLimit", "it ran longer than its 9 seconds")
     assert failure_of(late | {"SecondaryStatus": "MaxWaitTimeExceeded"}, [], [])[0] == "TimeLimit"
 
 
-def test_one_line_of_a_killed_job_tells_the_signal_and_not_what_it_said_last() -> None:
+def test_the_brief_reason_is_the_last_line_of_the_error() -> None:
     head = "AlgorithmError: ExecuteUserScriptError:\n"
     failed = head + 'ExitCode 1\nErrorMessage "Traceback:\nValueError: no such label"'
     assert brief(failed) == "ValueError: no such label"
 
 
-def test_without_a_reason_the_last_line_is_one() -> None:
+def test_without_a_reason_the_last_log_line_is_the_reason() -> None:
     assert failure_of(failed(""), [], ["a", "b"]) == ("Error", "b")
     assert failure_of(failed(""), [], []) == ("Error", "")
 
 
-def test_a_job_that_was_there_and_is_not_any_more_has_failed(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
-    job = submit(place.service, place.request("pass"))
+def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
+    job = submit(harness.service, harness.request("pass"))
     job.wait()
-    shutil.rmtree(place.job_folder())
+    shutil.rmtree(harness.job_folder())
     follower = Follower(job, exists=True)
-    # A new job may not be known everywhere at once.
+    # A new job may take a moment to appear everywhere.
     assert [follower.look(), follower.look(), follower.ended] == [None, None, False]
     update = follower.look()
     assert follower.ended

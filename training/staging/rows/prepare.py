@@ -1,20 +1,21 @@
-"""From tables to checked, labelled, split rows: everything that can be wrong with data, before it is tokenised."""
+"""Preparation of labelled rows: read, check, split and number them. All errors in the data are raised here."""
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
 from dataclasses import dataclass
 
 from training.contract.errors import InputError
-from training.staging.rows.examples import Examples, collect, spelling
+from training.staging.rows.examples import Examples, Label, collect, spelling
 from training.staging.rows.labels import check_classes, check_kinds, classes_of, encode
-from training.staging.rows.split import stratified
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Rows that can be tokenised."""
+    """Rows that are ready to be tokenised."""
 
     label_names: tuple[str, ...]
     """Names in the order of the class numbers."""
@@ -45,16 +46,16 @@ def prepare(tables: Tables, request: StagingRequest) -> Prepared:
 
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
-    """Refuse data that does not fill one global batch."""
+    """Raise InputError if the training rows do not fill one global batch."""
     if train_rows < request.fewest_train_rows:
         raise InputError(
-            f"the global batch size is {request.fewest_train_rows}, but {source} leaves only {train_rows} training "
-            f"rows; make batch_size smaller or train_rows larger"
+            f"the global batch size is {request.fewest_train_rows}, but {source} has only {train_rows} training "
+            f"rows; reduce batch_size or increase train_rows"
         )
 
 
 def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
-    """Return (training, validation) rows. A limit takes the first rows, after the split where there is one."""
+    """Return (training, validation) rows. A limit on rows takes the first ones after the split."""
     if tables.validation is not None:
         train = _collect(tables.train, data, data.train_rows)
         return train, _collect(tables.validation, data, data.validation_rows)
@@ -66,9 +67,28 @@ def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
 def _collect(table: Table, data: Data, limit: int | None) -> Examples:
     skip = frozenset(map(spelling, data.skip_labels or ()))
     examples = collect(table.rows, source=table.name, unit=table.unit, columns=data.columns, limit=limit, skip=skip)
-    if data.label_map is None:  # a map knows every label, whatever its kind
+    if data.label_map is None:  # A label map may mix words and numbers.
         check_kinds(examples)
     return examples
+
+
+def stratified(examples: Examples, *, share: float, seed: int) -> tuple[Examples, Examples]:
+    """Return (training, validation): set aside `share` of every class, at random by `seed`, and keep the order.
+
+    A class of two or more rows keeps at least one row on each side; a class of one row stays in training.
+    """
+    rows_by_label: dict[Label, list[int]] = defaultdict(list)
+    for row, label in enumerate(examples.labels):
+        rows_by_label[label].append(row)
+    generator = random.Random(seed)
+    validation: set[int] = set()
+    for rows in rows_by_label.values():
+        count = min(max(round(len(rows) * share), 1), len(rows) - 1)
+        validation.update(generator.sample(rows, count))
+    if not validation:
+        raise InputError(f"{examples.source} has only one row per class, too few to set validation rows aside")
+    training = (row for row in range(len(examples)) if row not in validation)
+    return examples.select(training), examples.select(sorted(validation))
 
 
 def _first(examples: Examples, limit: int | None) -> Examples:

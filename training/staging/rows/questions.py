@@ -1,4 +1,4 @@
-"""Questions about contexts, checked: every answer stands in its context where it says, every id occurs once."""
+"""Questions about contexts, checked: each answer is in its context at its stated position, and each id is unique."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from training.staging.rows.examples import shown, text_of
 from training.staging.sources.readers import Row
 
 COLUMNS = ("id", "context", "question", "answers")
-"""Columns of the flat form, as the Hub's `squad` has them."""
+"""Columns of the Hub's `squad`, with one question per row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An answer that stands in its context."""
+    """An answer that occurs in its context."""
 
     text: str
-    """The answer as the data spells it."""
+    """The answer as spelled in the data."""
     start: int
-    """Where it begins in the context, characters (code points) from 0."""
+    """Position of its first character in the context, in code points from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,82 +31,81 @@ class Question:
     """One question about one context."""
 
     id: str
-    """Name of the question, unique in its file."""
+    """Id of the question, unique in its file."""
     context: str
-    """Text that holds the answer; its leading blanks count, for answers are placed by character."""
+    """Text that holds the answer; leading blanks are kept, because answers have character positions."""
     question: str
-    """Without leading blanks: SQuAD has questions with hundreds of them, which would take the window's room."""
+    """Question without leading blanks. Some of SQuAD have hundreds of them, which would fill the window."""
     answers: tuple[Answer, ...]
-    """All reference answers; empty where the context has none."""
+    """All reference answers; empty if the question has none."""
 
 
 def collect(rows: Iterable[Row], *, source: str, unit: str, limit: int | None) -> list[Question]:
     """Check the first `limit` rows of `COLUMNS`, or all, and return the questions."""
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for number, values in islice(rows, limit):
         question = _question(f"{source} {unit} {number}", values)
-        if question.id in found:
+        if question.id in questions:
             raise InputError(f"{source} {unit} {number}: the question id {shown(question.id)} occurs a second time")
-        found[question.id] = question
-    if not found:
+        questions[question.id] = question
+    if not questions:
         raise InputError(f"{source} has no questions")
-    return list(found.values())
+    return list(questions.values())
 
 
 def split_by_context(
     questions: Sequence[Question], *, share: float, seed: int, source: str
 ) -> tuple[list[Question], list[Question]]:
-    """Return (training, validation): `share` of the contexts set aside with all their questions, the order kept.
+    """Return (training, validation): set aside `share` of the contexts with all their questions, and keep the order.
 
-    Questions about one context are near to one another: with some on either side, validation would repeat training.
+    Questions about one context are similar. If they were on both sides, validation would repeat training.
     """
     contexts = list(dict.fromkeys(question.context for question in questions))
     if len(contexts) < 2:
-        raise InputError(f"{source} has one context: too few to set validation questions aside")
+        raise InputError(f"{source} has only one context, too few to set validation questions aside")
     count = min(max(round(len(contexts) * share), 1), len(contexts) - 1)
     aside = set(random.Random(seed).sample(contexts, count))
     training = [question for question in questions if question.context not in aside]
     return training, [question for question in questions if question.context in aside]
 
 
-def _question(place: str, values: Sequence[Any]) -> Question:
+def _question(location: str, values: Sequence[Any]) -> Question:
     name, context, question, answers = values
-    name, context = text_of(place, "id", name), text_of(place, "context", context)
-    pairs = _pairs(f"{place} ({shown(name)})", answers)
+    name, context = text_of(location, "id", name), text_of(location, "context", context)
+    pairs = _pairs(f"{location} ({shown(name)})", answers)
     return Question(
         id=name,
         context=context,
-        question=text_of(place, "question", question, may_be_blank=True).lstrip(),
-        answers=tuple(_answer(f"{place} ({shown(name)})", context, text, start) for text, start in pairs),
+        question=text_of(location, "question", question, may_be_blank=True).lstrip(),
+        answers=tuple(_answer(f"{location} ({shown(name)})", context, text, start) for text, start in pairs),
     )
 
 
-def _pairs(place: str, answers: Any) -> list[tuple[Any, Any]]:
+def _pairs(location: str, answers: Any) -> list[tuple[Any, Any]]:
     """Return (text, start) of each answer, from an object of two lists or a list of objects."""
     if isinstance(answers, list) and all(isinstance(each, dict) for each in answers):
         answers = {key: [each.get(key) for each in answers] for key in ("text", "answer_start")}
     texts, starts = (answers.get("text"), answers.get("answer_start")) if isinstance(answers, dict) else (None, None)
     if not isinstance(texts, list) or not isinstance(starts, list):
-        raise InputError(f"{place}: answers must be an object with lists text and answer_start, not {shown(answers)}")
+        raise InputError(
+            f"{location}: answers must be an object with lists text and answer_start, not {shown(answers)}"
+        )
     if len(texts) != len(starts):
-        raise InputError(f"{place}: answers has {len(texts)} texts, but {len(starts)} answer_starts")
+        raise InputError(f"{location}: answers has {len(texts)} texts, but {len(starts)} answer_starts")
     return list(zip(texts, starts, strict=True))
 
 
-def _answer(place: str, context: str, text: Any, start: Any) -> Answer:
-    text = text_of(place, "answers.text", text)
+def _answer(location: str, context: str, text: Any, start: Any) -> Answer:
+    text = text_of(location, "answers.text", text)
     if isinstance(start, bool) or not isinstance(start, int) or start < 0:
-        raise InputError(f"{place}: answer_start must be a whole number from 0 up, not {shown(start)}")
-    stands = context[start : start + len(text)]
-    if stands != text:
-        there = f"where {shown(stands)} stands" if stands else f"past its end ({len(context)} characters)"
+        raise InputError(f"{location}: answer_start must be a whole number from 0 up, not {shown(start)}")
+    actual = context[start : start + len(text)]
+    if actual != text:
+        problem = f"which is {shown(actual)}" if actual else f"past its end ({len(context)} characters)"
+        elsewhere = context.find(text)
+        hint = f"; it is at {elsewhere}" if elsewhere >= 0 else ""
         raise InputError(
-            f"{place}: the answer {shown(text)} is not in its context at answer_start {shown(start)}, {there}"
-            f"{_elsewhere(context, text)}"
+            f"{location}: the answer {shown(text)} is not in its context at answer_start {shown(start)}, "
+            f"{problem}{hint}"
         )
     return Answer(text=text, start=start)
-
-
-def _elsewhere(context: str, text: str) -> str:
-    at = context.find(text)
-    return f"; it stands at {at}" if at >= 0 else ""

@@ -1,4 +1,4 @@
-"""Texts without labels: collected and split."""
+"""Texts without labels: read and split them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Texts:
     """Texts of one channel."""
 
     source: str
-    """File or Hub split they come from, for messages."""
+    """File or Hub split of the texts, for messages."""
     texts: list[str]
-    """None of them blank."""
+    """Texts, none of them blank."""
 
 
 def read_texts(tables: Tables, data: Data) -> tuple[Texts, Texts]:
-    """Return (training, validation). A limit takes the first texts, after the split where there is one."""
+    """Return (training, validation) texts. A limit on rows takes the first ones after the split."""
     if tables.validation is not None:
         train = collect(tables.train, data.columns.text, data.train_rows)
         return train, collect(tables.validation, data.columns.text, data.validation_rows)
@@ -34,7 +34,7 @@ def read_texts(tables: Tables, data: Data) -> tuple[Texts, Texts]:
 
 
 def collect(table: Table, column: str, limit: int | None) -> Texts:
-    """Return the first `limit` texts, or all; blank ones, which hold nothing to learn, are passed over."""
+    """Return the first `limit` texts, or all. Blank texts are skipped, because they hold nothing to learn."""
     texts = list(islice(_texts(table, column), limit))
     if not texts:
         raise InputError(f"{table.name} has no text")
@@ -49,13 +49,14 @@ def _texts(table: Table, column: str) -> Iterator[str]:
 
 
 def split(everything: Texts, *, share: float, seed: int) -> tuple[Texts, Texts]:
-    """Return (training, validation): `share` of the texts set aside, at random by `seed`, the order kept."""
+    """Return (training, validation): set aside `share` of the texts, at random by `seed`, and keep the order."""
     texts = everything.texts
     if len(texts) < 2:
-        raise InputError(f"{everything.source} has one text: too few to set validation texts aside")
+        raise InputError(f"{everything.source} has only one text, too few to set validation texts aside")
     count = min(max(round(len(texts) * share), 1), len(texts) - 1)
     aside = set(random.Random(seed).sample(range(len(texts)), count))
-    train, validation = ([text for at, text in enumerate(texts) if (at in aside) is wanted] for wanted in (False, True))
+    train = [text for at, text in enumerate(texts) if at not in aside]
+    validation = [text for at, text in enumerate(texts) if at in aside]
     return Texts(source=everything.source, texts=train), Texts(source=everything.source, texts=validation)
 
 

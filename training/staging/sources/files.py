@@ -1,4 +1,4 @@
-"""Opening the user's files: every way in which a file can be unreadable becomes one sentence."""
+"""Opening of the user's files. Every error becomes an `InputError` with a message of one sentence."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import BinaryIO
 
 from training.contract.errors import InputError, nearest
 
-MOST_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 BYTE_ORDER_MARK = "\ufeff"
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is missing, empty, or no file at all (a pipe would be waited for)."""
+    """Raise InputError for a file that is missing, empty, or not a regular file: reading a pipe would block."""
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder; a data file is needed")
         if not path.exists():
             raise InputError(f"{path} does not exist.{_nearest_sibling(path)}")
         if not path.is_file():
-            raise InputError(f"{path} is no regular file")
+            raise InputError(f"{path} is not a regular file")
         if path.stat().st_size == 0:
             raise InputError(f"{path} is empty")
-    except (OSError, ValueError) as error:  # ValueError: a NUL byte within the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains a NUL byte.
         raise InputError(f"{str(path)!r} cannot be read: {_reason(error)}") from error
 
 
@@ -36,7 +36,7 @@ def _nearest_sibling(path: Path) -> str:
     try:
         return nearest(path.name, (sibling.name for sibling in path.parent.iterdir()))
     except OSError:
-        return f" Neither does the folder {path.parent}."
+        return f" The folder {path.parent} does not exist either."
 
 
 def _reason(error: Exception) -> str:
@@ -45,7 +45,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, unpacked where its name ends in `.gz`; errors while it is read become `InputError`."""
+    """Open a file, and decompress it if its name ends in `.gz`. Errors of reading it become `InputError`."""
     check_file(path)
     try:
         with path.open("rb") as raw:
@@ -57,19 +57,19 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except EOFError as error:
         raise InputError(f"{path} is a truncated gzip file: it ends before its end marker") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file: {error}") from error
+        raise InputError(f"{path} is not a valid gzip file: {error}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {_reason(error)}") from error
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number from 1, its line end included. Memory is bounded by the longest line."""
+    """Yield (number from 1, line with its line end) for each line. Only one line is in memory at a time."""
     number = 0
     with open_bytes(path) as stream:
-        while line := stream.readline(MOST_LINE_BYTES + 1):
+        while line := stream.readline(MAX_LINE_BYTES + 1):
             number += 1
-            if len(line) > MOST_LINE_BYTES:
-                raise InputError(f"{path} line {number} is longer than {MOST_LINE_BYTES // 1024**2} MiB")
+            if len(line) > MAX_LINE_BYTES:
+                raise InputError(f"{path} line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB")
             yield number, _decode(path, number, line)
     if number == 0:
         raise InputError(f"{path} is empty")
@@ -77,17 +77,17 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _decode(path: Path, number: int, line: bytes) -> str:
     if b"\0" in line:
-        raise InputError(f"{path} line {number} holds a NUL byte; the file must be UTF-8 text")
+        raise InputError(f"{path} line {number} contains a NUL byte; the file must be UTF-8 text")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
-        raise InputError(f"{path} line {number} is not UTF-8: {byte} fits no character") from error
+        raise InputError(f"{path} line {number} is not UTF-8: {byte} is invalid") from error
     return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
 def digest_file(path: Path) -> str:
-    """Return the SHA-256 of the file as it lies there, packed or not."""
+    """Return the SHA-256 of the file's bytes, compressed or not."""
     check_file(path)
     try:
         with path.open("rb") as stream:

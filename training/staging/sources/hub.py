@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub, through `datasets`."""
+"""Data sets of the Hugging Face Hub, loaded with `datasets`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOOK_UP_SECONDS = 10.0
 
 
 def resolve_revision(hub: HubData) -> str:
-    """Return the commit that the revision points to now, or the revision itself where the Hub cannot be asked.
+    """Return the commit that the revision names now, or the revision itself when the Hub cannot be reached.
 
-    Without it, data that moved on the Hub would be served from an old staging.
+    Without the commit, an old staging would be used for data that has changed on the Hub.
     """
     revision = hub.revision or "main"
     if Path(hub.name).is_dir() or os.environ.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"}:
@@ -28,29 +28,29 @@ def resolve_revision(hub: HubData) -> str:
     try:
         return HfApi().dataset_info(hub.name, revision=revision, timeout=LOOK_UP_SECONDS).sha or revision
     except (HfHubHTTPError, OSError, ValueError):
-        return revision  # a copy kept on this machine may still serve; if none does, loading says why
-    except Exception as error:  # the transport's own errors (httpx) differ between releases
+        return revision  # A cached copy may exist on this machine. If not, loading raises an error with the reason.
+    except Exception as error:  # The errors of the transport (httpx) differ between releases.
         if "connect" in type(error).__name__.lower() or "timeout" in type(error).__name__.lower():
             return revision
         raise
 
 
 def load_split(hub: HubData, split: str, revision: str) -> Any:
-    """Return a `datasets.Dataset`; whatever stops it becomes one sentence."""
+    """Return a split as a `datasets.Dataset`. Every error becomes an `InputError`."""
     import datasets
 
     datasets.disable_progress_bars()
     try:
         pinned = None if Path(hub.name).is_dir() else revision
         return datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned)
-    # The library raises some twenty classes here: no network, unknown name, no access, unknown split, broken data.
+    # The library raises about twenty classes here: no network, unknown name, no access, unknown split, broken data.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"data.hub {hub.name!r}, split {split!r} cannot be loaded: {reason}") from error
 
 
 def hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the wanted columns of every row, numbered from 1."""
+    """Yield (number from 1, values of `columns`) for every row."""
     for column in columns:
         if column not in dataset.column_names:
             raise missing_column(source, column, dataset.column_names)
@@ -59,6 +59,6 @@ def hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]
 
 
 def label_names(dataset: Any, column: str) -> tuple[str, ...] | None:
-    """Return the names that the data set gives its labels, where it does."""
+    """Return the label names that the data set defines, or None."""
     names = getattr(dataset.features.get(column), "names", None)
     return tuple(names) if names else None

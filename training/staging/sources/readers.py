@@ -1,4 +1,4 @@
-"""Rows of JSON lines, CSV, TSV, Parquet and text files, one at a time, each with where it stands."""
+"""Readers of JSON Lines, CSV, TSV, Parquet and text files, which yield numbered rows one at a time."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, nearest
-from training.staging.sources.files import MOST_LINE_BYTES, open_bytes, text_lines
+from training.staging.sources.files import MAX_LINE_BYTES, open_bytes, text_lines
 
 Row = tuple[int, list[Any]]
-"""Number of the line (of the row, in Parquet) from 1, and the values of the wanted columns."""
+"""Number of the line (in Parquet: of the row) from 1, and the values of the requested columns."""
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the wanted columns of every row, in order; the reader follows from the file's suffix."""
+    """Yield the values of `columns` for every row, in order. The file's suffix chooses the reader."""
     return READERS[reader_name(path)](path, columns)
 
 
 def reader_name(path: Path) -> str:
-    """Return the suffix that chooses the reader, `.gz` set aside."""
+    """Return the suffix that chooses the reader, without a trailing `.gz`."""
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     suffix = plain.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
-        raise InputError(f"{path} has an unknown suffix {suffix!r}; known are {known}, each also with .gz")
+        raise InputError(f"{path} has the unknown suffix {suffix!r}; use one of {known}, optionally followed by .gz")
     return suffix
 
 
 def unit_of(path: Path) -> str:
-    """Return what a row's number counts in this file."""
+    """Return the unit of the row numbers of this file: `line` or `row`."""
     return "row" if reader_name(path) == ".parquet" else "line"
 
 
-def missing_column(place: str, column: str, known: Sequence[str]) -> InputError:
-    """Return the error for a column that `place` lacks, with those it has and the nearest of them."""
+def missing_column(location: str, column: str, known: Sequence[str]) -> InputError:
+    """Return the error for a missing column. It lists the existing columns and suggests the nearest."""
     listed = ", ".join(repr(str(name)[:60]) for name in known[:20])
     guess = nearest(column, [str(name) for name in known])
-    return InputError(f"{place} has no column {column!r}; it has {listed or 'none'}.{guess}")
+    return InputError(f"{location} has no column {column!r}; it has {listed or 'none'}.{guess}")
 
 
 def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -54,14 +54,14 @@ def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         yield number, values
 
 
-def _json_object(place: str, line: str) -> dict[str, Any]:
+def _json_object(location: str, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f"{place} is not JSON: {reason}") from error
+        raise InputError(f"{location} is not JSON: {reason}") from error
     if not isinstance(row, dict):
-        raise InputError(f"{place} must be a JSON object, one a line, not {type(row).__name__}")
+        raise InputError(f"{location} must be a JSON object, not {type(row).__name__}")
     return row
 
 
@@ -70,31 +70,31 @@ def _comma_separated(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _tab_separated(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Read TSV as its media type has it (and GLUE uses it): a quotation mark is a character like any other."""
+    """Read TSV as its media type defines it and GLUE uses it: quotation marks have no special meaning."""
     return _table(path, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
 def _table(path: Path, columns: Sequence[str], *, delimiter: str, quoting: Any) -> Iterator[Row]:
-    csv.field_size_limit(MOST_LINE_BYTES)
+    csv.field_size_limit(MAX_LINE_BYTES)
     lines = (line for _, line in text_lines(path))
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = next((row for row in reader if row), [])
-        wanted = [_position(path, reader.line_num, column, header) for column in columns]
+        positions = [_position(path, reader.line_num, column, header) for column in columns]
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
                 shape = f"has {len(row)} fields, but the header has {len(header)}"
                 raise InputError(f"{path} line {reader.line_num} {shape}")
-            yield reader.line_num, [row[at] for at in wanted]
+            yield reader.line_num, [row[position] for position in positions]
     except csv.Error as error:
-        raise InputError(f"{path} line {reader.line_num} is broken: {error}") from error
+        raise InputError(f"{path} line {reader.line_num} is malformed: {error}") from error
 
 
 def _position(path: Path, line: int, column: str, header: Sequence[str]) -> int:
     if header.count(column) > 1:
-        raise InputError(f"{path} line {line} names the column {column!r} twice")
+        raise InputError(f"{path} line {line} has the column {column!r} twice")
     if column not in header:
         raise missing_column(f"{path} line {line}", column, header)
     return header.index(column)
@@ -105,7 +105,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     with open_bytes(path) as stream:
-        packed = path.suffix.lower() == ".gz"  # Parquet is read from its end: unpack into memory
+        packed = path.suffix.lower() == ".gz"  # Parquet is read from its end, so decompress it into memory first.
         source = pa.BufferReader(stream.read()) if packed else stream
         try:
             table = pq.ParquetFile(source, page_checksum_verification=True)
@@ -114,9 +114,9 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
                 if names.count(column) != 1:
                     raise missing_column(str(path), column, names)
             yield from _parquet_rows(table, columns)
-        # Damaged bytes surface as any of these, from the footer or in the middle of a column.
+        # A damaged file raises any of these, for its footer or in the middle of a column.
         except (pa.ArrowException, ValueError, OSError, MemoryError, KeyError, TypeError, OverflowError) as error:
-            raise InputError(f"{path} is not a whole Parquet file: {_first_line(error)}") from error
+            raise InputError(f"{path} is not a valid Parquet file: {_first_line(error)}") from error
 
 
 def _parquet_rows(table: Any, columns: Sequence[str]) -> Iterator[Row]:
@@ -132,10 +132,12 @@ def _first_line(error: BaseException) -> str:
 
 
 def _plain_text(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield each line that is not blank, its line end included: in text that is joined, it is what separates lines."""
+    """Yield each line that is not blank, with a line end, which separates the lines when texts are joined."""
     if len(columns) != 1:
-        wanted = " and ".join(repr(column) for column in columns)
-        raise InputError(f"{path} is plain text, one text a line; the columns {wanted} need JSON lines, CSV or TSV")
+        listed = " and ".join(repr(column) for column in columns)
+        raise InputError(
+            f"{path} is plain text, which has one text per line; the columns {listed} need JSON Lines, CSV or TSV"
+        )
     for number, line in text_lines(path):
         if line.strip():
             yield number, [line.rstrip("\r\n") + "\n"]

@@ -1,4 +1,4 @@
-"""Where the rows come from: files, the Hub or the demo data, each with a digest that needs no reading of rows."""
+"""Sources of rows: files, the Hub or the demo data, each with a digest that is known before any row is read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from training.staging.sources.request import Data, HubData
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of one file or split, not read yet."""
+    """Rows of one file or split, which are read when they are iterated over."""
 
     name: str
     """File or Hub split, for messages."""
     unit: str
-    """What the rows' numbers count: `line`, `row` or `question`."""
+    """Unit of the row numbers: `line`, `row` or `question`."""
     rows: Iterator[Row]
-    """The wanted columns of each row; runs once."""
+    """Values of the requested columns of each row; can be iterated over once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,34 +33,34 @@ class Tables:
     train: Table
     """Rows to train on."""
     validation: Table | None
-    """Rows to evaluate on; None when they are to be cut from `train`."""
+    """Rows to evaluate on; None to set aside a part of `train`."""
     label_names: tuple[str, ...] | None = None
-    """Names that the source itself gives its labels."""
+    """Label names that the source itself defines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Data that is known by its digest and can be read."""
+    """Data with its digest."""
 
     description: str
-    """Where it comes from, in words."""
+    """Origin of the data, for people."""
     digest: str
-    """SHA-256 of the content (of a Hub set: of its name, commit and splits)."""
+    """SHA-256 of the content; for a Hub data set, of its name, commit and splits."""
     validation_digest: str
-    """The same of the file or split that holds the validation rows, or from which they are cut."""
+    """Digest of the file or split that holds the validation rows, or from which they are taken."""
     open: Callable[[], Tables]
-    """Opens it for one reading."""
+    """Open the data for one pass over its rows."""
 
 
 Readers = Mapping[str, tuple[str, Callable[[Path], Iterator[Row]]]]
-"""Suffix to what the numbers of the rows count and the reader: of files that a task reads in a way of its own."""
+"""Readers of a task's own file formats: suffix to (unit of the row numbers, reader)."""
 NO_READERS: Readers = {}
 
 
 def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
-    """Return the data's source, whose rows hold the wanted columns; missing files are refused here.
+    """Return the source of the data. Its rows hold the values of `columns`.
 
-    `cache` keeps what is generated.
+    Generated data is kept in the folder `cache`. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
@@ -72,7 +72,7 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
 
 
 def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, description: str) -> Source:
-    # The reader is part of what the bytes mean: the same file as .csv and .tsv holds different rows.
+    # The digest includes the reader: the same bytes as .csv and .tsv hold different rows.
     parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
 
     def open_files() -> Tables:

@@ -1,10 +1,10 @@
-"""How the data of each task is made ready: one file a task, each with the same names.
+"""Preparation of each task's data. Each task has one module, and all of them define the same names.
 
-OPTIONS         fields of the staging request, beyond those of every task, that change what is staged
-READERS         suffixes of files that the task reads in a way of its own
-HEAD            class of Transformers that gives a model the task's head
-wanted_columns  columns of the data that the task reads
-content         both channels, from tables, request and tokenizer
+OPTIONS           fields of the staging request that only this task uses and that change the staged data
+READERS           readers of the task's own file formats, by suffix
+HEAD              class of Transformers for a model with the task's head
+required_columns  return the columns of the data that the task reads
+content           return both channels, from tables, request and tokenizer
 """
 
 from __future__ import annotations

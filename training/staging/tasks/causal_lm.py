@@ -1,7 +1,7 @@
-"""Texts to predict token by token: packed in blocks of one length, or one row each.
+"""Causal language modelling: texts packed into blocks of one length, or one row for each text.
 
-Packing joins the tokens of all texts as they stand, with nothing in between, and cuts them in blocks, as Hugging Face's
-run_clm.py does; what is left at the end and fills no block is dropped.
+Packing joins the tokens of all texts without separators and cuts them into blocks, as Hugging Face's run_clm.py does.
+Tokens at the end that do not fill a block are dropped.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ OPTIONS: tuple[str, ...] = ("packing",)
 READERS: Readers = NO_READERS
 HEAD = "AutoModelForCausalLM"
 
-TEXTS_A_BATCH = 1_000
+TEXTS_PER_BATCH = 1_000
 SHORTEST_ROW_TOKENS = 2
-"""Of a single token there is nothing to predict."""
+"""Shortest row with a token to predict."""
 
 
-def wanted_columns(columns: Columns) -> list[str]:
-    """Return the text; labels are not read."""
+def required_columns(columns: Columns) -> list[str]:
+    """Return the column of the text; labels are not read."""
     return [columns.text]
 
 
 def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
-    """Read, split and tokenise the texts, then pack or cut them."""
+    """Read, split and tokenise the texts, then pack or truncate them."""
     train, validation = read_texts(tables, request.data)
     tokenizer = load_tokenizer()
     train_channel = _channel(tokenizer, train, "training", request)
@@ -46,41 +46,43 @@ def _channel(tokenizer: Any, texts: Texts, kind: str, request: StagingRequest) -
     import numpy as np
     import pyarrow as pa
 
-    most = None if request.packing else request.max_length
-    tokens, lengths = tokenised(tokenizer, texts.texts, most)
+    max_length = None if request.packing else request.max_length
+    tokens, lengths = tokenise(tokenizer, texts.texts, max_length)
     if request.packing:
         tokens, lengths = blocks(tokens, request.max_length)
         if not len(lengths):
             raise InputError(
                 f"the {kind} texts of {texts.source} do not fill one block of max_length {request.max_length} tokens; "
-                f"make it smaller, or set packing to false"
+                f"reduce max_length, or set packing to false"
             )
     else:
         tokens, lengths = rows(tokens, lengths)
         if not len(lengths):
-            raise InputError(f"the {kind} texts of {texts.source} have one token each: there is nothing to predict")
+            raise InputError(
+                f"the {kind} texts of {texts.source} have only one token each, so there is nothing to predict"
+            )
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     input_ids = pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))
     return ChannelContent(columns={"input_ids": input_ids}, lengths=lengths.tolist())
 
 
-def tokenised(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of all texts, end to end, and how many each has; texts are cut to `max_length`."""
+def tokenise(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return (tokens of all texts, concatenated; number of tokens of each text). Texts are cut to `max_length`."""
     import numpy as np
 
     options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
     if max_length is not None:
         options |= {"truncation": True, "max_length": max_length}
     parts, lengths = [], []
-    for start in range(0, len(texts), TEXTS_A_BATCH):
-        found = tokenizer(texts[start : start + TEXTS_A_BATCH], **options)["input_ids"]
-        parts.append(np.concatenate([np.array(ids, dtype=np.int32) for ids in found]))
-        lengths += [len(ids) for ids in found]
+    for start in range(0, len(texts), TEXTS_PER_BATCH):
+        batch = tokenizer(texts[start : start + TEXTS_PER_BATCH], **options)["input_ids"]
+        parts.append(np.concatenate([np.array(ids, dtype=np.int32) for ids in batch]))
+        lengths += [len(ids) for ids in batch]
     return np.concatenate(parts), np.array(lengths)
 
 
 def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of as many whole blocks as there are, and the blocks' lengths."""
+    """Return (tokens of all complete blocks, concatenated; length of each block)."""
     import numpy as np
 
     count = len(tokens) // length
@@ -88,7 +90,7 @@ def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows(tokens: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same without the rows that are too short to predict anything."""
+    """Return (tokens, lengths) without the rows that are too short to have a token to predict."""
     import numpy as np
 
     long_enough = lengths >= SHORTEST_ROW_TOKENS

@@ -1,4 +1,4 @@
-"""Labelled texts, or pairs of texts: one row each."""
+"""Classification: one row for each labelled text or pair of texts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ OPTIONS: tuple[str, ...] = ()
 READERS = NO_READERS
 HEAD = "AutoModelForSequenceClassification"
 SOURCE_ROWS = "source_rows.json"
-"""File of a channel: where each of its first rows stands in the data, as a list of line or row numbers from 1."""
-MOST_PLACES = 1_000
-"""Rows of which a job tells the predictions."""
+"""File of a channel with the line or row numbers (from 1) of its first rows in the data, as a list."""
+MAX_SOURCE_ROWS = 1_000
+"""Number of rows whose predictions a job reports."""
 
 
-def wanted_columns(columns: Columns) -> list[str]:
-    """Return text, label, and the second text where there is one."""
+def required_columns(columns: Columns) -> list[str]:
+    """Return the columns of the text, the label, and the second text if there is one."""
     return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
 
 
 def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
-    """Check, split, number and tokenise the rows; the tokenizer is loaded once the data is known to be good."""
+    """Check, split, number and tokenise the rows. The tokenizer is loaded only after the data has been checked."""
     prepared = prepare(tables, request)
     tokenizer = load_tokenizer()
 
@@ -38,14 +38,14 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
 
         encoded = encode(tokenizer, examples, request.max_length)
         columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(classes, pa.int64())}
-        places = json.dumps(examples.numbers[:MOST_PLACES]).encode()
+        source_rows = json.dumps(examples.numbers[:MAX_SOURCE_ROWS]).encode()
         return ChannelContent(
-            columns=columns, lengths=[len(ids) for ids in encoded.input_ids], files={SOURCE_ROWS: places}
+            columns=columns, lengths=[len(ids) for ids in encoded.input_ids], files={SOURCE_ROWS: source_rows}
         )
 
     def class_counts(classes: list[int]) -> tuple[int, ...]:
-        counted = Counter(classes)
-        return tuple(counted[number] for number in range(len(prepared.label_names)))
+        counts = Counter(classes)
+        return tuple(counts[number] for number in range(len(prepared.label_names)))
 
     return Content(
         train=channel(prepared.train, prepared.train_classes),

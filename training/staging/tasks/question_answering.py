@@ -1,4 +1,4 @@
-"""Questions about contexts: one row a window, and the questions beside the validation rows, to score them by."""
+"""Question answering: one row for each window, and files with the questions, which scoring needs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ READERS: Readers = {".json": ("question", squad_rows)}
 HEAD = "AutoModelForQuestionAnswering"
 
 
-def wanted_columns(columns: Columns) -> list[str]:
-    """Return the columns of the Hub's `squad`; all data of this kind spells them so."""
+def required_columns(columns: Columns) -> list[str]:
+    """Return the columns of the Hub's `squad`, which all data of this task must have."""
     return list(COLUMNS)
 
 
 def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
-    """Check, split and cut the questions; limits on rows count questions."""
+    """Check and split the questions, and cut them into windows. Limits on rows count questions."""
     train, validation = _questions(tables, request)
     tokenizer = load_tokenizer()
 
@@ -38,7 +38,7 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
 
 
 def _questions(tables: Tables, request: StagingRequest) -> tuple[list[Question], list[Question]]:
-    """Return (training, validation). A limit takes the first questions, after the split where there is one."""
+    """Return (training, validation) questions. A limit on rows takes the first ones after the split."""
     data = request.data
 
     def collected(table: Table, limit: int | None) -> list[Question]:
@@ -52,7 +52,7 @@ def _questions(tables: Tables, request: StagingRequest) -> tuple[list[Question],
     return train[: data.train_rows], validation[: data.validation_rows]
 
 
-def _channel(windows: Windows, facts: Mapping[str, Any], files: Mapping[str, bytes]) -> ChannelContent:
+def _channel(windows: Windows, metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> ChannelContent:
     import pyarrow as pa
 
     columns = {
@@ -61,11 +61,11 @@ def _channel(windows: Windows, facts: Mapping[str, Any], files: Mapping[str, byt
         "end_position": pa.array(windows.end_position, pa.int64()),
     }
     lengths = [len(ids) for ids in windows.input_ids]
-    return ChannelContent(columns=columns, lengths=lengths, facts=facts, files=files)
+    return ChannelContent(columns=columns, lengths=lengths, metadata=metadata, files=files)
 
 
 def _question_file(questions: Sequence[Question], windows: Windows) -> bytes:
-    """Return one row a question: what it is about, its right answers, and where each token of the context stands."""
+    """Return a file with one row for each question: its context, its answers, and the span of each context token."""
     import pyarrow as pa
 
     characters = pa.list_(pa.int32())
@@ -83,7 +83,7 @@ def _question_file(questions: Sequence[Question], windows: Windows) -> bytes:
 
 
 def _window_file(windows: Windows) -> bytes:
-    """Return one row a window: whose it is, and which tokens of the context it holds where."""
+    """Return a file with one row for each window: its question, and the position of its part of the context."""
     import pyarrow as pa
 
     names = ("question", "context_at", "first_token", "tokens")
@@ -91,10 +91,10 @@ def _window_file(windows: Windows) -> bytes:
 
 
 def _parquet(columns: Mapping[str, Any]) -> bytes:
-    """Return a Parquet file without library metadata, which old versions in a container refuse."""
+    """Return a Parquet file without library metadata, which the old versions in a container cannot read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    written = io.BytesIO()
-    pq.write_table(pa.table(dict(columns)), written, store_schema=False)
-    return written.getvalue()
+    file = io.BytesIO()
+    pq.write_table(pa.table(dict(columns)), file, store_schema=False)
+    return file.getvalue()

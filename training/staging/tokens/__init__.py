@@ -1,4 +1,4 @@
-"""Tokenise rows and write them as channel files.
+"""Tokenisation of rows, and the files of the channels.
 
-Open `staged.py` first: what a staging leaves behind.
+Open `staged.py` first: it describes the result of a staging.
 """

@@ -1,4 +1,4 @@
-"""What a task stages: the columns of its two channels, and how a channel folder is written."""
+"""Content of the two channels of a task, and the files of a channel folder."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from training.staging.tokens.staged import DATA
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelContent:
-    """Everything that one channel holds."""
+    """Content of one channel."""
 
     columns: Mapping[str, Any]
-    """Column name to pyarrow array, all of one length: input_ids, token_type_ids where there are, the task's own."""
+    """Column name to pyarrow array, all of one length: input_ids, token_type_ids if any, and the task's own columns."""
     lengths: list[int]
-    """Tokens of each row."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """What a job has to know of this channel beyond what holds for every task."""
+    """Length of each row, tokens."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata of this channel for the job, in addition to that of every task."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Further files of the channel, by name."""
+    """Content of further files of the channel, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,31 +32,31 @@ class Content:
     train: ChannelContent
     validation: ChannelContent
     label_names: tuple[str, ...] = ()
-    """Names in the order of the class numbers; none where the task has no classes."""
+    """Names in the order of the class numbers; empty if the task has no classes."""
     train_class_counts: tuple[int, ...] = ()
-    """Training rows of each class."""
+    """Number of training rows of each class."""
     validation_class_counts: tuple[int, ...] = ()
-    """Validation rows of each class."""
+    """Number of validation rows of each class."""
 
 
-def write_channel(folder: Path, content: ChannelContent, facts: Mapping[str, Any]) -> None:
-    """Write `data.parquet`, `channel.json` and the task's own files; `facts` are those that hold for both channels.
+def write_channel(folder: Path, content: ChannelContent, metadata: Mapping[str, Any]) -> None:
+    """Write `data.parquet`, `channel.json` and the task's own files. `metadata` is common to both channels.
 
-    The Parquet is without library metadata: old versions in a container refuse new ones.
+    The Parquet file has no library metadata, because the old versions in a container cannot read that of new ones.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
     pq.write_table(pa.table(dict(content.columns)), folder / DATA, store_schema=False)
-    for name, written in content.files.items():
-        (folder / name).write_bytes(written)
-    text = json.dumps({**facts, **content.facts, "rows": len(content.lengths)}, indent=1, ensure_ascii=False)
-    (folder / "channel.json").write_text(text, "utf-8")
+    for name, data in content.files.items():
+        (folder / name).write_bytes(data)
+    fields = {**metadata, **content.metadata, "rows": len(content.lengths)}
+    (folder / "channel.json").write_text(json.dumps(fields, indent=1, ensure_ascii=False), "utf-8")
 
 
 def token_columns(input_ids: list[list[int]], token_type_ids: list[list[int]] | None) -> dict[str, Any]:
-    """Return the columns that every task has."""
+    """Return the columns of token ids, and of token types if the model uses them."""
     import pyarrow as pa
 
     columns = {"input_ids": pa.array(input_ids, pa.list_(pa.int32()))}

@@ -1,4 +1,4 @@
-"""What a staging leaves behind, and how it is found again."""
+"""Result of a staging, and its manifest on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 MANIFEST = "staged.json"
 DATA = "data.parquet"
 CHANNELS = ("train", "validation")
-MOST_NOTES = 6
+MAX_NOTES = 6
 MODEL = "model"
 
 
@@ -24,12 +24,12 @@ class LengthStatistics:
     p95_tokens: int
     max_tokens: int
     at_max_length_share: float
-    """Share of rows as long as `max_length`, most of them cut, 0 to 1."""
+    """Share of rows as long as `max_length`, most of them truncated, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The facts of one staging, as `staged.json` holds them."""
+    """Content of `staged.json`, which describes one staging."""
 
     task: str
     max_length: int
@@ -49,17 +49,17 @@ class Manifest:
     longest_tokens: int
     """Longest sequence of training and validation rows, tokens."""
     has_model: bool
-    """Whether the configuration of a model from scratch belongs to it."""
+    """True if the staging includes the configuration of a model from scratch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """Data ready for a job."""
+    """Staged data of a job."""
 
     key: str
-    """Hash of everything that the channels depend on."""
+    """Hash of everything that determines the channels."""
     channels: Mapping[str, str]
-    """Channel name to `file://` URI of its folder: train, validation, and model where its files lie here."""
+    """Channel name to `file://` URI of its folder: train, validation, and model if its files are local."""
     train_rows: int
     """Rows to train on."""
     validation_rows: int
@@ -71,36 +71,36 @@ class Staged:
     validation_class_counts: tuple[int, ...]
     """Validation rows of each class."""
     bucket_lengths: tuple[int, ...]
-    """Lengths that bucketed padding uses, ascending, tokens: as asked for, or chosen from the data."""
+    """Lengths for bucketed padding, ascending, tokens: as requested, or chosen from the data."""
     lengths: LengthStatistics
     """Lengths of the training rows."""
     source: str
-    """Where the data came from, in words."""
+    """Origin of the data, for people."""
     digest: str
-    """SHA-256 of the data's content (of a Hub set: of its name, commit and splits)."""
+    """SHA-256 of the data's content; for a Hub data set, of its name, commit and splits."""
     evaluation_key: str
-    """Hash of what tells the validation rows from others, whatever there is beside them."""
+    """Hash of everything that identifies the validation rows, independent of the training rows."""
     cached: bool
-    """Whether it had been staged before."""
+    """True if an earlier staging was reused."""
 
     def notes(self) -> list[str]:
-        """Return what a person should know of this data and may have meant, one sentence each."""
-        told = (
+        """Return notes on classes without rows, one sentence each."""
+        consequences = (
             (self.train_class_counts, "training", "cannot be learnt"),
             (self.validation_class_counts, "validation", "is not evaluated"),
         )
         notes = [
             f"no {rows} row has the label {name!r}: it {consequence}"
-            for counts, rows, consequence in told
+            for counts, rows, consequence in consequences
             for name, count in zip(self.label_names, counts, strict=True)
             if count == 0
         ]
-        more = [f"and {len(notes) - MOST_NOTES} more such labels"] if len(notes) > MOST_NOTES else []
-        return notes[:MOST_NOTES] + more
+        more = [f"and {len(notes) - MAX_NOTES} more such labels"] if len(notes) > MAX_NOTES else []
+        return notes[:MAX_NOTES] + more
 
 
 def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:
-    """Return the statistics of a histogram of lengths; a quantile is the smallest length that reaches its share."""
+    """Return the statistics of a histogram of lengths. A quantile is the smallest length that reaches its share."""
     rows = sum(length_counts.values())
     return LengthStatistics(
         mean_tokens=sum(length * count for length, count in length_counts.items()) / rows,
@@ -112,21 +112,21 @@ def length_statistics(length_counts: Mapping[int, int], max_length: int) -> Leng
 
 
 def _quantile(length_counts: Mapping[int, int], rows: int, share: float) -> int:
-    seen = 0
+    rows_so_far = 0
     for length in sorted(length_counts):
-        seen += length_counts[length]
-        if seen >= share * rows:
+        rows_so_far += length_counts[length]
+        if rows_so_far >= share * rows:
             return length
     raise AssertionError("the shares of a histogram add up to one")
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write `staged.json`; it is what makes a folder a staging, so it comes last."""
+    """Write `staged.json`. It marks a complete staging, so it must be written last."""
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1, ensure_ascii=False), "utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the facts of a whole staging, or None where there is none or someone took a part away."""
+    """Return the manifest of a complete staging, or None if the staging or a part of it is missing."""
     if not all((folder / channel / DATA).is_file() for channel in CHANNELS):
         return None
     try:

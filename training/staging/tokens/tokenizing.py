@@ -1,4 +1,4 @@
-"""Tokenising, once, and what a job has to know of the tokenizer."""
+"""Tokenisation of examples, and the tokenizer's metadata for a job."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from training.contract.errors import InputError
 from training.staging.models.model_files import ModelSource
 from training.staging.rows.examples import Examples
 
-ROWS_A_BATCH = 1_000
-# Tokenizers that know no limit report a number of this size or far above it.
+ROWS_PER_BATCH = 1_000
+# A tokenizer without a limit reports at least this number.
 NO_LIMIT_TOKENS = 1_000_000
 
 
@@ -22,13 +22,13 @@ class Encoded:
     input_ids: list[list[int]]
     """Token ids, special tokens included, without padding."""
     token_type_ids: list[list[int]] | None
-    """0 for the first text of a pair and 1 for the second; None where rows have one text or the model takes none."""
+    """0 for the first text of a pair and 1 for the second; None if rows have one text or the model uses no types."""
 
 
 def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
-    """Return a fast tokenizer; whatever stops it becomes one sentence.
+    """Return a fast tokenizer. Every error becomes an `InputError`.
 
-    `max_length` is refused where a model of the Hub takes fewer tokens; None leaves that to the model.
+    Also raises InputError if `max_length` exceeds the limit of a tokenizer of the Hub; None skips this check.
     """
     from transformers import AutoTokenizer
     from transformers.utils import logging
@@ -36,12 +36,12 @@ def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
     logging.set_verbosity_error()
     try:
         tokenizer = AutoTokenizer.from_pretrained(source.location, revision=source.revision or "main", use_fast=True)
-    # Missing files, no network, unknown class, damaged JSON: each raises another class, some bare `Exception`.
+    # Missing files, no network, an unknown class and damaged JSON raise different classes, some a bare `Exception`.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {reason}") from error
     if not getattr(tokenizer, "is_fast", False):
-        raise InputError(f"model {source.name!r} has a slow tokenizer only; a fast one (tokenizer.json) is needed")
+        raise InputError(f"model {source.name!r} has only a slow tokenizer; a fast one (tokenizer.json) is needed")
     if pad_token_id(tokenizer) is None:
         raise InputError(f"the tokenizer of model {source.name!r} has neither a padding nor an end token")
     if max_length is None or source.folder is not None:
@@ -54,19 +54,19 @@ def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
 
 
 def pad_token_id(tokenizer: Any) -> int | None:
-    """Return the padding token, or the end token for models that were trained without one (GPT-2)."""
-    own: int | None = tokenizer.pad_token_id
+    """Return the padding token, or the end token for models that were trained without padding (GPT-2)."""
+    padding: int | None = tokenizer.pad_token_id
     end: int | None = tokenizer.eos_token_id
-    return end if own is None else own
+    return end if padding is None else padding
 
 
 def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
-    """Tokenise every row, cut to `max_length` (of a pair, the longer text first)."""
+    """Tokenise every row, truncated to `max_length` tokens. Of a pair, the longer text is truncated first."""
     input_ids: list[list[int]] = []
     types: list[list[int]] = []
     typed = examples.pairs is not None and "token_type_ids" in tokenizer.model_input_names
-    for start in range(0, len(examples), ROWS_A_BATCH):
-        rows = slice(start, start + ROWS_A_BATCH)
+    for start in range(0, len(examples), ROWS_PER_BATCH):
+        rows = slice(start, start + ROWS_PER_BATCH)
         pairs = None if examples.pairs is None else examples.pairs[rows]
         options = {"truncation": True, "max_length": max_length, "return_token_type_ids": typed}
         batch = tokenizer(examples.texts[rows], pairs, padding=False, return_attention_mask=False, **options)
@@ -75,8 +75,8 @@ def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
     return Encoded(input_ids=input_ids, token_type_ids=types if typed else None)
 
 
-def channel_facts(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
-    """Return what a job has to know about its channels beside their rows."""
+def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
+    """Return the metadata of the channels that a job needs in addition to the rows."""
     return {
         "task": task,
         "label_names": list(label_names),

@@ -49,7 +49,7 @@ def listed(account: Account) -> dict[str, int]:
 
 
 REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
-    (DENIED, AccessError, r"Endpoint emotion: access is denied: User: .*\. docs/aws.md lists the rights"),
+    (DENIED, AccessError, r"Endpoint emotion: access is denied: User: .*\. docs/aws.md lists the permissions"),
     (NO_ROOM, QuotaError, "Endpoint emotion: the account's quota 'Models' is 10: all of it is in use"),
     (MALFORMED, InputError, "Endpoint emotion: SageMaker rejected the request: Something is not"),
     (THROTTLED, Unreachable, "Endpoint emotion: AWS throttles the calls"),

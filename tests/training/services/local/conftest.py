@@ -1,4 +1,4 @@
-"""A local service of each test's own, on which nothing runs on afterwards."""
+"""A local service for each test, whose jobs are stopped at the end of the test."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.services.following import ended
-from tests.support.services.places import LocalPlace
+from tests.support.services.harness import LocalHarness
 from training.services.launcher import Job
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[LocalPlace]:
-    place = LocalPlace(tmp_path)
-    yield place
-    for each in place.service.jobs(running_only=True):
-        place.service.stop(each["TrainingJobName"])
-        ended(Job(place.service, each["TrainingJobName"]))
+def harness(tmp_path: Path) -> Iterator[LocalHarness]:
+    harness = LocalHarness(tmp_path)
+    yield harness
+    for each in harness.service.jobs(running_only=True):
+        harness.service.stop(each["TrainingJobName"])
+        ended(Job(harness.service, each["TrainingJobName"]))

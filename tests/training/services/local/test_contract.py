@@ -1,4 +1,4 @@
-"""What every service does, whatever stands behind it: real jobs, each a few lines of Python."""
+"""Contract of every service, tested with real jobs of a few lines of Python."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running, statuses
-from tests.support.services.places import LocalPlace, Place, SageMakerPlace
+from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running, statuses
+from tests.support.services.harness import Harness, LocalHarness, SageMakerHarness
 from training.contract.errors import ArtifactError, JobExists, JobNotFound
 from training.contract.job_spec import MetricDefinition
 from training.services.launcher import Job, failure_of, submit
 
 
 @pytest.fixture(params=["local", pytest.param("sagemaker", marks=pytest.mark.slow)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     if request.param == "local":
-        return LocalPlace(tmp_path)
-    return SageMakerPlace(tmp_path, request.getfixturevalue("account"))
+        return LocalHarness(tmp_path)
+    return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
 
 
-class TestEndings:
-    def test_completed(self, place: Place) -> None:
+class TestOutcomes:
+    def test_completed(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             pathlib.Path(os.environ["SM_MODEL_DIR"], "weights").write_text("w" * 1000)
@@ -34,8 +34,8 @@ class TestEndings:
         """
         before = datetime.now(UTC)
         definition = MetricDefinition(name="train_loss", regex=r"'loss': ([0-9.]+)")
-        request = place.request(script, metric_definitions=(definition,))
-        description, lines = ended(submit(place.service, request))
+        request = harness.request(script, metric_definitions=(definition,))
+        description, lines = ended(submit(harness.service, request))
         assert lines == ["{'loss': 0.75}", "{'loss': 0.5}"]
         assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Completed"
         assert statuses(description) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
@@ -46,8 +46,8 @@ class TestEndings:
         assert description["Environment"] == request["Environment"]
         assert "FailureReason" not in description
 
-    def test_times_are_those_of_the_transitions(self, place: Place) -> None:
-        description, _ = ended(submit(place.service, place.request("import time; time.sleep(1.2)")))
+    def test_times_are_those_of_the_transitions(self, harness: Harness) -> None:
+        description, _ = ended(submit(harness.service, harness.request("import time; time.sleep(1.2)")))
         transitions = description["SecondaryStatusTransitions"]
         for earlier, later in pairwise(transitions):
             assert earlier["StartTime"] <= earlier["EndTime"] == later["StartTime"]
@@ -57,27 +57,29 @@ class TestEndings:
         seconds = (times["Completed"] - times["Downloading"]).total_seconds()
         assert seconds >= 1.2
         assert description["BillableTimeInSeconds"] == description["TrainingTimeInSeconds"] == round(seconds)
-        if place.service.name == "local":
+        if harness.service.name == "local":
             assert description["BillableSecondsExact"] == pytest.approx(seconds, abs=1e-3)
 
-    def test_model_is_packed(self, place: Place) -> None:
+    def test_model_is_packed(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             folder = pathlib.Path(os.environ["SM_MODEL_DIR"], "sub folder"); folder.mkdir()
             (folder / "gewichte ü").write_text("abc")
         """
-        description, _ = ended(submit(place.service, place.request(script)))
+        description, _ = ended(submit(harness.service, harness.request(script)))
         uri = description["ModelArtifacts"]["S3ModelArtifacts"]
         assert uri.endswith("/job/output/model.tar.gz")
-        with tarfile.open(fileobj=io.BytesIO(place.read(uri)), mode="r:gz") as tar:
+        with tarfile.open(fileobj=io.BytesIO(harness.read(uri)), mode="r:gz") as tar:
             assert tar.extractfile("sub folder/gewichte ü").read() == b"abc"
 
-    def test_no_model_no_artifact(self, place: Place) -> None:
-        description, _ = ended(submit(place.service, place.request("pass")))
+    def test_no_model_no_artifact(self, harness: Harness) -> None:
+        description, _ = ended(submit(harness.service, harness.request("pass")))
         assert "ModelArtifacts" not in description
 
-    def test_failed(self, place: Place) -> None:
-        description, lines = ended(submit(place.service, place.request("print('so far'); raise ValueError('no é')")))
+    def test_failed(self, harness: Harness) -> None:
+        description, lines = ended(
+            submit(harness.service, harness.request("print('so far'); raise ValueError('no é')"))
+        )
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Failed", "Failed")
         assert statuses(description) == ["Starting", "Downloading", "Training", "Failed"]
         reason = description["FailureReason"]
@@ -87,36 +89,36 @@ class TestEndings:
         assert description["BillableTimeInSeconds"] >= 0
         assert failure_of(description, [], lines) == ("Error", reason)
 
-    def test_failure_file_is_the_reason_and_is_kept_short(self, place: Place) -> None:
+    def test_failure_file_is_the_reason_and_is_kept_short(self, harness: Harness) -> None:
         script = """
             import os, pathlib, sys
             pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("begin " + "x" * 5000 + " end")
             sys.exit(7)
         """
-        description, _ = ended(submit(place.service, place.request(script)))
+        description, _ = ended(submit(harness.service, harness.request(script)))
         reason = description["FailureReason"]
         assert len(reason) == 1024
         assert reason.startswith('AlgorithmError: ExecuteUserScriptError:\nExitCode 7\nErrorMessage "begin xxx')
         assert reason.endswith('x end"')
 
-    def test_killed(self, place: Place) -> None:
+    def test_killed(self, harness: Harness) -> None:
         script = "import os, signal; print('alive'); os.kill(os.getpid(), signal.SIGKILL)"
-        description, lines = ended(submit(place.service, place.request(script)))
+        description, lines = ended(submit(harness.service, harness.request(script)))
         assert description["TrainingJobStatus"] == "Failed"
         assert "Killed by SIGKILL" in description["FailureReason"]
         assert failure_of(description, [], lines)[0] == "Killed"
         assert lines == ["alive"]
 
-    def test_time_limit(self, place: Place) -> None:
-        description, lines = ended(submit(place.service, place.request(RUNS_ON, max_run_seconds=1)))
+    def test_time_limit(self, harness: Harness) -> None:
+        description, lines = ended(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, max_run_seconds=1)))
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
         assert lines == ["running"]
         assert failure_of(description, [], lines) == ("TimeLimit", "it ran longer than its 1 seconds")
-        assert not place.has_processes("job")
+        assert not harness.has_processes("job")
 
-    def test_missing_channel(self, place: Place) -> None:
-        missing = place.folder("data", {}) + "/nowhere"
-        description, lines = ended(submit(place.service, place.request("print(1)", channels={"train": missing})))
+    def test_missing_channel(self, harness: Harness) -> None:
+        missing = harness.folder("data", {}) + "/nowhere"
+        description, lines = ended(submit(harness.service, harness.request("print(1)", channels={"train": missing})))
         assert statuses(description) == ["Starting", "Downloading", "Failed"]
         assert description["FailureReason"].startswith("ClientError: ")
         assert "/nowhere" in description["FailureReason"]
@@ -125,7 +127,7 @@ class TestEndings:
 
 
 class TestStopping:
-    def test_what_was_saved_is_kept(self, place: Place) -> None:
+    def test_a_stopped_job_keeps_its_saved_model(self, harness: Harness) -> None:
         script = """
             import os, pathlib, signal, sys, time
             def leave(*_):
@@ -135,7 +137,7 @@ class TestStopping:
             print("running", flush=True)
             time.sleep(300)
         """
-        job = submit(place.service, place.request(script))
+        job = submit(harness.service, harness.request(script))
         running(job)
         job.stop()
         description, lines = ended(job)
@@ -145,7 +147,7 @@ class TestStopping:
         assert description["ModelArtifacts"]["S3ModelArtifacts"]
         assert failure_of(description, [], lines) == ("Stopped", "it was stopped")
 
-    def test_a_deaf_job_is_killed_with_its_children(self, place: Place) -> None:
+    def test_a_job_that_ignores_sigterm_is_killed_with_its_children(self, harness: Harness) -> None:
         script = """
             import signal, subprocess, sys, time
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -153,77 +155,77 @@ class TestStopping:
             print("running", flush=True)
             time.sleep(300)
         """
-        job = submit(place.service, place.request(script))
+        job = submit(harness.service, harness.request(script))
         running(job)
         job.stop()
         description, _ = ended(job)
         assert description["TrainingJobStatus"] == "Stopped"
-        assert not place.has_processes("job")
+        assert not harness.has_processes("job")
 
-    def test_an_ended_job_stays_as_it_is(self, place: Place) -> None:
-        job = submit(place.service, place.request("print(1)"))
+    def test_stopping_an_ended_job_changes_nothing(self, harness: Harness) -> None:
+        job = submit(harness.service, harness.request("print(1)"))
         description, _ = ended(job)
         job.stop()
         assert job.describe() == description
 
-    def test_children_do_not_outlive_a_completed_job(self, place: Place) -> None:
+    def test_children_do_not_outlive_a_completed_job(self, harness: Harness) -> None:
         script = """
             import subprocess, sys
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
         """
-        description, _ = ended(submit(place.service, place.request(script)))
+        description, _ = ended(submit(harness.service, harness.request(script)))
         assert description["TrainingJobStatus"] == "Completed"
-        assert not place.has_processes("job")
+        assert not harness.has_processes("job")
 
 
 class TestNames:
-    def test_a_name_is_used_once(self, place: Place) -> None:
-        job = submit(place.service, place.request("print('first')"))
+    def test_a_second_job_of_a_name_attaches_to_the_first(self, harness: Harness) -> None:
+        job = submit(harness.service, harness.request("print('first')"))
         first, lines = ended(job)
-        second = place.request("print('second')")
+        second = harness.request("print('second')")
         with pytest.raises(JobExists, match="Job job already exists"):
-            place.service.create(second)
-        attached, attached_lines = ended(submit(place.service, second))
+            harness.service.create(second)
+        attached, attached_lines = ended(submit(harness.service, second))
         assert (attached, attached_lines) == (first, lines) == (first, ["first"])
 
     @pytest.mark.parametrize("name", ["unknown", "..", "a/b", ""])
-    def test_unknown(self, place: Place, name: str) -> None:
-        calls = [place.service.describe, place.service.stop]
-        # CloudWatch knows lines, not jobs: a job without any is like none.
-        if place.service.name == "local" or name != "unknown":
-            calls += [place.service.logs, place.service.log_location]
+    def test_unknown(self, harness: Harness, name: str) -> None:
+        calls = [harness.service.describe, harness.service.stop]
+        # CloudWatch stores lines, not jobs: a job without lines cannot be told from one that does not exist.
+        if harness.service.name == "local" or name != "unknown":
+            calls += [harness.service.logs, harness.service.log_location]
         for call in calls:
             with pytest.raises(JobNotFound):
                 call(name)
 
-    def test_jobs_are_listed_newest_first(self, place: Place) -> None:
-        assert place.service.jobs() == []
+    def test_jobs_are_listed_newest_first(self, harness: Harness) -> None:
+        assert harness.service.jobs() == []
         for name in ("a", "c", "b"):
-            ended(submit(place.service, place.request("pass", name=name)))
-        job = submit(place.service, place.request(RUNS_ON, name="d"))
+            ended(submit(harness.service, harness.request("pass", name=name)))
+        job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="d"))
         running(job)
-        assert [each["TrainingJobName"] for each in place.again().jobs()] == ["d", "b", "c", "a"]
-        assert [each["TrainingJobName"] for each in place.again().jobs(running_only=True)] == ["d"]
+        assert [each["TrainingJobName"] for each in harness.again().jobs()] == ["d", "b", "c", "a"]
+        assert [each["TrainingJobName"] for each in harness.again().jobs(running_only=True)] == ["d"]
         job.stop()
         ended(job)
 
 
 class TestFollowing:
-    def test_every_follower_sees_every_event_once_and_in_order(self, place: Place) -> None:
-        job = submit(place.service, place.request(SAYS_EVENTS))
-        assert heard(job) == heard(Job(place.again(), "job")) == list(range(20))
+    def test_every_follower_sees_every_event_once_and_in_order(self, harness: Harness) -> None:
+        job = submit(harness.service, harness.request(EMITS_EVENTS))
+        assert event_numbers(job) == event_numbers(Job(harness.again(), "job")) == list(range(20))
 
-    def test_following_on_from_a_cursor(self, place: Place) -> None:
-        job = submit(place.service, place.request(SAYS_EVENTS))
+    def test_following_resumes_from_a_cursor(self, harness: Harness) -> None:
+        job = submit(harness.service, harness.request(EMITS_EVENTS))
         seen: list[int] = []
         for update in job.follow():
             seen += [event.seq for event in update.events]
             if len(seen) >= 5:
                 break
-        rest = [event.seq for update in Job(place.again(), "job").follow(update.cursor) for event in update.events]
+        rest = [event.seq for update in Job(harness.again(), "job").follow(update.cursor) for event in update.events]
         assert seen + rest == list(range(20))
 
-    def test_only_whole_lines(self, place: Place, tmp_path: Path) -> None:
+    def test_pages_hold_only_complete_lines(self, harness: Harness, tmp_path: Path) -> None:
         script = r"""
             import pathlib, sys, time
             sys.stdout.write("whole\nhal"); sys.stdout.flush()
@@ -231,64 +233,64 @@ class TestFollowing:
             sys.stdout.buffer.write(b"f\n\xff\xfe broken\n\nlast"); sys.stdout.flush()
         """
         go = tmp_path / "go"
-        job = submit(place.service, place.request(script, hyperparameters={"go": str(go)}))
+        job = submit(harness.service, harness.request(script, hyperparameters={"go": str(go)}))
         running(job, "whole")
-        page = place.service.logs("job")
+        page = harness.service.logs("job")
         assert page.lines == ["whole"]
-        assert place.service.logs("job", page.cursor).lines == []
+        assert harness.service.logs("job", page.cursor).lines == []
         go.touch()
         ended(job)
-        rest = place.service.logs("job", page.cursor)
-        # CloudWatch holds no empty message.
-        empty = "" if place.service.name == "local" else " "
+        rest = harness.service.logs("job", page.cursor)
+        # CloudWatch stores no empty messages.
+        empty = "" if harness.service.name == "local" else " "
         assert rest.lines == ["half", "\ufffd\ufffd broken", empty, "last"]
-        assert place.service.logs("job", rest.cursor).lines == []
-        assert place.service.logs("job", page.cursor) == rest
+        assert harness.service.logs("job", rest.cursor).lines == []
+        assert harness.service.logs("job", page.cursor) == rest
 
 
 class TestInputs:
-    def test_awkward_values_arrive_as_they_are(self, place: Place) -> None:
+    def test_awkward_hyperparameters_arrive_unchanged(self, harness: Harness) -> None:
         values = {"name": 'it\'s "quoted" é $HOME `x`', "--looks like": "no", "flag": True, "rate": 3e-05, "n": -1}
         values = {key.replace(" ", "_"): value for key, value in values.items()} | {"option": "--help", "empty": ""}
         script = "import json, sys; print(json.dumps(sys.argv))"
-        _, lines = ended(submit(place.service, place.request(script, hyperparameters=values)))
+        _, lines = ended(submit(harness.service, harness.request(script, hyperparameters=values)))
         assert json.loads(lines[0]) == [
             "train.py",
             *("----looks_like", "no", "--empty", "", "--flag", "True", "-n", "-1"),
             *("--name", 'it\'s "quoted" é $HOME `x`', "--option", "--help", "--rate", "3e-05"),
         ]
 
-    def test_channels_and_variables(self, place: Place) -> None:
+    def test_channels_and_variables(self, harness: Harness) -> None:
         script = """
             import json, os, pathlib
             texts = {c: pathlib.Path(os.environ["SM_CHANNEL_" + c.upper()], "däta 1.txt").read_text("utf-8")
                      for c in json.loads(os.environ["SM_CHANNELS"])}
             print(json.dumps([texts, os.environ["GREETING"]]))
         """
-        channels = {name: place.folder("data", {"däta 1.txt": f"{name} ü"}) for name in ("train", "test")}
-        request = place.request(script, channels=channels, environment={"GREETING": "it's “me” \n=1"})
-        _, lines = ended(submit(place.service, request))
+        channels = {name: harness.folder("data", {"däta 1.txt": f"{name} ü"}) for name in ("train", "test")}
+        request = harness.request(script, channels=channels, environment={"GREETING": "it's “me” \n=1"})
+        _, lines = ended(submit(harness.service, request))
         assert json.loads(lines[0]) == [{"train": "train ü", "test": "test ü"}, "it's “me” \n=1"]
 
-    def test_output_files_can_be_fetched(self, place: Place) -> None:
+    def test_output_files_can_be_fetched(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "events.jsonl").write_bytes(b"\\x00{}")
         """
-        ended(submit(place.service, place.request(script)))
-        assert place.service.fetch_output("job", "events.jsonl") == b"\x00{}"
-        assert place.service.fetch_output("job", "nothing") is None
-        assert place.service.fetch_output("job", "../../../request.json") is None
+        ended(submit(harness.service, harness.request(script)))
+        assert harness.service.fetch_output("job", "events.jsonl") == b"\x00{}"
+        assert harness.service.fetch_output("job", "nothing") is None
+        assert harness.service.fetch_output("job", "../../../request.json") is None
 
-    def test_the_model_can_be_read_as_a_stream(self, place: Place) -> None:
+    def test_the_model_can_be_read_as_a_stream(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             pathlib.Path(os.environ["SM_MODEL_DIR"], "weights").write_bytes(bytes(range(256)) * 1000)
         """
-        description, _ = ended(submit(place.service, place.request(script)))
+        description, _ = ended(submit(harness.service, harness.request(script)))
         uri = description["ModelArtifacts"]["S3ModelArtifacts"]
-        with place.again().open_model(uri) as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
+        with harness.again().open_model(uri) as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
             [(name, size)] = [(member.name, member.size) for member in tar if member.isfile()]
         assert (Path(name).name, size) == ("weights", 256_000)
-        with pytest.raises(ArtifactError), place.service.open_model(f"{uri}.gone"):
+        with pytest.raises(ArtifactError), harness.service.open_model(f"{uri}.gone"):
             pass

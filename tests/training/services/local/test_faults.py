@@ -1,4 +1,4 @@
-"""The local service when something is killed, full or wrong."""
+"""The local service when a process is killed, or a folder cannot be used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.services.following import RUNS_ON, SAYS_EVENTS, ended, running, supervisor_pid, until
-from tests.support.services.places import LocalPlace
+from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, running, supervisor_pid, until
+from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobExists, ServiceError
 from training.services.launcher import Job, failure_of, submit
 from training.services.local.processes import marked_processes
@@ -25,17 +25,17 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 class TestFaults:
-    def test_killed_supervisor(self, place: LocalPlace) -> None:
+    def test_killed_supervisor(self, harness: LocalHarness) -> None:
         script = """
             import subprocess, sys, time
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
             print("running", flush=True); time.sleep(300)
         """
-        job = submit(place.service, place.request(script))
+        job = submit(harness.service, harness.request(script))
         running(job)
-        base = str(place.job_folder().resolve() / "opt" / "ml")
+        base = str(harness.job_folder().resolve() / "opt" / "ml")
         until(lambda: len(marked_processes(base)) == 2)
-        os.kill(supervisor_pid(place), signal.SIGKILL)
+        os.kill(supervisor_pid(harness), signal.SIGKILL)
         until(lambda: job.describe()["TrainingJobStatus"] == "Failed")
         assert marked_processes(base) == []
         description, lines = ended(job)
@@ -43,27 +43,27 @@ class TestFaults:
         assert "supervisor is gone" in description["FailureReason"]
         assert failure_of(description, [], lines)[0] == "Killed"
         assert description["BillableSecondsExact"] >= 0
-        assert job.describe() == place.again().describe("job") == description
+        assert job.describe() == harness.again().describe("job") == description
         job.stop()
 
-    def test_what_a_killed_supervisor_left_keeps_its_core(self, place: LocalPlace) -> None:
+    def test_a_job_without_supervisor_keeps_its_cores(self, harness: LocalHarness) -> None:
         environment = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0)))}
-        job = submit(place.service, place.request(RUNS_ON, environment=environment))
+        job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, environment=environment))
         running(job)
-        os.kill(supervisor_pid(place), signal.SIGKILL)
-        second = submit(place.service, place.request("print(1)", name="second", environment=environment))
+        os.kill(supervisor_pid(harness), signal.SIGKILL)
+        second = submit(harness.service, harness.request("print(1)", name="second", environment=environment))
         until(lambda: second.describe()["SecondaryStatus"] == "Pending")
         assert job.describe()["TrainingJobStatus"] == "Failed"
         assert ended(second)[0]["TrainingJobStatus"] == "Completed"
 
-    def test_killed_launcher(self, place: LocalPlace, tmp_path: Path) -> None:
+    def test_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"
-        request.write_text(json.dumps(place.request(SAYS_EVENTS.replace("0.02", "0.1"))))
+        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.1"))))
         program = f"""
             import json, pathlib
             from training.services.launcher import submit
             from training.services.local.service import LocalService
-            service = LocalService(pathlib.Path({str(place.root)!r}))
+            service = LocalService(pathlib.Path({str(harness.root)!r}))
             for update in submit(service, json.loads(pathlib.Path({str(request)!r}).read_text())).follow():
                 for event in update.events: print(event.seq, flush=True)
         """
@@ -77,75 +77,75 @@ class TestFaults:
         assert launcher.stdout.readline() == b"0\n"
         os.killpg(launcher.pid, signal.SIGKILL)
         launcher.communicate()
-        job = Job(place.service, "job")
+        job = Job(harness.service, "job")
         assert job.describe()["TrainingJobStatus"] == "InProgress"
         assert [event.seq for update in job.follow() for event in update.events] == list(range(20))
         assert job.describe()["TrainingJobStatus"] == "Completed"
 
-    def test_kill_9_of_the_job(self, place: LocalPlace) -> None:
-        job = submit(place.service, place.request(RUNS_ON))
+    def test_kill_9_of_the_job(self, harness: LocalHarness) -> None:
+        job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
         running(job)
-        (pid,) = marked_processes(str(place.job_folder().resolve() / "opt" / "ml"))
+        (pid,) = marked_processes(str(harness.job_folder().resolve() / "opt" / "ml"))
         os.kill(pid, signal.SIGKILL)
         description, lines = ended(job)
         assert failure_of(description, [], lines)[0] == "Killed"
 
-    def test_of_eight_creators_one_wins(self, place: LocalPlace) -> None:
-        requests = [place.request(f"print({number})") for number in range(8)]
+    def test_of_eight_concurrent_creators_one_wins(self, harness: LocalHarness) -> None:
+        requests = [harness.request(f"print({number})") for number in range(8)]
         with multiprocessing.get_context("spawn").Pool(8) as pool:
-            won = pool.starmap(_creates, [(place.root, request) for request in requests])
+            won = pool.starmap(_creates, [(harness.root, request) for request in requests])
         assert sorted(won) == [False] * 7 + [True]
-        _, lines = ended(Job(place.service, "job"))
+        _, lines = ended(Job(harness.service, "job"))
         assert lines == [str(won.index(True))]
-        assert [path.name for path in place.job_folder().parent.iterdir()] == ["job"]
+        assert [path.name for path in harness.job_folder().parent.iterdir()] == ["job"]
 
-    def test_a_creator_killed_at_any_moment_leaves_a_whole_job_or_none(self, place: LocalPlace) -> None:
+    def test_a_creator_killed_at_any_moment_leaves_a_complete_job_or_none(self, harness: LocalHarness) -> None:
         started = time.monotonic()
-        place.service.create(place.request("print('ran')", name="job-whole"))
+        harness.service.create(harness.request("print('ran')", name="job-whole"))
         whole_seconds = time.monotonic() - started
         kept = 0
         for number in range(20):
             name = f"job-{number}"
-            request = place.request("print('ran')", name=name)
+            request = harness.request("print('ran')", name=name)
             creator = os.fork()
             if creator == 0:
                 try:
-                    place.service.create(request)
+                    harness.service.create(request)
                 finally:
                     os._exit(0)
-            time.sleep(number / 10 * whole_seconds)  # from too early to too late
+            time.sleep(number / 10 * whole_seconds)  # From before the start to after the end.
             os.kill(creator, signal.SIGKILL)
             os.waitpid(creator, 0)
-            kept += place.job_folder(name).exists()
-            description, lines = ended(submit(place.service, request))
+            kept += harness.job_folder(name).exists()
+            description, lines = ended(submit(harness.service, request))
             assert (description["TrainingJobStatus"], lines) == ("Completed", ["ran"])
         assert 0 < kept < 20
-        assert len(place.service.jobs()) == 21
+        assert len(harness.service.jobs()) == 21
 
-    def test_a_half_made_job_is_none(self, place: LocalPlace) -> None:
-        half_made = place.job_folder(".job-abc")
+    def test_an_unfinished_job_folder_is_ignored(self, harness: LocalHarness) -> None:
+        half_made = harness.job_folder(".job-abc")
         half_made.mkdir(parents=True)
         (half_made / "request.json").write_text("{")
-        assert place.service.jobs() == []
-        assert ended(submit(place.service, place.request("pass")))[0]["TrainingJobStatus"] == "Completed"
-        assert len(place.service.jobs()) == 1
+        assert harness.service.jobs() == []
+        assert ended(submit(harness.service, harness.request("pass")))[0]["TrainingJobStatus"] == "Completed"
+        assert len(harness.service.jobs()) == 1
 
-    def test_a_root_that_is_no_folder_is_one_sentence(self, place: LocalPlace, tmp_path: Path) -> None:
+    def test_a_root_that_is_a_file_is_reported(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(ServiceError, match=r"Job job could not be started: .*file"):
-            LocalService(tmp_path / "file").create(place.request("pass"))
+            LocalService(tmp_path / "file").create(harness.request("pass"))
 
-    def test_an_output_that_cannot_be_written(self, place: LocalPlace, tmp_path: Path) -> None:
+    def test_an_output_that_cannot_be_written(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "taken").touch()
         script = "import os; open(os.environ['SM_MODEL_DIR'] + '/w', 'w').close()"
-        request = place.request(script) | {"OutputDataConfig": {"S3OutputPath": str(tmp_path / "taken")}}
-        description, _ = ended(submit(place.service, request))
+        request = harness.request(script) | {"OutputDataConfig": {"S3OutputPath": str(tmp_path / "taken")}}
+        description, _ = ended(submit(harness.service, request))
         assert description["TrainingJobStatus"] == "Failed"
         assert str(tmp_path / "taken") in description["FailureReason"]
 
-    def test_out_of_memory(self, place: LocalPlace) -> None:
-        request = place.request("print('begin'); bytearray(2**30)", environment={"TRAINFARE_MEMORY_GIB": "0.5"})
-        description, lines = ended(submit(place.service, request))
+    def test_out_of_memory(self, harness: LocalHarness) -> None:
+        request = harness.request("print('begin'); bytearray(2**30)", environment={"TRAINFARE_MEMORY_GIB": "0.5"})
+        description, lines = ended(submit(harness.service, request))
         assert "MemoryError" in description["FailureReason"]
         assert failure_of(description, [], lines)[0] == "OutOfMemory"
 

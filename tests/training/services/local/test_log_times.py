@@ -1,15 +1,15 @@
-"""When each line of a log was written: the same at each reading, whoever reads and whenever."""
+"""Times of the lines of a log: every reading returns the same ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.support.services.following import ended, running
-from tests.support.services.places import LocalPlace
+from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 from training.services.local.log_times import MARK, LogMarker, LogTimes, marks_file
 
-SPEAKS_TWICE = """
+PRINTS_IN_PARTS = """
     import time
     print("running")
     print("still", end="")
@@ -19,31 +19,31 @@ SPEAKS_TWICE = """
 """
 
 
-def test_lines_keep_the_time_at_which_they_were_first_seen(place: LocalPlace) -> None:
-    job = submit(place.service, place.request(SPEAKS_TWICE))
+def test_lines_keep_the_time_at_which_they_first_appeared(harness: LocalHarness) -> None:
+    job = submit(harness.service, harness.request(PRINTS_IN_PARTS))
     running(job)
-    early = place.service.logs("job")
+    early = harness.service.logs("job")
     description, lines = ended(job)
-    page = place.again().logs("job")
+    page = harness.again().logs("job")
     assert list(page.lines) == lines == ["running", "still running", "the end"]
     assert page.times[0] == early.times[0]
     assert 0.3 < page.times[1] - page.times[0] < 60
     assert description["TrainingStartTime"].timestamp() <= page.times[0]
     assert page.times[2] <= description["TrainingEndTime"].timestamp()
-    assert place.service.logs("job", early.cursor).times == page.times[1:]
+    assert harness.service.logs("job", early.cursor).times == page.times[1:]
 
 
-def test_a_place_in_the_container_is_that_place_here(place: LocalPlace) -> None:
-    """Published workloads write their hyperparameters for a container."""
+def test_a_container_path_is_relocated(harness: LocalHarness) -> None:
+    """Published workloads have container paths in their hyperparameters."""
     script = "import json, os, sys; print(sys.argv[2:7:2]); print(json.loads(os.environ['SM_HPS'])['b'])"
-    given = {"a": "/opt/ml/model", "b": "/opt/ml", "c": "/opt/mlx"}
-    _, lines = ended(submit(place.service, place.request(script, hyperparameters=given)))
-    base = str(place.job_folder().resolve() / "opt" / "ml")
+    hyperparameters = {"a": "/opt/ml/model", "b": "/opt/ml", "c": "/opt/mlx"}
+    _, lines = ended(submit(harness.service, harness.request(script, hyperparameters=hyperparameters)))
+    base = str(harness.job_folder().resolve() / "opt" / "ml")
     assert lines == [str([f"{base}/model", base, "/opt/mlx"]), base]
-    assert place.service.describe("job")["HyperParameters"]["a"] == '"/opt/ml/model"'
+    assert harness.service.describe("job")["HyperParameters"]["a"] == '"/opt/ml/model"'
 
 
-def test_marks_by_hand(tmp_path: Path) -> None:
+def test_times_of_handmade_marks(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     marks_file(log).write_bytes(MARK.pack(10.0, 5) + MARK.pack(20.0, 9) + b"torn")
     times = LogTimes(log)
@@ -70,8 +70,8 @@ def test_marks_on_a_full_disk_do_not_end_the_job(tmp_path: Path) -> None:
     marker.mark()
 
 
-def test_following_sees_the_times(place: LocalPlace) -> None:
-    job = submit(place.service, place.request("print('a'); print('b')"))
+def test_updates_have_a_time_for_each_line(harness: LocalHarness) -> None:
+    job = submit(harness.service, harness.request("print('a'); print('b')"))
     updates = list(job.follow())
     assert [len(update.lines) for update in updates] == [len(update.times) for update in updates]
     assert sum(len(update.times) for update in updates) == 2

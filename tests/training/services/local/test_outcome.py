@@ -1,4 +1,4 @@
-"""Reasons and last metrics, worked out by hand."""
+"""Failure reasons and final metrics, worked out by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_reasons() -> None:
 def test_signals() -> None:
     assert 'ExitCode -9\nExtraInfo "Killed by SIGKILL"\n' in failure_reason(outcome(-signal.SIGKILL), "", [])
     assert 'ExtraInfo "OutOfMemory: Killed by SIGKILL"' in failure_reason(outcome(-signal.SIGKILL, True), "", [])
-    # Only SIGKILL is the out-of-memory killer's; some other process was its victim here.
+    # The out-of-memory killer sends only SIGKILL, so it killed some other process here.
     assert 'ExtraInfo "Killed by SIGSEGV"' in failure_reason(outcome(-signal.SIGSEGV, True), "", [])
     assert 'ExitCode 137\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(137), "", [])
     assert 'ExitCode 1\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(1), "", TORCHRUN)

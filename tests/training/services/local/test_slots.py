@@ -1,4 +1,4 @@
-"""Who gets which core and GPU, and in what order."""
+"""Assignment of cores and GPUs to jobs, and the order of the queue."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 import pytest
 
 from tests.conftest import CORES as EVERY_CORE
-from tests.support.services.following import RUNS_ON, ended, running, statuses, supervisor_pid, until
-from tests.support.services.places import LocalPlace
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running, statuses, supervisor_pid, until
+from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 
 pytestmark = pytest.mark.usefixtures("every_core")
@@ -18,7 +18,7 @@ CORES = len(EVERY_CORE)
 
 
 class TestSlots:
-    def test_two_jobs_of_one_core_share_none(self, place: LocalPlace) -> None:
+    def test_two_jobs_of_one_core_share_none(self, harness: LocalHarness) -> None:
         if CORES < 2:
             pytest.skip("needs two cores")
         script = """
@@ -28,47 +28,47 @@ class TestSlots:
             while not pathlib.Path(other).exists(): time.sleep(0.01)
             print(sorted(os.sched_getaffinity(0)), os.environ["OMP_NUM_THREADS"], os.environ["SM_NUM_CPUS"])
         """
-        paths = [str(place.root / name) for name in "ab"]
+        paths = [str(harness.root / name) for name in "ab"]
         jobs = []
         for name, here, other in (("first", *paths), ("second", *reversed(paths))):
-            # Each waits until the other runs: they end only if they run at the same time.
+            # Each job waits for the other, so they end only if they run at the same time.
             hyperparameters = {"a-here": here, "b-other": other}
-            jobs.append(submit(place.service, place.request(script, name=name, hyperparameters=hyperparameters)))
+            jobs.append(submit(harness.service, harness.request(script, name=name, hyperparameters=hyperparameters)))
         (one,), (two,) = (ended(job)[1] for job in jobs)
         assert one != two
         assert [line.split("] ")[1] for line in (one, two)] == ["1 1", "1 1"]
 
-    def test_two_jobs_of_one_gpu_share_none(self, place: LocalPlace) -> None:
+    def test_two_jobs_of_one_gpu_share_none(self, harness: LocalHarness) -> None:
         script = """
             import os, pathlib, sys, time
             pathlib.Path(sys.argv[2]).touch()
             while not pathlib.Path(sys.argv[4]).exists(): time.sleep(0.01)
             print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"])
         """
-        paths = [str(place.root / name) for name in "ab"]
-        # Naming the GPUs is all it takes to share them out; what they are is CUDA's business.
+        paths = [str(harness.root / name) for name in "ab"]
+        # The slots use only the names of the GPUs, so none need exist.
         environment = {"CUDA_VISIBLE_DEVICES": "0, GPU-1/x"}
         jobs = []
         for name, here, other in (("first", *paths), ("second", *reversed(paths))):
             fields = {"name": name, "hyperparameters": {"a-here": here, "b-other": other}, "environment": environment}
-            request = place.request(script, **fields)
+            request = harness.request(script, **fields)
             del request["Environment"]["TRAINFARE_CORES"]
-            jobs.append(submit(place.service, request))
+            jobs.append(submit(harness.service, request))
         assert sorted(ended(job)[1][0] for job in jobs) == ["0 1", "GPU-1/x 1"]
 
-    def test_more_devices_than_there_are(self, place: LocalPlace) -> None:
-        request = place.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
-        description, _ = ended(submit(place.service, request))
+    def test_more_devices_than_the_machine_has(self, harness: LocalHarness) -> None:
+        request = harness.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
+        description, _ = ended(submit(harness.service, request))
         assert description["FailureReason"] == "ClientError: The job needs 3 devices; this machine has 2."
 
-    def test_jobs_wait_in_order_and_are_not_billed_for_it(self, place: LocalPlace) -> None:
+    def test_jobs_wait_in_order_and_waiting_is_not_billed(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
-        first = submit(place.service, place.request(RUNS_ON, name="first", **everything))
+        first = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="first", **everything))
         running(first)
         later = []
         for name, cores in (("second", CORES), ("third", 1), ("fourth", CORES)):
             environment = {"TRAINFARE_CORES": str(cores)}
-            later.append(submit(place.service, place.request("pass", name=name, environment=environment)))
+            later.append(submit(harness.service, harness.request("pass", name=name, environment=environment)))
             until(lambda: later[-1].describe()["SecondaryStatus"] == "Pending")
             assert "TrainingStartTime" not in later[-1].describe()
         time.sleep(0.5)
@@ -83,28 +83,28 @@ class TestSlots:
             assert waited >= 0.5
             assert each["BillableSecondsExact"] == pytest.approx(held, abs=1e-3)
 
-    def test_a_job_that_waits_can_be_stopped_and_leaves_the_queue(self, place: LocalPlace) -> None:
+    def test_a_waiting_job_can_be_stopped_and_leaves_the_queue(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
-        first = submit(place.service, place.request(RUNS_ON, name="first", **everything))
+        first = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="first", **everything))
         running(first)
-        second = submit(place.service, place.request("pass", name="second", **everything))
+        second = submit(harness.service, harness.request("pass", name="second", **everything))
         until(lambda: second.describe()["SecondaryStatus"] == "Pending")
         second.stop()
         description, _ = ended(second)
         assert description["TrainingJobStatus"] == "Stopped"
         assert statuses(description) == ["Starting", "Stopped"]
         assert "BillableTimeInSeconds" not in description
-        assert list((place.root / "slots" / "queue").iterdir()) == []
+        assert list((harness.root / "slots" / "queue").iterdir()) == []
 
-    def test_a_waiting_job_that_is_killed_does_not_hold_up_the_queue(self, place: LocalPlace) -> None:
+    def test_a_waiting_job_that_is_killed_does_not_hold_up_the_queue(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
-        first = submit(place.service, place.request(RUNS_ON, name="first", **everything))
+        first = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="first", **everything))
         running(first)
-        second = submit(place.service, place.request("pass", name="second", **everything))
+        second = submit(harness.service, harness.request("pass", name="second", **everything))
         until(lambda: second.describe()["SecondaryStatus"] == "Pending")
-        third = submit(place.service, place.request("pass", name="third", **everything))
+        third = submit(harness.service, harness.request("pass", name="third", **everything))
         until(lambda: third.describe()["SecondaryStatus"] == "Pending")
-        os.kill(supervisor_pid(place, "second"), signal.SIGKILL)
+        os.kill(supervisor_pid(harness, "second"), signal.SIGKILL)
         first.stop()
         assert ended(third)[0]["TrainingJobStatus"] == "Completed"
         assert ended(second)[0]["TrainingJobStatus"] == "Failed"

@@ -1,4 +1,4 @@
-"""Two processes on this machine by torchrun: ranks, shares of the cores, and what is left behind."""
+"""Two processes on this machine with torchrun: their ranks, and their end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.services.following import ended, running
-from tests.support.services.places import LocalPlace
+from tests.support.services.harness import LocalHarness
 from training.services.launcher import failure_of, submit
 
 CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
@@ -16,7 +16,7 @@ CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEV
 
 @pytest.mark.slow
 def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+    harness = LocalHarness(tmp_path)
     script = """
         import os, sys, torch, torch.distributed as dist
         dist.init_process_group("gloo")
@@ -26,38 +26,38 @@ def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
         os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()} {sys.argv[1:]}\\n".encode())
         dist.destroy_process_group()
     """
-    request = place.request(script, devices=2, hyperparameters={"nproc_per_node": 7}, environment=CORES)
-    description, lines = ended(submit(place.service, request))
+    request = harness.request(script, devices=2, hyperparameters={"nproc_per_node": 7}, environment=CORES)
+    description, lines = ended(submit(harness.service, request))
     assert description["TrainingJobStatus"] == "Completed", lines
-    said = sorted(line for line in lines if line.startswith("rank"))
-    assert said == [f"rank {rank} of 2: 3.0 ['--nproc_per_node', '7']" for rank in range(2)]
+    ranks = sorted(line for line in lines if line.startswith("rank"))
+    assert ranks == [f"rank {rank} of 2: 3.0 ['--nproc_per_node', '7']" for rank in range(2)]
 
 
 @pytest.mark.slow
 def test_one_of_two_is_killed(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+    harness = LocalHarness(tmp_path)
     script = """
         import os, signal, time
         if os.environ["RANK"] == "1": os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(300)
     """
-    description, lines = ended(submit(place.service, place.request(script, devices=2, environment=CORES)))
+    description, lines = ended(submit(harness.service, harness.request(script, devices=2, environment=CORES)))
     assert description["TrainingJobStatus"] == "Failed"
     assert "Killed by SIGKILL" in description["FailureReason"]
     assert failure_of(description, [], lines)[0] == "Killed"
-    assert not place.has_processes("job")
+    assert not harness.has_processes("job")
 
 
 @pytest.mark.slow
 def test_stopping_reaches_every_process(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+    harness = LocalHarness(tmp_path)
     script = """
         import os, time
         print("running" if os.environ["RANK"] == "1" else "", flush=True)
         time.sleep(300)
     """
-    job = submit(place.service, place.request(script, devices=2, environment=CORES))
+    job = submit(harness.service, harness.request(script, devices=2, environment=CORES))
     running(job)
     job.stop()
     assert ended(job)[0]["TrainingJobStatus"] == "Stopped"
-    assert not place.has_processes("job")
+    assert not harness.has_processes("job")

@@ -1,4 +1,4 @@
-"""The command line on an account whose answers come at once, within the test's own process."""
+"""The command line on a simulated AWS account, run in the process of the test."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from training.services.sagemaker.service import SageMakerService
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command left on the terminal."""
+class Output:
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -27,32 +27,32 @@ class Said:
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where a person gives commands, and looks at MLflow."""
+    """A user's terminal, with a view of MLflow."""
 
     client: MlflowClient
     fields: Mapping[str, object]
     """A small experiment on SageMaker."""
     capsys: pytest.CaptureFixture[str]
 
-    def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> Said:
-        """Run a verb with fields beside those of the small experiment."""
+    def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> Output:
+        """Run a verb with `fields` added to those of the small experiment."""
         words = [word for name, value in {**self.fields, **fields}.items() for word in (f"--{name}", str(value))]
-        return self.say(verb, *words)
+        return self.run(verb, *words)
 
-    def say(self, *words: str) -> Said:
+    def run(self, *words: str) -> Output:
         """Run a command."""
         self.capsys.readouterr()
         code = main(words)
-        return Said(code, *self.capsys.readouterr())
+        return Output(code, *self.capsys.readouterr())
 
     def runs(self, kind: str = "job") -> list[Run]:
         """Return the runs of a kind, oldest first."""
         ids = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        found = self.client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", order_by=["attributes.start_time"])
-        return list(found)
+        runs = self.client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", order_by=["attributes.start_time"])
+        return list(runs)
 
     def curve(self, run: Run, metric: str = "loss") -> list[tuple[int, float]]:
-        """Return every point of a metric: step and value."""
+        """Return (step, value) of every point of a metric."""
         return [(point.step, point.value) for point in self.client.get_metric_history(run.info.run_id, metric)]
 
 
@@ -64,7 +64,7 @@ def terminal(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Terminal:
-    """A terminal in a folder of this test alone, its environment that of the account's user."""
+    """A terminal in its own folder, with the environment of the account's user."""
     account.make_role()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
@@ -75,7 +75,7 @@ def terminal(
 
 
 def _experiment(folder: Path) -> dict[str, object]:
-    """Return the fields of eight steps of a model that trains in no time."""
+    """Return the fields of an experiment that trains a tiny model for eight steps."""
     kinds = ("even", "odd")
     lines = [json.dumps({"text": f"row {n} is {kinds[n % 2]}", "label": kinds[n % 2]}) for n in range(48)]
     (folder / "rows.jsonl").write_text("\n".join(lines[:32]) + "\n")

@@ -1,4 +1,4 @@
-"""What is wrong at AWS before a job runs, or with what it runs, as the person sees it who gave the command."""
+"""Errors of AWS before a job runs, and errors of a script, as the command line reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
 @pytest.mark.parametrize(
     ("wrong", "code", "words"),
     [
-        ({"aws.bucket": "far"}, 2, "Bucket far is in eu-central-1, and the jobs run in us-east-1"),
+        ({"aws.bucket": "far"}, 2, "Bucket far is in eu-central-1, but the jobs run in us-east-1"),
         ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or may not be read"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, 2, "Job demo-.* Could not assume role .*/nobody"),
         ({"machine.instance_type": "ml.g5.huge"}, 2, "Job demo-.* Value 'ml.g5.huge' at 'resourceConfig.instanceType'"),
@@ -27,29 +27,29 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
     ],
     ids=["another region", "another account", "role", "instance type", "image"],
 )
-def test_one_sentence_and_nothing_is_left_running(
+def test_a_bad_setting_gives_one_line_and_leaves_nothing_running(
     terminal: Terminal, account: Account, wrong: dict[str, object], code: int, words: str
 ) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     account.bucket_of_somebody_else("theirs")
-    said = terminal("train", wrong)
-    [line] = said.error.splitlines()
-    assert (said.code, bool(re.search(words, line))) == (code, True), said
+    output = terminal("train", wrong)
+    [line] = output.error.splitlines()
+    assert (output.code, bool(re.search(words, line))) == (code, True), output
     assert "may still be running" not in line
     assert account.jobs.names() == []
     assert [run.info.status for run in terminal.runs() if run.info.status not in {"FAILED"}] == []
 
 
-def test_a_region_that_is_dead_is_told_soon(
+def test_an_unreachable_region_is_reported_soon(
     terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
     for words in (["train"], ["jobs", "--service", "sagemaker", "list"]):
-        said = terminal("train") if words == ["train"] else terminal.say(*words)
-        [line] = said.error.splitlines()
-        assert (said.code, "AWS: AWS does not answer" in line) == (1, True), said
+        output = terminal("train") if words == ["train"] else terminal.run(*words)
+        [line] = output.error.splitlines()
+        assert (output.code, "AWS: AWS does not answer" in line) == (1, True), output
         assert "check the region and the network" in line
     assert account.jobs.names() == []
 
@@ -62,17 +62,17 @@ def test_a_script_that_fails_shows_its_traceback(
         "def third(values):\n    return values[2]\n\nprint('so far')\nthird([1, 2])\n"
     )
     (tmp_path / "mine.yaml").write_text("script: {source: scripts, entry_point: train.py}\n")
-    # The SDK's configuration names the role.
+    # The SDK's configuration provides the role.
     config = f"SchemaVersion: '1.0'\nSageMaker: {{TrainingJob: {{RoleArn: '{ROLE}'}}}}\n"
     (tmp_path / "config.yaml").write_text(config)
     monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(tmp_path / "config.yaml"))
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # there is no price list here
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # The simulated account has no price list.
     where = ("--service", "sagemaker", "--machine.instance_type", "ml.g5.xlarge")
-    said = terminal.say("train", "--experiment", str(tmp_path / "mine.yaml"), *where)
-    assert (said.code, said.error) == (1, "")
+    output = terminal.run("train", "--experiment", str(tmp_path / "mine.yaml"), *where)
+    assert (output.code, output.error) == (1, "")
     [name] = account.jobs.names()
-    assert "ended with Error: IndexError: list index out of range" in said.out
-    shown = said.out.partition("Traceback (most recent call last):")[2]
+    assert "ended with Error: IndexError: list index out of range" in output.out
+    shown = output.out.partition("Traceback (most recent call last):")[2]
     assert "in third" in shown
     assert "return values[2]" in shown
     assert shown.index("IndexError: list index out of range") < shown.index(

@@ -1,4 +1,4 @@
-"""SageMaker Training Compiler: what its image says in the log decides whether a job counts as compiled."""
+"""SageMaker Training Compiler: a job counts as compiled only if its log shows that the compiler ran."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlflow.entities import Run
 from reports.formats.terminal import print_comparison
 from reports.render import Report, render
 from tests.support.aws.account import Account
-from tests.support.services.places import SageMakerPlace
+from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import child_runs, open_group
@@ -25,13 +25,13 @@ REPEATS = 2
 
 
 class Compared:
-    """Two repeats without and with the compiler, in its image, and what is told of them."""
+    """A comparison of two repeats without and with the compiler, in the compiler's image, and its output."""
 
-    def __init__(self, store: Store, place: SageMakerPlace) -> None:
+    def __init__(self, store: Store, harness: SageMakerHarness) -> None:
         group = open_group(store, experiment_name="demo", verb="compare", key="k1")
         jobs = [
             planned_as(
-                place.spec(TRAIN_PY, name=f"{arm}-{repeat}", compiler=arm, image=IMAGE, hyperparameters={"steps": 3}),
+                harness.spec(TRAIN_PY, name=f"{arm}-{repeat}", compiler=arm, image=IMAGE, hyperparameters={"steps": 3}),
                 arm,
                 repeat,
                 is_baseline=arm == "trcomp-off",
@@ -39,10 +39,10 @@ class Compared:
             for repeat in range(REPEATS)
             for arm in ("trcomp-off", "trcomp")
         ]
-        said: list[str] = []
-        outcomes = run_jobs(store, place.service, group, jobs, parallel=4, say=said.append)
+        messages: list[str] = []
+        outcomes = run_jobs(store, harness.service, group, jobs, parallel=4, say=messages.append)
         assert [outcome.failure for outcome in outcomes] == [None] * len(jobs)
-        self.said = "\n".join(said)
+        self.messages = "\n".join(messages)
         self.runs: dict[str, Run] = child_runs(store, group)
         self.report: Report = render(store.client, group.id, "demo")
         stream = io.StringIO()
@@ -54,32 +54,32 @@ class Compared:
 
 
 @pytest.fixture
-def place(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SageMakerPlace:
+def harness(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SageMakerHarness:
     monkeypatch.chdir(tmp_path)
-    return SageMakerPlace(tmp_path, account)
+    return SageMakerHarness(tmp_path, account)
 
 
 @pytest.mark.slow
-def test_a_compiler_that_ran_is_compared(place: SageMakerPlace, tracking_uri: str) -> None:
-    compared = Compared(open_store(tracking_uri), place)
+def test_a_compiler_that_ran_is_compared(harness: SageMakerHarness, tracking_uri: str) -> None:
+    compared = Compared(open_store(tracking_uri), harness)
     assert compared.tags("trcomp", "platform.compiler_active") == {"true"}
     assert compared.tags("trcomp-off", "platform.compiler_active") == {"false"}
     assert compared.tags("trcomp", "platform.image") == {IMAGE}
     assert compared.tags("trcomp", "platform.compiler") == {"trcomp"}
     assert compared.tags("trcomp-off", "platform.compiler") == {"trcomp-off"}
     assert compared.report.comparison.contrasts[0].verdict.outcome != "not comparable"
-    assert "does not show" not in compared.printed + compared.said + compared.report.html
+    assert "does not show" not in compared.printed + compared.messages + compared.report.html
 
 
 @pytest.mark.slow
 def test_a_compiler_that_did_not_run_is_not_compared(
-    account: Account, place: SageMakerPlace, tracking_uri: str
+    account: Account, harness: SageMakerHarness, tracking_uri: str
 ) -> None:
     account.jobs.troubles.compiler_works = False
-    compared = Compared(open_store(tracking_uri), place)
+    compared = Compared(open_store(tracking_uri), harness)
     sentence = "its log does not show that SageMaker Training Compiler ran, so it counts as not compiled"
     assert compared.tags("trcomp", "platform.compiler_active") == {"false"}
-    assert compared.said.count(sentence) == REPEATS
+    assert compared.messages.count(sentence) == REPEATS
     [contrast] = compared.report.comparison.contrasts
     assert (contrast.verdict.outcome, contrast.break_evens) == ("not comparable", {})
     assert compared.report.comparison.best is None

@@ -1,4 +1,4 @@
-"""SageMaker when it answers late, wrongly or not at all, and when it has no machine to give."""
+"""SageMaker when its responses are late, wrong or missing, and when it has no capacity."""
 
 from __future__ import annotations
 
@@ -10,65 +10,65 @@ import pytest
 from experiments.commands.jobs import main as jobs
 from tests.support.aws.account import BUCKET, Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
-from tests.support.services.following import RUNS_ON, SAYS_EVENTS, ended, heard, running
-from tests.support.services.places import SageMakerPlace
+from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running
+from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import AccessError, InputError, QuotaError
 from training.services.launcher import Job, failure_of, submit
 
 
 @pytest.fixture
-def place(account: Account, tmp_path: Path) -> SageMakerPlace:
-    return SageMakerPlace(tmp_path, account)
+def harness(account: Account, tmp_path: Path) -> SageMakerHarness:
+    return SageMakerHarness(tmp_path, account)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "errors", [[THROTTLED] * 3, [BROKEN] * 2, [Dropped()] * 2], ids=["throttled", "500", "dropped"]
 )
-def test_what_passes_is_waited_for(place: SageMakerPlace, account: Account, errors: list[Exception]) -> None:
+def test_transient_errors_are_retried(harness: SageMakerHarness, account: Account, errors: list[Exception]) -> None:
     for operation in ("CreateTrainingJob", "DescribeTrainingJob"):
         account.api.faults.add(operation, *errors)
-    job = submit(place.service, place.request(SAYS_EVENTS))
-    assert heard(job) == list(range(20))
+    job = submit(harness.service, harness.request(EMITS_EVENTS))
+    assert event_numbers(job) == list(range(20))
     assert account.jobs.names() == ["job"]
 
 
-def test_an_answer_that_is_lost_starts_nothing_twice(place: SageMakerPlace, account: Account) -> None:
-    """The job was created, but whoever asked never heard of it: asked again, it is attached to."""
-    request = place.request("print('once')")
-    place.service.create(request)
-    description, lines = ended(submit(place.service, request))
+def test_a_lost_response_starts_no_second_job(harness: SageMakerHarness, account: Account) -> None:
+    """The job was created, but the response was lost: the next submission attaches to it."""
+    request = harness.request("print('once')")
+    harness.service.create(request)
+    description, lines = ended(submit(harness.service, request))
     assert (description["TrainingJobStatus"], lines) == ("Completed", ["once"])
     assert account.jobs.names() == ["job"]
 
 
-def test_credentials_that_expire_leave_the_job_running(place: SageMakerPlace, account: Account) -> None:
-    job = submit(place.service, place.request(RUNS_ON))
+def test_credentials_that_expire_leave_the_job_running(harness: SageMakerHarness, account: Account) -> None:
+    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
     running(job)
     account.api.faults.add("DescribeTrainingJob", EXPIRED)
     with pytest.raises(AccessError, match="AWS credentials have expired: renew them"):
         job.describe()
     assert job.describe()["TrainingJobStatus"] == "InProgress"
-    assert [each["TrainingJobName"] for each in place.service.jobs(running_only=True)] == ["job"]
+    assert [each["TrainingJobName"] for each in harness.service.jobs(running_only=True)] == ["job"]
     job.stop()
     assert ended(job)[0]["TrainingJobStatus"] == "Stopped"
 
 
 def test_jobs_are_listed_and_stopped_by_group(
-    place: SageMakerPlace, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    harness: SageMakerHarness, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    job = submit(place.service, place.request(RUNS_ON, name="study-1-a0r0"))
+    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-1-a0r0"))
     running(job)
     table = tmp_path / "prices.json"
     table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
     assert jobs(["--service", "sagemaker", "list", "--prices", str(table)]) == 0
-    said = capsys.readouterr().out
-    found = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", said)
-    assert found
-    # At a dollar a second.
-    assert float(found[2]) == pytest.approx(float(found[1]), abs=1)
-    assert "1 running" in said
-    assert "so far (prices.json, 2026-11-01)" in said
+    output = capsys.readouterr().out
+    match = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", output)
+    assert match
+    # The price is a dollar per second.
+    assert float(match[2]) == pytest.approx(float(match[1]), abs=1)
+    assert "1 running" in output
+    assert "so far (prices.json, 2026-11-01)" in output
     assert jobs(["--service", "sagemaker", "stop", "--group", "study-1"]) == 0
     assert re.fullmatch(r"study-1-a0r0: Stopp(ing|ed)\n", capsys.readouterr().out)
     ended(job)
@@ -76,50 +76,50 @@ def test_jobs_are_listed_and_stopped_by_group(
         jobs(["--service", "sagemaker", "stop", "--group", "study-1"])
 
 
-def test_no_quota(place: SageMakerPlace, account: Account) -> None:
+def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -> None:
     account.jobs.quotas["ml.g4dn.xlarge"] = 0
     with pytest.raises(
         QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: request an increase"
     ) as refused:
-        place.service.create(place.request("pass"))
+        harness.service.create(harness.request("pass"))
     assert refused.value.is_final
     assert account.jobs.names() == []
 
 
-def test_a_quota_that_is_used_up(place: SageMakerPlace, account: Account) -> None:
+def test_a_used_up_quota_is_free_again_after_a_job(harness: SageMakerHarness, account: Account) -> None:
     account.jobs.quotas["ml.g4dn.xlarge"] = 1
-    job = submit(place.service, place.request(RUNS_ON))
+    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
     with pytest.raises(QuotaError, match="is 1: all of it is in use"):
-        place.service.create(place.request("pass", name="second"))
+        harness.service.create(harness.request("pass", name="second"))
     job.stop()
     ended(job)
-    assert ended(submit(place.service, place.request("pass", name="second")))[0]["TrainingJobStatus"] == "Completed"
+    assert ended(submit(harness.service, harness.request("pass", name="second")))[0]["TrainingJobStatus"] == "Completed"
 
 
-def test_no_machine_is_to_be_had(place: SageMakerPlace, account: Account) -> None:
+def test_missing_capacity_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
     account.jobs.troubles.no_capacity.add("ml.g4dn.xlarge")
-    description, lines = ended(submit(place.service, place.request("print(1)")))
+    description, lines = ended(submit(harness.service, harness.request("print(1)")))
     assert failure_of(description, [], lines)[0] == "Capacity"
     assert "BillableTimeInSeconds" not in description
 
 
-def test_the_next_machine_is_taken(place: SageMakerPlace, account: Account) -> None:
+def test_the_next_instance_type_is_used(harness: SageMakerHarness, account: Account) -> None:
     account.jobs.troubles.no_capacity.add("ml.g4dn.xlarge")
-    request = place.request("print(1)", fallback_instance_types=("ml.g5.xlarge", "ml.p3.2xlarge"))
-    description, lines = ended(submit(place.service, request))
+    request = harness.request("print(1)", fallback_instance_types=("ml.g5.xlarge", "ml.p3.2xlarge"))
+    description, lines = ended(submit(harness.service, request))
     assert (description["TrainingJobStatus"], lines) == ("Completed", ["1"])
     assert description["ResourceConfig"]["SelectedInstanceType"] == "ml.g5.xlarge"
 
 
-def test_what_sagemaker_refuses(place: SageMakerPlace, account: Account) -> None:
+def test_a_rejected_request_starts_nothing(harness: SageMakerHarness, account: Account) -> None:
     with pytest.raises(InputError, match=r"Job job: SageMaker rejected the request: .*ml\.none\.xlarge"):
-        place.service.create(place.request("pass", instance_type="ml.none.xlarge"))
+        harness.service.create(harness.request("pass", instance_type="ml.none.xlarge"))
     assert account.jobs.names() == []
 
 
-def test_a_line_that_comes_after_the_end(place: SageMakerPlace, account: Account) -> None:
-    """Stored after later ones, and older than what is asked for again: the whole log is read once more at the end."""
-    job = submit(place.service, place.request("print('first'); print('last')"))
+def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, account: Account) -> None:
+    """The line is older than the part that each page reads again, so the whole log is read again at the end."""
+    job = submit(harness.service, harness.request("print('first'); print('last')"))
     description, lines = ended(job)
     assert lines == ["first", "last"]
     logs, group = account.clients["logs"], "/aws/sagemaker/TrainingJobs"
@@ -127,21 +127,21 @@ def test_a_line_that_comes_after_the_end(place: SageMakerPlace, account: Account
     at_ms = int(1000 * (description["CreationTime"].timestamp() - 3600))
 
     def late(seconds: float) -> None:
-        nonlocal told
-        if not told:
-            told = True
+        nonlocal is_stored
+        if not is_stored:
+            is_stored = True
             event = {"timestamp": at_ms, "message": "an hour ago"}
             logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[event])
 
-    told = False
-    updates = list(Job(place.service, "job").follow(sleep=late))
+    is_stored = False
+    updates = list(Job(harness.service, "job").follow(sleep=late))
     assert updates[0].lines == ["first", "last"]
     assert (updates[-1].is_whole, updates[-1].lines) == (True, ["an hour ago", "first", "last"])
 
 
-def test_a_bucket_that_is_gone_is_told(place: SageMakerPlace, account: Account) -> None:
-    request = place.request("print(1)")
+def test_missing_data_in_s3_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
+    request = harness.request("print(1)")
     for entry in account.clients["s3"].list_objects_v2(Bucket=BUCKET)["Contents"]:
         account.clients["s3"].delete_object(Bucket=BUCKET, Key=entry["Key"])
-    description, lines = ended(submit(place.service, request))
+    description, lines = ended(submit(harness.service, request))
     assert failure_of(description, [], lines)[0] == "BadData"

@@ -1,4 +1,4 @@
-"""Who asks, which role the jobs assume, and every way in which neither is known."""
+"""The caller's account, the role of jobs, and the errors of AWS."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "kind", "said"),
+    ("code", "message", "kind", "expected"),
     [
         ("ExpiredTokenException", "expired", AccessError, "credentials have expired: renew them"),
         ("UnrecognizedClientException", "bad token", AccessError, "AWS does not know the credentials (bad token)"),
@@ -82,26 +82,26 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
         ("InternalFailure", "", ServiceError, "Job a: InternalFailure: InternalFailure."),
     ],
 )
-def test_refusals(code: str, message: str, kind: type, said: str) -> None:
+def test_response_errors(code: str, message: str, kind: type, expected: str) -> None:
     error = response_error("Job a", {"Error": {"Code": code, "Message": message}})
     assert type(error) is kind
-    assert said in str(error)
+    assert expected in str(error)
 
 
 @pytest.mark.parametrize(
-    ("limit", "wanted", "hint"),
+    ("limit", "requested", "hint"),
     [
         (0, 1, "is 0: request an increase under Service Quotas, SageMaker, or choose another instance type"),
         (2, 4, "is 2, and 4 were requested: request an increase under Service Quotas"),
         (2, 2, "is 2: all of it is in use; try again when other jobs have ended."),
     ],
 )
-def test_quotas(limit: int, wanted: int, hint: str) -> None:
+def test_quota_errors(limit: int, requested: int, hint: str) -> None:
     message = (
         f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
-        f"utilization of {limit} Instances and a request delta of {wanted} Instances."
+        f"utilization of {limit} Instances and a request delta of {requested} Instances."
     )
     error = response_error("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
     assert isinstance(error, QuotaError)
-    assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < wanted)
+    assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < requested)
     assert hint in str(error)

@@ -1,4 +1,4 @@
-"""An event longer than a log takes on a line: it arrives whole, here and by way of CloudWatch."""
+"""An event that is longer than a log line may be arrives complete, locally and through CloudWatch."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ CLASSES = 90
 
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["local", "sagemaker"])
-def test_an_event_of_half_a_megabyte_arrives_whole(
+def test_an_event_of_half_a_megabyte_arrives_complete(
     terminal: Terminal, account: Account, tmp_path: Path, service: str
 ) -> None:
     rows = [json.dumps({"text": f"of kind {n}", "label": f"kind {n} of " + 800 * "é"}) for n in range(CLASSES)]
     (tmp_path / "classes.jsonl").write_text("\n".join(rows) + "\n")
     fields = dict.fromkeys(("data.train", "data.validation"), tmp_path / "classes.jsonl")
     if service == "local":
-        left_out = {"service", "aws.role", "aws.prices", "machine.instance_type"}
-        given = {name: value for name, value in terminal.fields.items() if name not in left_out}
-        terminal = Terminal(terminal.client, given, terminal.capsys)
-    said = terminal("train", {**fields, "batch_size": 30})
-    assert said.code == 0, said
+        aws_only = {"service", "aws.role", "aws.prices", "machine.instance_type"}
+        local_fields = {name: value for name, value in terminal.fields.items() if name not in aws_only}
+        terminal = Terminal(terminal.client, local_fields, terminal.capsys)
+    output = terminal("train", {**fields, "batch_size": 30})
+    assert output.code == 0, output
     [run] = terminal.runs()
 
     def artifact(path: str) -> str:

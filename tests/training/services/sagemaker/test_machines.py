@@ -1,4 +1,4 @@
-"""A job on several machines: each its own container, one of them speaks, all are paid."""
+"""A job on several machines, each with its own container."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.aws.account import Account
 from tests.support.services.following import ended
-from tests.support.services.places import SageMakerPlace
+from tests.support.services.harness import SageMakerHarness
 from training.services.launcher import failure_of, submit
 
 pytestmark = pytest.mark.slow
@@ -23,65 +23,65 @@ TWO: dict[str, Any] = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, account: Account) -> SageMakerPlace:
-    return SageMakerPlace(tmp_path, account)
+def harness(tmp_path: Path, account: Account) -> SageMakerHarness:
+    return SageMakerHarness(tmp_path, account)
 
 
 def streams(account: Account, job_name: str) -> dict[str, list[str]]:
-    """Return the log of each machine."""
-    logs, found = account.clients["logs"], {}
-    where = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
-    for each in logs.describe_log_streams(**where, logStreamNamePrefix=f"{job_name}/")["logStreams"]:
-        events = logs.get_log_events(**where, logStreamName=each["logStreamName"], startFromHead=True)["events"]
+    """Return the log lines of each machine."""
+    client, lines = account.clients["logs"], {}
+    group = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
+    for each in client.describe_log_streams(**group, logStreamNamePrefix=f"{job_name}/")["logStreams"]:
+        events = client.get_log_events(**group, logStreamName=each["logStreamName"], startFromHead=True)["events"]
         machine = each["logStreamName"].partition("/")[2].rpartition("-")[0]
-        found[machine] = [event["message"] for event in events]
-    return found
+        lines[machine] = [event["message"] for event in events]
+    return lines
 
 
-def test_machines_find_each_other(place: SageMakerPlace, account: Account) -> None:
+def test_machines_find_each_other(harness: SageMakerHarness, account: Account) -> None:
     script = """
         import json, os, pathlib, torch, torch.distributed as dist
         dist.init_process_group("gloo")
         total = torch.tensor([dist.get_rank() + 1.0])
         dist.all_reduce(total)
         config = json.loads(pathlib.Path(os.environ["SM_INPUT_CONFIG_DIR"], "resourceconfig.json").read_text())
-        told = {"rank": dist.get_rank(), "sum": total.item(), "here": os.environ["SM_CURRENT_HOST"]}
-        told |= {"hosts": json.loads(os.environ["SM_HOSTS"]), "config": [config["current_host"], config["hosts"]]}
-        print(json.dumps(told), flush=True)
+        result = {"rank": dist.get_rank(), "sum": total.item(), "here": os.environ["SM_CURRENT_HOST"]}
+        result |= {"hosts": json.loads(os.environ["SM_HOSTS"]), "config": [config["current_host"], config["hosts"]]}
+        print(json.dumps(result), flush=True)
         dist.destroy_process_group()
     """
-    description, lines = ended(submit(place.service, place.request(script, **TWO)))
+    description, lines = ended(submit(harness.service, harness.request(script, **TWO)))
     assert description["TrainingJobStatus"] == "Completed", lines
     assert sorted(line.partition("{")[0] for line in lines if '"rank"' in line) == ["", "[algo-2] "]
-    # Gloo and torchrun may warn of this machine's network.
-    said = streams(account, "job")
-    found = {name: json.loads(line) for name, lines in said.items() for line in lines if line.startswith("{")}
+    # Other lines are warnings of Gloo and torchrun about this machine's network.
+    logs = streams(account, "job")
+    results = {name: json.loads(line) for name, lines in logs.items() for line in lines if line.startswith("{")}
     names = ["algo-1", "algo-2"]
-    assert found == {
+    assert results == {
         name: {"rank": at, "sum": 3.0, "here": name, "hosts": names, "config": [name, names]}
         for at, name in enumerate(names)
     }
 
 
-def test_processes_on_each_gpu_of_a_machine(place: SageMakerPlace) -> None:
+def test_processes_on_each_gpu_of_a_machine(harness: SageMakerHarness) -> None:
     script = """
         import os
         os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n".encode())
     """
     one = {"instance_type": "ml.g5.12xlarge", "instance_count": 1, "devices": 4, "launcher": "pytorchddp"}
-    request = place.request(script, **TWO | one)
-    description, lines = ended(submit(place.service, request))
+    request = harness.request(script, **TWO | one)
+    description, lines = ended(submit(harness.service, request))
     assert description["TrainingJobStatus"] == "Completed", lines
     assert sorted(line for line in lines if line.startswith("rank")) == [f"rank {rank} of 4" for rank in range(4)]
 
 
-def test_a_machine_that_fails_ends_the_job(place: SageMakerPlace) -> None:
+def test_a_machine_that_fails_ends_the_job(harness: SageMakerHarness) -> None:
     script = """
         import os, time
         if os.environ["SM_CURRENT_HOST"] == "algo-2": raise MemoryError("no room on the second machine")
         time.sleep(300)
     """
-    description, lines = ended(submit(place.service, place.request(script, **TWO)))
+    description, lines = ended(submit(harness.service, harness.request(script, **TWO)))
     assert description["TrainingJobStatus"] == "Failed"
     assert failure_of(description, [], lines)[0] == "OutOfMemory"
-    assert not place.has_processes("job")
+    assert not harness.has_processes("job")

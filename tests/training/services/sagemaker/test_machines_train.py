@@ -1,4 +1,4 @@
-"""The job on two machines: the training that two devices of one machine do, interrupted or not."""
+"""Training on two machines equals training on two devices of one machine, interrupted or not."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ class Trained:
 
     @property
     def losses(self) -> list[tuple[int, float]]:
-        """Step and loss, as they were told."""
-        told = [(event.fields["step"], event.fields["values"]) for event in self.events("metric")]
-        return [(step, values["loss"]) for step, values in told if "loss" in values]
+        """Return (step, loss) of each metric event with a loss."""
+        points = [(event.fields["step"], event.fields["values"]) for event in self.events("metric")]
+        return [(step, values["loss"]) for step, values in points if "loss" in values]
 
 
-class Place:
-    """A tiny model and its data, here and in an account."""
+class Workspace:
+    """A tiny model and its data, on this machine and in an account."""
 
     def __init__(self, folder: Path, account: Account) -> None:
         self.folder, self.account = folder, account
@@ -100,34 +100,34 @@ class Place:
         (folder / "source" / "main.py").write_text(WATCHED)
         write_tiny_model(folder / "model")
         write_channel(folder / "train", *example_rows(50))
-        # The wrong way round: the better it learns, the worse it is there, so the best evaluation is not the last.
+        # Inverted labels: the better the model learns, the worse it scores, so the best evaluation is not the last.
         ids, labels = example_rows(13)
         write_channel(folder / "validation", ids, [1 - label for label in labels])
 
     def start(self, name: str, **fields: Any) -> Job:
         """Start the job on two machines."""
         folders = {each: self.folder / each for each in CHANNELS}
-        where = {
+        locations = {
             "channels": {each: self.storage.put_folder(folder, "data") for each, folder in folders.items()},
             "source_uri": self.storage.put_source(self.folder / "source"),
             "output_uri": self.storage.uri("output"),
             "checkpoint_uri": self.storage.uri("checkpoints", name),
         }
         aws = {"role_arn": ROLE, "region": "us-east-1", "instance_type": "ml.g5.xlarge", "instance_count": 2}
-        return submit(self.service, build(self._spec(name, **where, **aws, **fields)))
+        return submit(self.service, build(self._spec(name, **locations, **aws, **fields)))
 
     def start_here(self, name: str) -> Job:
         """Start the same job on two devices of this machine."""
-        where = {
+        locations = {
             "channels": {each: (self.folder / each).as_uri() for each in CHANNELS},
             "source_uri": (self.folder / "source").as_uri(),
             "output_uri": (self.folder / "outputs").as_uri(),
             "checkpoint_uri": (self.folder / "checkpoints").as_uri(),
         }
-        return submit(LocalService(self.folder / "state"), build(self._spec(name, devices=2, **where)))
+        return submit(LocalService(self.folder / "state"), build(self._spec(name, devices=2, **locations)))
 
     def model_of(self, trained: Trained) -> bytes:
-        """Return the weights that a job kept."""
+        """Return the weights in a job's model artifact."""
         bucket, _, key = trained.description["ModelArtifacts"]["S3ModelArtifacts"][5:].partition("/")
         archive = self.account.clients["s3"].get_object(Bucket=bucket, Key=key)["Body"].read()
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -143,18 +143,18 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("machines")
     with open_account(folder / "account") as account, pytest.MonkeyPatch.context() as patch:
         for name, value in account.variables.items():
             patch.setenv(name, value)
-        yield Place(folder, account)
+        yield Workspace(folder, account)
 
 
 @pytest.fixture(scope="module")
-def trained(place: Place) -> tuple[Trained, Trained]:
-    """The job on two machines, and the same on two devices of this machine."""
-    whole, here = place.start("whole"), place.start_here("here")
+def trained(workspace: Workspace) -> tuple[Trained, Trained]:
+    """The job on two machines, and the same job on two devices of this machine."""
+    whole, here = workspace.start("whole"), workspace.start_here("here")
     return Trained.of(whole), Trained.of(here)
 
 
@@ -169,18 +169,18 @@ def test_two_machines_train_as_two_devices_do(trained: tuple[Trained, Trained]) 
     assert [step for step, _ in whole.losses] == list(range(1, 31))
     [result], [expected] = whole.events("result"), here.events("result")
     assert result.fields["tables"] == expected.fields["tables"]
-    told, same = result.fields["metrics"], expected.fields["metrics"]
-    assert told.keys() == same.keys()
-    names = [name for name in told if name.startswith(("eval_", "best/", "optim/", "padding/")) or name == "loss"]
+    remote, local = result.fields["metrics"], expected.fields["metrics"]
+    assert remote.keys() == local.keys()
+    names = [name for name in remote if name.startswith(("eval_", "best/", "optim/", "padding/")) or name == "loss"]
     names = [name for name in names if not name.endswith(("_runtime", "_per_second"))]
-    assert {name: told[name] for name in names} == {name: same[name] for name in names}
-    # Its weights are on the first machine alone, and both machines take them.
-    assert told["best/step"] < 30
+    assert {name: remote[name] for name in names} == {name: local[name] for name in names}
+    # The best weights are stored only on the first machine, and both machines load them.
+    assert remote["best/step"] < 30
 
 
-def test_each_process_sees_other_rows(place: Place, whole: Trained) -> None:
+def test_the_processes_train_on_different_rows(workspace: Workspace, whole: Trained) -> None:
     batches = [
-        [json.loads(line) for line in (place.folder / f"rows-whole/rows_{rank}.jsonl").read_text().splitlines()]
+        [json.loads(line) for line in (workspace.folder / f"rows-whole/rows_{rank}.jsonl").read_text().splitlines()]
         for rank in range(2)
     ]
     epoch = [tuple(row) for part in batches for batch in part[:13] for row in batch]
@@ -188,22 +188,22 @@ def test_each_process_sees_other_rows(place: Place, whole: Trained) -> None:
     assert sorted(epoch) == sorted(map(tuple, example_rows(50)[0]))
 
 
-def test_one_process_tells_what_happens(place: Place, whole: Trained) -> None:
-    said = streams(place.account, "whole")
-    assert sorted(said) == ["algo-1", "algo-2"]
-    assert [line for line in said["algo-2"] if line.startswith(EVENT_PREFIX)] == []
-    assert len([line for line in said["algo-1"] if line.startswith(EVENT_PREFIX)]) > 30
+def test_only_one_process_emits_events(workspace: Workspace, whole: Trained) -> None:
+    logs = streams(workspace.account, "whole")
+    assert sorted(logs) == ["algo-1", "algo-2"]
+    assert [line for line in logs["algo-2"] if line.startswith(EVENT_PREFIX)] == []
+    assert len([line for line in logs["algo-1"] if line.startswith(EVENT_PREFIX)]) > 30
 
 
-def test_both_machines_are_paid(whole: Trained) -> None:
+def test_both_machines_are_billed(whole: Trained) -> None:
     cost = cost_metrics(whole.description)
     assert cost["cost/billable_instance_seconds"] == 2 * cost["cost/billable_seconds"] > 0
 
 
-def test_machines_that_are_taken_back_go_on_as_if_they_had_not_been(place: Place, whole: Trained) -> None:
-    # What arrives of the newest checkpoint lacks half of what the second machine's process needs.
-    place.account.jobs.troubles.taken_back_at.append("checkpoint-20/rng_state_1.pth")
-    cut = Trained.of(place.start("cut", spot=True, max_wait_seconds=172_800))
+def test_an_interrupted_job_ends_with_the_same_model(workspace: Workspace, whole: Trained) -> None:
+    # The newest checkpoint arrives without the complete random state of the second machine's process.
+    workspace.account.jobs.troubles.taken_back_at.append("checkpoint-20/rng_state_1.pth")
+    cut = Trained.of(workspace.start("cut", spot=True, max_wait_seconds=172_800))
     assert [start.fields["resumed_from_step"] for start in cut.events("start")] == [None, 10]
     assert set(cut.losses) == set(whole.losses)
-    assert place.model_of(cut) == place.model_of(whole)
+    assert workspace.model_of(cut) == workspace.model_of(whole)

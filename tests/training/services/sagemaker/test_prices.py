@@ -1,4 +1,4 @@
-"""What a machine costs: from the price list in its own shape, from a table, and never where two figures disagree."""
+"""Prices of instance types, from the price list or a table, and no price if two figures differ."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "must be JSON such as"),
         ("[]", "must be JSON such as"),
@@ -53,13 +53,13 @@ def test_a_table(tmp_path: Path) -> None:
         ('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": "free"}}', "could not convert"),
     ],
 )
-def test_a_table_that_is_none(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_table_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     table = tmp_path / "prices.json"
     table.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         table_price(table, "ml.g5.xlarge")
 
 
-def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_table_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         table_price(tmp_path / "none.json", "ml.g5.xlarge")

@@ -1,4 +1,4 @@
-"""Calls in turn, on a clock that is passed in."""
+"""The rate limiter, on an injected clock."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Clock:
 
 
 def times(pace: Pace, clock: Clock, calls: int) -> list[float]:
-    found = []
+    passed = []
     for _ in range(calls):
         pace.wait()
-        found.append(clock.now - 100.0)
-    return found
+        passed.append(clock.now - 100.0)
+    return passed
 
 
-def test_some_pass_at_once_and_the_others_in_turn() -> None:
+def test_a_burst_passes_at_once_and_further_calls_wait() -> None:
     clock = Clock()
     pace = Pace(2.0, 3, clock=clock, sleep=clock.sleep)
     assert times(pace, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
 
 
-def test_a_pause_is_saved_up_to_the_burst() -> None:
+def test_a_pause_allows_one_full_burst() -> None:
     clock = Clock()
     pace = Pace(2.0, 3, clock=clock, sleep=clock.sleep)
     times(pace, clock, 3)
@@ -43,14 +43,14 @@ def test_a_pause_is_saved_up_to_the_burst() -> None:
     assert times(pace, clock, 4) == [60.0, 60.0, 60.0, 60.5]
 
 
-def test_no_ten_seconds_hold_a_hundred_calls() -> None:
+def test_at_most_a_hundred_calls_pass_in_ten_seconds() -> None:
     clock = Clock()
     pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE, clock=clock, sleep=clock.sleep)
     called = times(pace, clock, 500)
     assert max(sum(first <= at < first + 10.0 for at in called) for first in called) < 100
 
 
-def test_threads_share_it() -> None:
+def test_threads_share_the_limit() -> None:
     slept: list[float] = []
     pace = Pace(2.0, 1, clock=lambda: 0.0, sleep=slept.append)
     threads = [threading.Thread(target=pace.wait) for _ in range(8)]

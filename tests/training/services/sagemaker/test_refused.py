@@ -1,4 +1,4 @@
-"""Jobs that SageMaker does not start, among others that it does."""
+"""Jobs that SageMaker rejects do not affect the other jobs of their group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.aws.account import Account
-from tests.support.services.places import SageMakerPlace
+from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import child_runs, open_group
@@ -15,23 +15,23 @@ from tracking.server.store import open_store
 
 
 @pytest.mark.slow
-def test_the_others_run_on(
+def test_rejected_jobs_leave_the_others_running(
     account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place, store = SageMakerPlace(tmp_path, account), open_store(tracking_uri)
+    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
     account.jobs.quotas = {"ml.p3.2xlarge": 0, "ml.p3.8xlarge": 1}
     group = open_group(store, experiment_name="demo", verb="compare", key="k1")
-    wanted = {
+    kinds = {
         "without-quota": {"instance_type": "ml.p3.2xlarge"},
         "too-many": {"instance_type": "ml.p3.8xlarge", "instance_count": 2},
         "no-such-type": {"instance_type": "ml.none.xlarge"},
         "granted": {"instance_type": "ml.g5.xlarge"},
     }
     steps = {"hyperparameters": {"steps": 2}}
-    jobs = [planned_as(place.spec(TRAIN_PY, name=name, **steps, **kind), name) for name, kind in wanted.items()]
-    said: list[str] = []
-    outcomes = run_jobs(store, place.service, group, jobs, say=said.append)
+    jobs = [planned_as(harness.spec(TRAIN_PY, name=name, **steps, **kind), name) for name, kind in kinds.items()]
+    messages: list[str] = []
+    outcomes = run_jobs(store, harness.service, group, jobs, say=messages.append)
     assert account.jobs.names() == ["granted"]
     assert [outcome.failure[0] if outcome.failure else None for outcome in outcomes] == ["Refused"] * 3 + [None]
     reasons = [str(outcome.refusal) for outcome in outcomes[:3]]
@@ -40,10 +40,10 @@ def test_the_others_run_on(
     assert "SageMaker rejected the request" in reasons[2]
     runs = child_runs(store, group)
     assert {name: run.info.status for name, run in runs.items()} == {
-        **dict.fromkeys(wanted, "FAILED"),
+        **dict.fromkeys(kinds, "FAILED"),
         "granted": "FINISHED",
     }
     assert all(
-        reason in runs[name].data.tags["mlflow.note.content"] for name, reason in zip(wanted, reasons, strict=False)
+        reason in runs[name].data.tags["mlflow.note.content"] for name, reason in zip(kinds, reasons, strict=False)
     )
-    assert any(reasons[0] in line for line in said)
+    assert any(reasons[0] in line for line in messages)

@@ -1,4 +1,4 @@
-"""The policies of docs/aws.md against what is really called."""
+"""The policies of docs/aws.md against the calls that are really made."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
-from tests.support.services.following import RUNS_ON, ended, running
-from tests.support.services.places import SageMakerPlace
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
+from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import JobExists
 from training.services.launcher import submit
 from training.services.sagemaker.aws_context import open_aws_context
@@ -27,21 +27,21 @@ ACTIONS = {
     "s3:UploadPart": "s3:PutObject",
     "s3:CompleteMultipartUpload": "s3:PutObject",
 }
-"""Calls whose right has another name."""
+"""Calls whose permission has another name."""
 UNSEEN = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
-    "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob where the request has tags",
-    "s3:AbortMultipartUpload": "called where an upload in parts fails",
+    "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob if the request has tags",
+    "s3:AbortMultipartUpload": "called if a multipart upload fails",
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
-"""Rights that no call of a recorded run shows, and why they are needed."""
+"""Permissions that no recorded call needs, each with the reason for it."""
 
 
 def policy(name: str) -> dict[str, Any]:
     text = (ROOT / "docs" / "aws.md").read_text()
-    found = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
-    assert found
-    return dict(json.loads(found[1]))
+    block = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
+    assert block
+    return dict(json.loads(block[1]))
 
 
 def actions(name: str) -> Iterator[str]:
@@ -49,8 +49,8 @@ def actions(name: str) -> Iterator[str]:
         yield from statement["Action"]
 
 
-def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_path: Path) -> None:
-    place = SageMakerPlace(tmp_path, account)
+def test_the_launcher_policy_allows_exactly_the_calls_that_are_made(account: Account, tmp_path: Path) -> None:
+    harness = SageMakerHarness(tmp_path, account)
     account.clients["s3"].delete_bucket(Bucket=account.clients["s3"].list_buckets()["Buckets"][0]["Name"])
     called: set[str] = set()
 
@@ -66,14 +66,14 @@ def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_p
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("training.services.sagemaker.aws_context.Clients", Recorded)
-        site = open_aws_context({"role": "trainer"})
+        context = open_aws_context({"role": "trainer"})
     large = tmp_path / "large"
     large.mkdir()
     (large / "file").write_bytes(b"0" * (65 * 2**20))
-    site.storage.put_folder(large, "data")
-    service = SageMakerService(site.clients)
+    context.storage.put_folder(large, "data")
+    service = SageMakerService(context.clients)
     service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.0
-    request = place.request(RUNS_ON)
+    request = harness.request(RUNS_UNTIL_STOPPED)
     job = submit(service, request)
     running(job)
     with pytest.raises(JobExists):
@@ -85,6 +85,6 @@ def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_p
     assert called == set(actions("launcher")) - set(UNSEEN)
 
 
-def test_nothing_is_allowed_wholesale() -> None:
+def test_no_policy_has_a_wildcard_action() -> None:
     for name in ("launcher", "job"):
         assert not [action for action in actions(name) if "*" in action]

@@ -1,4 +1,4 @@
-"""What SageMaker's SDK refuses: each rule with a job that breaks it alone, and jobs that break none."""
+"""Rules of SageMaker's SDK: for each a job that breaks only this rule, and jobs that break none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD = f"{ACCOUNT}/huggingface-pytorch-training:1.9-transformers4.12-gpu-py38-cu1
 
 
 def spec(**fields: Any) -> JobSpec:
-    usual = {
+    defaults = {
         "name": "job",
         "hyperparameters": {},
         "channels": {},
@@ -29,7 +29,7 @@ def spec(**fields: Any) -> JobSpec:
         "instance_type": "ml.g5.xlarge",
         "image": NEW,
     }
-    return JobSpec(**{**usual, **fields})
+    return JobSpec(**{**defaults, **fields})
 
 
 SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD}
@@ -53,11 +53,11 @@ SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "imag
         {"fallback_instance_types": ("ml.g4dn.xlarge", "ml.p3.2xlarge")},
     ],
 )
-def test_what_runs(fields: dict[str, Any]) -> None:
+def test_valid_jobs_pass(fields: dict[str, Any]) -> None:
     check_sdk_rules(spec(**fields))
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+INVALID: list[tuple[dict[str, Any], str]] = [
     ({"instance_type": "g5.xlarge"}, "instance_type 'g5.xlarge' is not a SageMaker instance type"),
     ({"fallback_instance_types": ("ml.g5.xlarge",)}, "fallback_instance_types repeats a type"),
     ({"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
@@ -164,12 +164,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "message"), REFUSED)
-def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as refused:
+@pytest.mark.parametrize(("fields", "message"), INVALID)
+def test_invalid_jobs_are_rejected(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
         check_sdk_rules(spec(**fields))
-    assert message in str(refused.value)
-    assert str(refused.value).endswith(".")
+    assert message in str(caught.value)
+    assert str(caught.value).endswith(".")
 
 
 def test_advice_on_the_network_between_devices() -> None:
@@ -179,7 +179,7 @@ def test_advice_on_the_network_between_devices() -> None:
     assert "debug mode" in advice(spec(compiler="trcomp", image=TRCOMP, compiler_debug=True))[0]
 
 
-def test_a_model_split_over_gpus_is_warned_of() -> None:
+def test_advice_on_a_model_split_over_gpus() -> None:
     split = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 4})
     assert advice(split)[0].startswith(
         "launcher smp splits the model over 4 GPUs, but batch size, learning rate and rows"
@@ -188,7 +188,7 @@ def test_a_model_split_over_gpus_is_warned_of() -> None:
     assert advice(whole) == []
 
 
-def test_what_an_address_tells() -> None:
+def test_versions_are_read_from_an_image_uri() -> None:
     image = read_image(TRCOMP)
     assert image
     assert image.has_training_compiler

@@ -1,4 +1,4 @@
-"""Spare capacity that is taken back in the middle: the run ends as if nothing had happened, and tells what it cost."""
+"""Spot interruptions: the run ends like an uninterrupted one, and records its cost."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SPOT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["without warning", "with a warning"])
-def test_an_interrupted_job_ends_as_one_that_was_not(terminal: Terminal, account: Account, way: str) -> None:
+def test_an_interrupted_job_ends_like_an_uninterrupted_one(terminal: Terminal, account: Account, way: str) -> None:
     assert terminal("train").code == 0
     troubles = account.jobs.troubles
     if way == "without warning":
-        # The list of files is in S3 by then, and half of one of those that it lists.
+        # By then S3 has the checkpoint's list of files, and half of one of the listed files.
         troubles.taken_back_at.append("checkpoint-8/rng_state.pth")
     else:
         troubles.warned_at.append("checkpoint-4/progress.json")
-    said = terminal("train", SPOT)
-    assert said.code == 0, said
+    output = terminal("train", SPOT)
+    assert output.code == 0, output
     whole, interrupted = terminal.runs()
     for metric in ("loss", "learning_rate", "grad_norm", "eval_loss"):
         assert terminal.curve(interrupted, metric) == terminal.curve(whole, metric)
@@ -39,4 +39,4 @@ def test_an_interrupted_job_ends_as_one_that_was_not(terminal: Terminal, account
     assert metrics["cost/billable_seconds"] < metrics["cost/training_seconds"]
     share = metrics["cost/billable_seconds"] / metrics["cost/training_seconds"]
     assert metrics["cost/spot_savings_percent"] == pytest.approx(100 * (1 - share))
-    assert ("checkpoint-8 is incomplete and is skipped" in said.out) == (way == "without warning")
+    assert ("checkpoint-8 is incomplete and is skipped" in output.out) == (way == "without warning")

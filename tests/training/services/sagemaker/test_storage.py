@@ -1,4 +1,4 @@
-"""What is put into S3: once, by content, wholly; and where it may not go."""
+"""Uploads to S3: once, keyed by content and complete; and the bucket that receives them."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ def folder_of(path: Path, files: dict[str, bytes]) -> Path:
 
 
 def keys(account: Account) -> dict[str, int]:
-    found = account.clients["s3"].list_objects_v2(Bucket=BUCKET).get("Contents", [])
-    return {entry["Key"]: entry["LastModified"] for entry in found}
+    contents = account.clients["s3"].list_objects_v2(Bucket=BUCKET).get("Contents", [])
+    return {entry["Key"]: entry["LastModified"] for entry in contents}
 
 
 def test_a_folder_is_uploaded_once(account: Account, storage: Storage, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "a", {"data.parquet": b"1" * 1000, "sub/ü": b"2"})
-    said: list[str] = []
-    uri = storage.put_folder(folder, "data", said.append)
+    messages: list[str] = []
+    uri = storage.put_folder(folder, "data", messages.append)
     first = keys(account)
     prefix = uri.removeprefix(f"s3://{BUCKET}/")
     assert set(first) == {f"{prefix}/data.parquet", f"{prefix}/sub/ü", f"{prefix}.complete"}
-    assert said == [f"Uploaded 1001 bytes to {uri}"]
+    assert messages == [f"Uploaded 1001 bytes to {uri}"]
     assert storage.put_folder(folder_of(tmp_path / "b", {"data.parquet": b"1" * 1000, "sub/ü": b"2"}), "data") == uri
     assert keys(account) == first
 
 
-def test_a_long_upload_is_told_now_and_then() -> None:
-    """In parts of 1 MiB, one every 2 s: a line after 5 s at the earliest."""
-    now, said = [0.0], []
-    progress = UploadProgress(10 * 2**20, "s3://b/k", said.append, lambda: now[0])
+def test_a_long_upload_logs_its_progress() -> None:
+    """The upload sends 1 MiB every 2 s; lines are at least 5 s apart."""
+    now, messages = [0.0], []
+    progress = UploadProgress(10 * 2**20, "s3://b/k", messages.append, lambda: now[0])
     progress.skip(3 * 2**20)
     for _ in range(7):
         now[0] += 2
         progress.add(2**20)
     progress.finish()
-    assert said == [
+    assert messages == [
         "  6.0 MiB of 10.0 MiB uploaded",
         "  9.0 MiB of 10.0 MiB uploaded",
         "Uploaded 7.0 MiB to s3://b/k (3.0 MiB were there from an earlier upload)",
@@ -64,38 +64,38 @@ def test_a_long_upload_is_told_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("changed", [{"data": b"2"}, {"renamed": b"1"}, {"data": b"1", "more": b""}])
-def test_other_content_has_another_place(storage: Storage, tmp_path: Path, changed: dict[str, bytes]) -> None:
+def test_different_content_has_a_different_prefix(storage: Storage, tmp_path: Path, changed: dict[str, bytes]) -> None:
     before = storage.put_folder(folder_of(tmp_path / "a", {"data": b"1"}), "data")
     assert storage.put_folder(folder_of(tmp_path / "b", changed), "data") != before
 
 
-def test_an_upload_that_was_cut_short_goes_on(account: Account, storage: Storage, tmp_path: Path) -> None:
+def test_an_interrupted_upload_resumes(account: Account, storage: Storage, tmp_path: Path) -> None:
     files = {"a": b"1" * 10, "b": b"2" * 20, "c": b"3"}
     folder = folder_of(tmp_path / "a", files)
     uri = storage.put_folder(folder, "data")
     prefix = uri.removeprefix(f"s3://{BUCKET}/")
     s3 = account.clients["s3"]
-    # As after a kill between two files: one is missing, one is half of what it should be, nothing says complete.
+    # As after a kill: one file is missing, one is incomplete, and there is no `.complete`.
     for name in (f"{prefix}/c", f"{prefix}.complete"):
         s3.delete_object(Bucket=BUCKET, Key=name)
     s3.put_object(Bucket=BUCKET, Key=f"{prefix}/b", Body=b"2" * 5)
     whole = keys(account)[f"{prefix}/a"]
     assert storage.put_folder(folder, "data") == uri
     assert keys(account)[f"{prefix}/a"] == whole
-    found = {name: s3.get_object(Bucket=BUCKET, Key=f"{prefix}/{name}")["Body"].read() for name in files}
-    assert found == files
+    stored = {name: s3.get_object(Bucket=BUCKET, Key=f"{prefix}/{name}")["Body"].read() for name in files}
+    assert stored == files
 
 
-def test_a_large_file_goes_in_parts(account: Account, storage: Storage, tmp_path: Path) -> None:
+def test_a_large_file_is_uploaded_in_parts(account: Account, storage: Storage, tmp_path: Path) -> None:
     content = os.urandom(2**20) * 65
     uri = storage.put_folder(folder_of(tmp_path / "a", {"model.bin": content}), "data")
     key = f"{uri.removeprefix(f's3://{BUCKET}/')}/model.bin"
-    answer = account.clients["s3"].get_object(Bucket=BUCKET, Key=key)
-    assert answer["ETag"].strip('"').endswith("-2")
-    assert answer["Body"].read() == content
+    response = account.clients["s3"].get_object(Bucket=BUCKET, Key=key)
+    assert response["ETag"].strip('"').endswith("-2")
+    assert response["Body"].read() == content
 
 
-def test_a_source_is_the_same_archive_wherever_and_whenever_it_lies(storage: Storage, tmp_path: Path) -> None:
+def test_equal_sources_give_equal_archives(storage: Storage, tmp_path: Path) -> None:
     one = folder_of(tmp_path / "a", {"train.py": b"print(1)", "tasks/x.py": b"", "__pycache__/y.pyc": b"z"})
     two = folder_of(tmp_path / "b", {"tasks/x.py": b"", "train.py": b"print(1)"})
     os.utime(two / "train.py", (0, 0))
@@ -105,18 +105,18 @@ def test_a_source_is_the_same_archive_wherever_and_whenever_it_lies(storage: Sto
         assert tar.getnames() == ["tasks/x.py", "train.py"]
 
 
-def test_the_session_bucket_is_made_once(account: Account) -> None:
+def test_the_default_bucket_is_created_once(account: Account) -> None:
     clients = Clients()
     assert session_bucket(clients, ACCOUNT) == session_bucket(clients, ACCOUNT) == BUCKET
     assert [each["Name"] for each in account.clients["s3"].list_buckets()["Buckets"]] == [BUCKET]
 
 
-def test_a_bucket_that_is_asked_for_is_not_made(account: Account) -> None:
+def test_a_named_bucket_is_not_created(account: Account) -> None:
     with pytest.raises(InputError, match="Bucket mine does not exist: create it, or omit `bucket`"):
         session_bucket(Clients(), ACCOUNT, "mine")
 
 
-def test_a_bucket_of_another_region_is_refused(account: Account) -> None:
+def test_a_bucket_of_another_region_is_rejected(account: Account) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     with pytest.raises(InputError, match=f"Bucket far is in eu-central-1, but the jobs run in {REGION}"):
         session_bucket(Clients(), ACCOUNT, "far")

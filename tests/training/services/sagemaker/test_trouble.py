@@ -1,4 +1,4 @@
-"""What goes wrong at SageMaker in the middle of a command, as the person sees it who gave the command."""
+"""Faults of SageMaker during a command, as the command line reports them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def meanwhile(act: Callable[[], object]) -> Iterator[None]:
-    """Do something beside the command that follows, to the end."""
+    """Run `act` in a thread beside the command in the body, and wait for it."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -40,35 +40,35 @@ def meanwhile(act: Callable[[], object]) -> Iterator[None]:
 
 
 def in_training(account: Account, end: str = "") -> str:
-    """Wait until a job trains whose name ends so, and return its name."""
+    """Wait until a job whose name ends with `end` is training, and return its name."""
 
-    def found() -> list[str]:
+    def training() -> list[str]:
         described = [account.jobs.describe(name) for name in account.jobs.names() if name.endswith(end)]
         return [each["TrainingJobName"] for each in described if each["SecondaryStatus"] == "Training"]
 
-    until(lambda: bool(found()))
-    return found()[0]
+    until(lambda: bool(training()))
+    return training()[0]
 
 
-def test_of_three_jobs_one_hangs_one_vanishes_and_one_ends(terminal: Terminal, account: Account) -> None:
+def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, account: Account) -> None:
     account.jobs.troubles.hanging |= {"a1r0", "a2r0"}
     account.jobs.troubles.grace_seconds = 0.1
     arms = "[{batch_size: 4}, {batch_size: 8, machine.max_run_seconds: 3}, {batch_size: 2}]"
     with meanwhile(lambda: account.jobs.vanish(in_training(account, "a2r0"))):
         fields = {"compare.arms": arms, "compare.baseline": "batch 4, max run seconds 86400"}
-        said = terminal("compare", {**fields, "compare.repeats": 1, "compare.parallel": 3})
-        assert said.error == ""
-    assert said.code == 1, said
+        output = terminal("compare", {**fields, "compare.repeats": 1, "compare.parallel": 3})
+        assert output.error == ""
+    assert output.code == 1, output
     ends = {run.data.tags["platform.job_name"][-4:]: run for run in terminal.runs()}
-    told = {name: (run.info.status, run.data.tags.get("platform.failure_class")) for name, run in ends.items()}
-    assert told == {"a0r0": ("FINISHED", None), "a1r0": ("FAILED", "TimeLimit"), "a2r0": ("FAILED", "Vanished")}
-    assert "ended with TimeLimit: it ran longer than its 3 seconds" in said.out
-    assert re.search("ended with Vanished: Job demo-.*a2r0 does not exist at SageMaker .* it may have been", said.out)
+    states = {name: (run.info.status, run.data.tags.get("platform.failure_class")) for name, run in ends.items()}
+    assert states == {"a0r0": ("FINISHED", None), "a1r0": ("FAILED", "TimeLimit"), "a2r0": ("FAILED", "Vanished")}
+    assert "ended with TimeLimit: it ran longer than its 3 seconds" in output.out
+    assert re.search("ended with Vanished: Job demo-.*a2r0 does not exist at SageMaker .* it may have been", output.out)
     assert len(terminal.curve(ends["a0r0"])) == 8
 
 
 @pytest.mark.parametrize("by", ["Ctrl-C", "jobs stop"])
-def test_a_job_that_hangs_is_stopped(terminal: Terminal, account: Account, by: str) -> None:
+def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account, by: str) -> None:
     account.jobs.troubles.hanging.add("")
     account.jobs.troubles.grace_seconds = 0.1
 
@@ -80,8 +80,8 @@ def test_a_job_that_hangs_is_stopped(terminal: Terminal, account: Account, by: s
             assert main(["jobs", "--service", "sagemaker", "stop", name]) == 0
 
     with meanwhile(stop):
-        said = terminal("train")
-    assert said.code == 130, said
+        output = terminal("train")
+    assert output.code == 130, output
     [run] = terminal.runs()
     assert (run.info.status, run.data.tags["platform.failure_class"]) == ("KILLED", "Stopped")
 
@@ -95,7 +95,7 @@ def test_a_job_that_hangs_is_stopped(terminal: Terminal, account: Account, by: s
     ],
     ids=["token", "token of the log", "network"],
 )
-def test_who_loses_sight_of_a_job_finds_it_again(
+def test_the_same_command_resumes_after_a_lost_connection(
     terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch, operation: str, error: Exception, words: str
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
@@ -107,10 +107,10 @@ def test_who_loses_sight_of_a_job_finds_it_again(
         api.faults.last(operation, error)
 
     with meanwhile(lose):
-        said = terminal("train")
+        output = terminal("train")
     [name] = account.jobs.names()
-    [line] = said.error.splitlines()
-    assert (said.code, words in line, name in line) == (1, True, True)
+    [line] = output.error.splitlines()
+    assert (output.code, words in line, name in line) == (1, True, True)
     [group] = terminal.runs("group")
     command = f"jobs --service sagemaker stop --group {group.data.tags['platform.group']}"
     assert (
@@ -119,7 +119,7 @@ def test_who_loses_sight_of_a_job_finds_it_again(
     )
     assert command in line
     api.faults.last(operation, None)
-    listed = terminal.say("jobs", "--service", "sagemaker", "list").out
+    listed = terminal.run("jobs", "--service", "sagemaker", "list").out
     assert f"{name}  Training" in listed
     account.jobs.troubles.hanging.clear()
     assert terminal("train").code == 0
@@ -132,34 +132,34 @@ def test_who_loses_sight_of_a_job_finds_it_again(
 
 def test_credentials_that_expire_before_the_start(terminal: Terminal, account: Account) -> None:
     account.api.faults.add("CreateTrainingJob", EXPIRED)
-    said = terminal("train")
-    assert said.code == 1
-    assert re.fullmatch("error: Job demo-.*: AWS credentials have expired: renew them .*\n", said.error)
+    output = terminal("train")
+    assert output.code == 1
+    assert re.fullmatch("error: Job demo-.*: AWS credentials have expired: renew them .*\n", output.error)
     assert account.jobs.names() == []
     assert terminal("train").code == 0
     [run], [_] = terminal.runs(), account.jobs.names()
     assert run.info.status == "FINISHED"
 
 
-def test_what_was_started_is_found_and_stopped_by_its_group(terminal: Terminal, account: Account) -> None:
+def test_the_suggested_command_stops_the_jobs_of_the_group(terminal: Terminal, account: Account) -> None:
     account.jobs.troubles.hanging.add("")
     account.jobs.troubles.grace_seconds = 0.1
     with meanwhile(lambda: in_training(account) and account.api.faults.last("DescribeTrainingJob", EXPIRED)):
-        said = terminal("train")
+        output = terminal("train")
     account.api.faults.last("DescribeTrainingJob", None)
-    command = said.error.partition("python -m experiments ")[2].partition("`")[0]
-    assert terminal.say(*command.split()).out.endswith(": Stopping\n")
+    command = output.error.partition("python -m experiments ")[2].partition("`")[0]
+    assert terminal.run(*command.split()).out.endswith(": Stopping\n")
     [name] = account.jobs.names()
     until(lambda: account.jobs.describe(name)["TrainingJobStatus"] == "Stopped")
 
 
-def test_a_noisy_line_tells_everything_once(terminal: Terminal, account: Account) -> None:
+def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Account) -> None:
     account.api.faults.add("CreateTrainingJob", THROTTLED, BROKEN, Dropped(done=True))
     account.api.faults.add("DescribeTrainingJob", *[THROTTLED] * 3, BROKEN, Dropped())
     account.logs_api.faults.add("FilterLogEvents", *[THROTTLED] * 3, BROKEN, Dropped())
     account.jobs.troubles.lines_twice = account.logs.gives_twice = True
-    said = terminal("train")
-    assert said.code == 0, said
+    output = terminal("train")
+    assert output.code == 0, output
     assert len(account.jobs.names()) == 1
     [run] = terminal.runs()
     for metric in ("loss", "learning_rate", "grad_norm"):

@@ -1,4 +1,4 @@
-"""What machines cost that stayed for a next job: in the run of the job that left them, once it is known."""
+"""Cost of warm pools, recorded in the run of the job that left the pool, once it is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.services.sagemaker.service import SageMakerService
 
 
 @pytest.mark.slow
-def test_each_run_ends_with_what_its_pool_cost(terminal: Terminal, account: Account) -> None:
+def test_each_run_records_the_cost_of_its_pool(terminal: Terminal, account: Account) -> None:
     fields = {"machine.keep_alive_seconds": 600}
     assert terminal("train", fields).code == 0
     [first] = terminal.runs()
@@ -23,7 +23,7 @@ def test_each_run_ends_with_what_its_pool_cost(terminal: Terminal, account: Acco
     assert first.data.tags["platform.warm_pool"] == "Reused"
     idle_seconds = first.data.metrics["cost/warm_pool_seconds"]
     assert idle_seconds >= 1
-    # At a dollar a second, and beside what the job itself cost.
+    # The price is a dollar per second; the cost of the job itself is separate.
     assert first.data.metrics["cost/warm_pool_usd"] == idle_seconds
     assert first.data.metrics["cost/usd"] == first.data.metrics["cost/billable_seconds"]
     assert second.data.tags["platform.warm_pool"] == "Available"

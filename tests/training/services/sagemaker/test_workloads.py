@@ -1,5 +1,5 @@
-"""The published workloads, each with a tiny model on few rows: SageMaker's run in MLflow is the local one's, but for
-what is timed or paid."""
+"""The published workloads with tiny models on few rows: the run in MLflow is the same on SageMaker as on this machine,
+except for times and costs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.slow
 Fields = Mapping[str, object]
 
 TIMED = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
-"""Names of metrics that no two runs have in common."""
+"""Names of metrics whose values differ in any two runs."""
 SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
-"""Metrics of jobs that are billed for less than they train."""
-TOLD_APART = {"job.instance_type", "job.instance_count", "job.devices"}
-"""Parameters that tell the machines."""
+"""Metrics of jobs whose billed time is less than their training time."""
+MACHINE_PARAMETERS = {"job.instance_type", "job.instance_count", "job.devices"}
+"""Parameters that describe the machines."""
 
 
 def squad(_: Path, shared: Path) -> Fields:
@@ -77,31 +77,31 @@ WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
     "emotion-bert": ("bert", lambda _, shared: emotion(shared)),
     "sst2-gpt2": (None, sst2),
 }
-"""Experiment to the kind of its tiny model (None is from scratch anyway), and what makes it small."""
+"""Experiment to (kind of its tiny model, or None for a model from scratch; function that returns its small data)."""
 
 FEW = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
 ELSEWHERE: Mapping[str, Fields] = {
     "bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2},
     "distilbert-spot": {"machine.spot": "true", "machine.max_wait_seconds": 3600},
 }
-"""What is two devices of this machine is two machines there; what may be interrupted is on spare capacity there."""
+"""Fields on SageMaker: two devices become two machines, and an interruptible job uses spot instances."""
 
 
 def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
-    """Return what takes a workload there: a backend configuration, or for one of them the experiment's own file."""
+    """Return the fields that run a workload on SageMaker: a backend configuration, or for one an experiment file."""
     aws = {"role": "trainer", "prices": str(terminal.fields["aws.prices"])}
-    where = {"service": "sagemaker", "machine": {"instance_type": "ml.g5.xlarge"}, "aws": aws}
+    aws_fields = {"service": "sagemaker", "machine": {"instance_type": "ml.g5.xlarge"}, "aws": aws}
     if workload == "emotion-bert":
         own = folder / "emotion-bert.yaml"
-        own.write_text((FOLDER / own.name).read_text() + yaml.safe_dump(where))
+        own.write_text((FOLDER / own.name).read_text() + yaml.safe_dump(aws_fields))
         return {"experiment": own}
     path = folder / "sagemaker.json"
-    path.write_text(json.dumps(where))
+    path.write_text(json.dumps(aws_fields))
     return {"backend_config": path, **ELSEWHERE.get(workload, {})}
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_mlflow_holds_the_same_of_both_services(
+def test_both_services_log_the_same_run(
     terminal: Terminal, account: Account, shared: Path, tmp_path: Path, workload: str
 ) -> None:
     kind, small = WORKLOADS[workload]
@@ -121,25 +121,25 @@ def test_mlflow_holds_the_same_of_both_services(
     for name in shared_names:
         assert terminal.curve(there, name) == terminal.curve(here, name) != [], name
     assert len(terminal.curve(here)) == 4
-    paid, machines = there.data.metrics, int(there.data.params["job.instance_count"])
-    assert paid["cost/billable_instance_seconds"] == machines * paid["cost/billable_seconds"]
-    # At a dollar a second.
-    assert paid["cost/usd"] == paid["cost/billable_instance_seconds"]
+    costs, machines = there.data.metrics, int(there.data.params["job.instance_count"])
+    assert costs["cost/billable_instance_seconds"] == machines * costs["cost/billable_seconds"]
+    # The price is a dollar per second.
+    assert costs["cost/usd"] == costs["cost/billable_instance_seconds"]
     assert parameters(there) == parameters(here)
     assert artifacts(terminal.client, there) == artifacts(terminal.client, here)
 
 
 def trained(terminal: Terminal, fields: Fields) -> None:
-    said = terminal.say("train", *(word for name, value in fields.items() for word in (f"--{name}", str(value))))
-    assert said.code == 0, said
+    output = terminal.run("train", *(word for name, value in fields.items() for word in (f"--{name}", str(value))))
+    assert output.code == 0, output
 
 
 def parameters(run: Run) -> dict[str, str]:
-    return {name: value for name, value in run.data.params.items() if name not in TOLD_APART}
+    return {name: value for name, value in run.data.params.items() if name not in MACHINE_PARAMETERS}
 
 
 def artifacts(client: MlflowClient, run: Run) -> dict[str, Any]:
-    """Return the run's artifacts by path: tables and plots with what is in them."""
+    """Return the run's artifacts by path, with the content of tables and plots."""
     folder = Path(client.download_artifacts(run.info.run_id, ""))
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() if name.startswith(("tables/", "plots/")) else None for name, path in files.items()}

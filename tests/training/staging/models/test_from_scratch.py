@@ -69,7 +69,7 @@ def test_a_model_without_its_weights(tmp_path: Path) -> None:
     assert source is not None
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     sentence = refused(tmp_path, model=str(folder), weights="pretrained")
-    assert sentence.startswith(f"model folder {folder} holds no weights, such as model.safetensors; weights: random")
+    assert sentence.startswith(f"model folder {folder} has no weights such as model.safetensors; set weights to random")
     staged = staged_from(tmp_path, model=str(folder), model_overrides={"num_hidden_layers": 2})
     config = config_of(staged)
     assert (config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]) == (2, 384, 30522)
@@ -91,8 +91,8 @@ def test_what_is_built_is_part_of_the_key(tmp_path: Path) -> None:
     [
         ({"n_layr": 2}, "model_overrides: model_type gpt2 has no field 'n_layr'. Did you mean 'n_layer'?"),
         ({"model_type": "bert"}, "model_overrides: model_type gpt2 has no field 'model_type'"),
-        ({"n_layer": "two"}, "model_overrides: n_layer must be like its default 12, not 'two'"),
-        ({"n_layer": True}, "model_overrides: n_layer must be like its default 12, not True"),
+        ({"n_layer": "two"}, "model_overrides: n_layer must be of the type of its default 12, not 'two'"),
+        ({"n_layer": True}, "model_overrides: n_layer must be of the type of its default 12, not True"),
         ({"n_head": 5}, "a model cannot be built from model_type gpt2: "),
         ({"vocab_size": 10}, "model_overrides: vocab_size 10 is below the tokenizer's 50257 tokens"),
         ({"n_positions": 8}, "max_length is 16, but model_type gpt2 takes at most 8 tokens"),
@@ -107,7 +107,7 @@ def test_overrides_that_cannot_be(tmp_path: Path, overrides: dict[str, Any], sen
     ("model_type", "sentence"),
     [
         ("gpt3", "model_type 'gpt3' is unknown to transformers. Did you mean"),
-        ("vit", "model_type vit takes no tokens"),
+        ("vit", "model_type vit is not a language model"),
         ("dpr", "a model cannot be built from model_type dpr: Unrecognized configuration class"),
     ],
 )

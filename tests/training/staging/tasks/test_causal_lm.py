@@ -111,12 +111,16 @@ def test_limits_count_texts(tmp_path: Path) -> None:
         ({}, "hello\n" * 3, "the training texts of FILE do not fill one block of max_length 8 tokens"),
         ({"packing": False}, "", "is empty"),
         ({}, "\n \n", "FILE has no text"),
-        ({"fewest_train_rows": 4}, "hello world\n" * 8, "the global batch size is 4, but FILE leaves only 3 training"),
+        ({"fewest_train_rows": 4}, "hello world\n" * 8, "the global batch size is 4, but FILE has only 3 training"),
         ({"max_length": 2000}, "hello\n", "max_length is 2000, but model_type gpt2 takes at most 1024 tokens"),
-        ({"task": "classification"}, "hello\n", "FILE is plain text, one text a line; the columns 'text' and 'label'"),
+        (
+            {"task": "classification"},
+            "hello\n",
+            "FILE is plain text, which has one text per line; the columns 'text' and 'label'",
+        ),
         ({"tokenizer": "package:gpt-tokenizer"}, "hello\n", "tokenizer 'package:gpt-tokenizer' is unknown; known are"),
-        ({"tokenizer": "./nowhere"}, "hello\n", "nowhere holds no tokenizer, such as tokenizer.json"),
-        ({"tokenizer": "no one"}, "hello\n", "tokenizer 'no one' is no Hub name"),
+        ({"tokenizer": "./nowhere"}, "hello\n", "nowhere has no tokenizer file such as tokenizer.json"),
+        ({"tokenizer": "no one"}, "hello\n", "tokenizer 'no one' is not a Hub name"),
     ],
 )
 def test_refusals_leave_nothing(tmp_path: Path, fields: dict[str, Any], content: str, sentence: str) -> None:
@@ -129,7 +133,7 @@ def test_refusals_leave_nothing(tmp_path: Path, fields: dict[str, Any], content:
 
 def test_single_tokens_alone_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"text": "hello"}\n' * 9)
-    with pytest.raises(InputError, match="have one token each: there is nothing to predict"):
+    with pytest.raises(InputError, match="have only one token each, so there is nothing to predict"):
         stage(request_for(Data(train=path, validation=path), packing=False), tmp_path)
 
 

@@ -7,15 +7,15 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.staging.tokens.buckets import choose, completed, padded_tokens
+from training.staging.tokens.buckets import choose_buckets, padded_tokens, with_max_length
 
 
-def brute_force(lengths: dict[int, int], max_length: int, most_buckets: int) -> int:
+def brute_force(lengths: dict[int, int], max_length: int, max_buckets: int) -> int:
     """Return the fewest padded tokens of any set of multiples of 8 that takes the longest sequence."""
     candidates = sorted({min(end, max_length) for end in range(8, max_length + 8, 8)})
     return min(
         padded_tokens(lengths, chosen)
-        for size in range(1, most_buckets + 1)
+        for size in range(1, max_buckets + 1)
         for chosen in combinations(candidates, size)
         if chosen[-1] >= max(lengths)
     )
@@ -23,21 +23,21 @@ def brute_force(lengths: dict[int, int], max_length: int, most_buckets: int) -> 
 
 def test_two_buckets_by_hand() -> None:
     # 10 rows of 5, 10 of 30: buckets 8 and 32 pad to 10 x 8 + 10 x 32 = 400; one bucket of 32 would be 640.
-    assert choose({5: 10, 30: 10}, max_length=64) == (8, 32)
+    assert choose_buckets({5: 10, 30: 10}, max_length=64) == (8, 32)
     assert padded_tokens({5: 10, 30: 10}, (8, 32)) == 400
 
 
 def test_as_few_as_are_of_use() -> None:
-    assert choose({20: 3, 24: 5}, max_length=64) == (24,)
+    assert choose_buckets({20: 3, 24: 5}, max_length=64) == (24,)
 
 
 def test_the_limit_binds() -> None:
     # Of 8, 16, 24 with one row each, dropping 8 costs 8 tokens, and so does dropping 16; dropping 24 is not allowed.
-    assert choose({8: 1, 16: 3, 24: 1}, max_length=24, most_buckets=2) in {(16, 24)}
+    assert choose_buckets({8: 1, 16: 3, 24: 1}, max_length=24, max_buckets=2) in {(16, 24)}
 
 
 def test_max_length_is_a_bucket_even_where_it_is_no_multiple_of_8() -> None:
-    assert choose({50: 4, 12: 1}, max_length=50) == (16, 50)
+    assert choose_buckets({50: 4, 12: 1}, max_length=50) == (16, 50)
 
 
 @given(
@@ -45,15 +45,15 @@ def test_max_length_is_a_bucket_even_where_it_is_no_multiple_of_8() -> None:
     st.sampled_from([60, 61, 64]),
     st.integers(1, 4),
 )
-def test_no_choice_pads_less(lengths: dict[int, int], max_length: int, most_buckets: int) -> None:
-    chosen = choose(lengths, max_length=max_length, most_buckets=most_buckets)
-    assert len(chosen) <= most_buckets
+def test_no_choice_pads_less(lengths: dict[int, int], max_length: int, max_buckets: int) -> None:
+    chosen = choose_buckets(lengths, max_length=max_length, max_buckets=max_buckets)
+    assert len(chosen) <= max_buckets
     assert list(chosen) == sorted(set(chosen))
     assert chosen[-1] >= max(lengths)
-    assert padded_tokens(lengths, chosen) == brute_force(lengths, max_length, most_buckets)
+    assert padded_tokens(lengths, chosen) == brute_force(lengths, max_length, max_buckets)
 
 
 def test_buckets_asked_for_take_the_longest_sequence() -> None:
-    assert completed((16, 32), max_length=64) == (16, 32, 64)
-    assert completed((16, 64), max_length=64) == (16, 64)
-    assert completed((16, 96), max_length=64) == (16, 96)
+    assert with_max_length((16, 32), max_length=64) == (16, 32, 64)
+    assert with_max_length((16, 64), max_length=64) == (16, 64)
+    assert with_max_length((16, 96), max_length=64) == (16, 96)

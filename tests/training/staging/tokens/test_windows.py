@@ -171,7 +171,7 @@ def test_a_stride_that_leaves_no_way_forward() -> None:
     with pytest.raises(InputError) as caught:
         cut(minilm(), [question], max_length=8, doc_stride=3)
     assert str(caught.value) == (
-        "question 'q' takes 6 of the 8 tokens of max_length, which leaves 2 for its context of 6; "
+        "question 'q' needs 6 of the 8 tokens of max_length, which leaves 2 for its context of 6 tokens; "
         "doc_stride is 3 and must be smaller than that"
     )
     assert len(cut(minilm(), [question], max_length=12, doc_stride=100).input_ids) == 1
@@ -197,7 +197,7 @@ def test_every_window_of_real_data(shared: Path) -> None:
 
 
 def test_a_context_without_a_token() -> None:
-    with pytest.raises(InputError, match="question 'q': the tokenizer finds no token in its context"):
+    with pytest.raises(InputError, match="question 'q': its context has no tokens"):
         cut(
             kind_of("wordpiece"),
             [Question(id="q", context="\u200b", question="?", answers=())],
@@ -208,6 +208,6 @@ def test_a_context_without_a_token() -> None:
 
 def test_a_question_without_a_token_needs_a_cls_token() -> None:
     blank = Question(id="q", context="The Broncos", question="", answers=())
-    with pytest.raises(InputError, match="question 'q': the tokenizer finds no token in its text and adds no CLS"):
+    with pytest.raises(InputError, match="question 'q': its text has no tokens and the tokenizer adds no CLS"):
         cut(kind_of(NO_CLS), [blank], max_length=9, doc_stride=2)
     assert cut(kind_of("byte_level"), [blank], max_length=64, doc_stride=2).start_position == [0]

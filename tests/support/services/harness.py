@@ -1,4 +1,4 @@
-"""Where the contract suite runs: one class a service, each able to stage a script and to ask for a job."""
+"""Test harnesses of the services, one class for each: they store scripts and data, and build requests."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from training.services.sagemaker.service import SageMakerService
 from training.services.sagemaker.storage import Storage
 
 
-class Place(Protocol):
-    """A service with somewhere to put sources and data."""
+class Harness(Protocol):
+    """A service with storage for sources and data."""
 
     service: Service
 
     def request(self, script: str, **fields: Any) -> Request:
-        """Return the request for a job that runs this Python text as train.py; `fields` are those of JobSpec."""
+        """Return the request for a job that runs this Python text as train.py. `fields` are those of JobSpec."""
 
     def read(self, uri: str) -> bytes:
         """Return the content of an artifact."""
 
     def again(self) -> Service:
-        """Return the same service as another process would open it."""
+        """Open the same service again, as another process would."""
 
     def folder(self, name: str, files: dict[str, str]) -> str:
         """Return the URI of a folder with these files."""
@@ -39,8 +39,8 @@ class Place(Protocol):
         """Return whether any process of the job is left."""
 
 
-class LocalPlace:
-    """The local service in a folder whose name is awkward."""
+class LocalHarness:
+    """The local service in a folder with spaces, quotes and other awkward characters in its name."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / 'wörk it\'s "here" 100%'
@@ -49,10 +49,10 @@ class LocalPlace:
 
     def request(self, script: str, **fields: Any) -> Request:
         source = self.folder("source", {"train.py": textwrap.dedent(script)})
-        given = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
-        environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | given.pop("environment", {})
+        fields = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
+        environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | fields.pop("environment", {})
         output = (self.root / "output").as_uri()
-        return build(JobSpec(source_uri=source, output_uri=output, environment=environment, **given))
+        return build(JobSpec(source_uri=source, output_uri=output, environment=environment, **fields))
 
     def read(self, uri: str) -> bytes:
         return Path(unquote(urlparse(uri).path)).read_bytes()
@@ -75,8 +75,8 @@ class LocalPlace:
         return bool(marked_processes(str(self.job_folder(job_name).resolve() / "opt" / "ml")))
 
 
-class SageMakerPlace:
-    """SageMaker's service in an account whose jobs really run."""
+class SageMakerHarness:
+    """SageMaker's service in a simulated account whose jobs really run."""
 
     def __init__(self, tmp_path: Path, account: Account) -> None:
         self._account, self._root = account, tmp_path
@@ -91,20 +91,25 @@ class SageMakerPlace:
 
     def spec(self, script: str, **fields: Any) -> JobSpec:
         folder = self._folder("source", {"train.py": textwrap.dedent(script)})
-        given = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
-        environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | given.pop("environment", {})
-        usual = {"role_arn": ROLE, "region": self._clients.region, "instance_type": "ml.g4dn.xlarge", "image": "none"}
+        fields = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
+        environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | fields.pop("environment", {})
+        defaults = {
+            "role_arn": ROLE,
+            "region": self._clients.region,
+            "instance_type": "ml.g4dn.xlarge",
+            "image": "none",
+        }
         return JobSpec(
             source_uri=self._storage.put_source(folder),
             output_uri=self._storage.uri("output"),
             environment=environment,
-            **(usual | given),
+            **(defaults | fields),
         )
 
     def read(self, uri: str) -> bytes:
-        place = urlparse(uri)
-        answer = self._account.clients["s3"].get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
-        return bytes(answer["Body"].read())
+        location = urlparse(uri)
+        response = self._account.clients["s3"].get_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
+        return bytes(response["Body"].read())
 
     def again(self) -> SageMakerService:
         service = SageMakerService(Clients())
