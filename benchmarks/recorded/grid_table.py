@@ -38,7 +38,7 @@ class GridRow:
     """Seen until then."""
     value: float
     billable_seconds: float
-    """Since the job began, its start and compile included."""
+    """Of its one instance, since the job began, start and compile included."""
     ended: bool
     reached: bool
     """Whether the target had been reached."""
@@ -101,7 +101,7 @@ class Grid:
     @property
     def whole_seconds(self) -> float:
         """Billable seconds of every point trained once."""
-        return sum(statistics.fmean(run.ended.billable_seconds for run in runs) for runs in self.runs.values())
+        return sum(statistics.fmean(run.ended.billable_instance_seconds for run in runs) for runs in self.runs.values())
 
 
 def run_cost(objective: Objective, run: Run) -> float:
@@ -145,7 +145,7 @@ def grid(asked: Asked, rows: Iterable[GridRow], calibration: Sequence[Measured],
 
 def _run(point: Point, told: Sequence[GridRow], asked: Asked) -> Run:
     curve = tuple(
-        CurvePoint(samples=row.samples, value=row.value, billable_seconds=row.billable_seconds)
+        CurvePoint(samples=row.samples, value=row.value, billable_instance_seconds=row.billable_seconds)
         for row in told
         if not row.ended
     )
@@ -153,7 +153,7 @@ def _run(point: Point, told: Sequence[GridRow], asked: Asked) -> Run:
     out_of_memory = ("OutOfMemory", "recorded") if end.samples == 0 else None
     ended = Ended(
         failure=out_of_memory,
-        billable_seconds=end.billable_seconds,
+        billable_instance_seconds=end.billable_seconds,
         samples=end.samples,
         quality=end.value,
         reached=end.reached if asked.target is not None else None,

@@ -152,7 +152,7 @@ def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_o
         bill = _train(search, study, trial, point, run, is_ours=is_ours)
         spent += 0.0 if point in tried else bill
         tried[point] = run
-        if bill < run.ended.billable_seconds:
+        if bill < run.ended.billable_instance_seconds:
             pruned.append(point)
         elif math.isfinite(run_cost(search.objective, run)):
             finished[point] = run
@@ -170,30 +170,32 @@ def _train(search: Search, study: optuna.Study, trial: Trial, point: Point, run:
         if not is_ours:
             break
         trial.report(here.value, here.samples)
-        why = hopeless(search, found, point, run.curve[:number], here.billable_seconds)
-        if why and here.billable_seconds < run.ended.billable_seconds:
+        why = hopeless(search, found, point, run.curve[:number], here.billable_instance_seconds)
+        if why and here.billable_instance_seconds < run.ended.billable_instance_seconds:
             seen = run.curve[:number]
-            ended = Ended(billable_seconds=here.billable_seconds, samples=here.samples, quality=here.value)
+            ended = Ended(
+                billable_instance_seconds=here.billable_instance_seconds, samples=here.samples, quality=here.value
+            )
             _tell(study, trial, replace(run, curve=seen, ended=ended), f"pruned: {why}", TrialState.PRUNED)
-            return here.billable_seconds
+            return here.billable_instance_seconds
     cost = run_cost(search.objective, run)
     if run.ended.failure:
         _tell(study, trial, run, f"failed: {run.ended.failure[0]}", TrialState.FAIL)
     elif not is_ours:
         # To Optuna alone, a job that did not get there is one of a very high cost: only the order counts.
-        study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_seconds)
+        study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_instance_seconds)
     elif run.ended.reached is False:
         _tell(study, trial, run, "not reached", TrialState.PRUNED)
     else:
-        _tell(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_seconds)
-    return run.ended.billable_seconds
+        _tell(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_instance_seconds)
+    return run.ended.billable_instance_seconds
 
 
 def _tell(study: optuna.Study, trial: Trial, run: Run, end: str, state: TrialState, value: float | None = None) -> None:
-    seconds = {str(point.samples): point.billable_seconds for point in run.curve}
+    seconds = {str(point.samples): point.billable_instance_seconds for point in run.curve}
     attrs = {
         "seconds": json.dumps(seconds),
-        "billable_seconds": run.ended.billable_seconds,
+        "billable_seconds": run.ended.billable_instance_seconds,
         "samples": run.ended.samples,
         "quality": run.ended.quality,
         "reached": run.ended.reached,

@@ -68,8 +68,10 @@ def shown(experiment: ExperimentFields) -> dict[str, Scalar]:
     """Return the hyperparameters to log: the script's own, and batch size and learning rate under our names too."""
     assert experiment.script is not None
     used = set(taken(experiment.script).values())
-    ours = {name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used}
-    return {**ours, **hyperparameters(experiment)}
+    ours: dict[str, Scalar] = {
+        name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used
+    }
+    return ours | hyperparameters(experiment)
 
 
 def value_of(experiment: ExperimentFields, name: str) -> Scalar:

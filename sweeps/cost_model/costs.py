@@ -42,13 +42,13 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class CostModel:
-    """Billable seconds of a training, by batch size and samples."""
+    """Billable instance seconds of a training, by batch size and samples."""
 
     line: StepTime
     measured: tuple[Measured, ...]
     """Sizes that fit, ascending."""
     fixed_seconds: float = 0.0
-    """Billable seconds of a job beside its steps: start, download, load, compile, upload."""
+    """Billable instance seconds of a job beside its steps: start, download, load, compile, upload."""
     evaluation_seconds_per_sample: float = 0.0
     """Seconds of evaluation for each sample trained: one evaluation's seconds over the samples between two."""
     largest_batch_size: float = math.inf
@@ -58,14 +58,14 @@ class CostModel:
     pace: float = 1.0
     """Seconds of a sample in the trials, over what the calibration says."""
     calibration_seconds: float = 0.0
-    """What the calibration itself cost, billable seconds."""
+    """Billable instance seconds of the calibration itself."""
 
     def step_seconds(self, batch_size: int) -> float:
         """Return the seconds of a step: as measured where measured well, between two sizes the line, moved to both."""
         return self.line.step_seconds(batch_size) * self._correction(batch_size)
 
     def seconds_per_sample(self, batch_size: int) -> float:
-        """Return the billable seconds of one sample in training, its share of the evaluations included."""
+        """Return the billable instance seconds of one training sample, its share of the evaluations included."""
         samples = batch_size * self._devices
         trained = self.step_seconds(batch_size) / samples + self.evaluation_seconds_per_sample
         return self.pace * trained * self.instance_count
@@ -74,7 +74,7 @@ class CostModel:
         """Return the steady rate of the training over all devices, evaluations left out."""
         return batch_size * self._devices / (self.pace * self.step_seconds(batch_size))
 
-    def billable_seconds(self, batch_size: int, samples: float) -> float:
+    def billable_instance_seconds(self, batch_size: int, samples: float) -> float:
         """Return the whole bill of a job that trains `samples`."""
         return self.fixed_seconds + samples * self.seconds_per_sample(batch_size)
 
@@ -171,12 +171,14 @@ def _standard_error(row: Measured) -> float:
 
 
 def paced(costs: CostModel, slopes: Sequence[tuple[int, float]]) -> CostModel:
-    """Return the costs at the trials' own pace: `slopes` holds batch sizes with their billable seconds a sample."""
+    """Return the costs at the trials' own pace. `slopes` holds pairs of batch size and billable instance seconds per
+    sample."""
     ratios = [seconds / costs.seconds_per_sample(size) for size, seconds in slopes if seconds > 0]
     return replace(costs, pace=costs.pace * statistics.median(ratios)) if ratios else costs
 
 
 def with_fixed(costs: CostModel, bills: Sequence[tuple[int, int, float]]) -> CostModel:
-    """Return the costs with the fixed part that trials paid: `bills` holds batch sizes, samples, billable seconds."""
+    """Return the costs with the fixed part of the trials. `bills` holds tuples of batch size, samples and billable
+    instance seconds."""
     left = [bill - samples * costs.seconds_per_sample(size) for size, samples, bill in bills]
     return replace(costs, fixed_seconds=max(statistics.median(left), 0.0)) if left else costs

@@ -48,14 +48,14 @@ def is_better(quality: Quality, one: float, other: float) -> bool:
 
 
 def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
-    """Return the billable seconds of a sample between a curve's first point and its last; NaN of fewer than two.
+    """Return the billable instance seconds per sample between a curve's first and last point; NaN for fewer than two.
 
     The first point's own seconds, with start and compile in them, do not count.
     """
     if not curve or curve[0].samples >= curve[-1].samples:
         return math.nan
     first, last = curve[0], curve[-1]
-    return (last.billable_seconds - first.billable_seconds) / (last.samples - first.samples)
+    return (last.billable_instance_seconds - first.billable_instance_seconds) / (last.samples - first.samples)
 
 
 def diverged(quality: Quality, curve: Sequence[CurvePoint], evaluations: int = 3, margin: float = 0.1) -> bool:

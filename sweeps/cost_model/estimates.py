@@ -45,7 +45,7 @@ def telling(found: Sequence[Record]) -> list[Record]:
     if len(found) <= MOST_RECORDS:
         return list(found)
     half = MOST_RECORDS // 2
-    complete = [(record.ended.billable_seconds, at) for at, record in enumerate(found) if record.ended]
+    complete = [(record.ended.billable_instance_seconds, at) for at, record in enumerate(found) if record.ended]
     ranked = [found[at] for _, at in sorted(complete) if found[at].state == "complete"]
     others = [record for record in found if record.state != "complete" and record.curve]
     return ranked[:half] + _spread(ranked[half:], half // 2) + others[-(half // 2) :]
@@ -71,7 +71,7 @@ def costs_now(search: Search, found: Sequence[Record]) -> CostModel | None:
     if costs is None:
         return None
     ended = [(record.point.batch_size, record.ended) for record in found if record.ended and record.ended.samples]
-    return with_fixed(costs, [(size, each.samples, each.billable_seconds) for size, each in ended])
+    return with_fixed(costs, [(size, each.samples, each.billable_instance_seconds) for size, each in ended])
 
 
 def _from_slopes(slopes: Sequence[tuple[int, float]]) -> CostModel | None:

@@ -31,8 +31,8 @@ class Promise:
 
     point: Point
     saving_seconds: float
-    """Expected billable seconds below the best so far; what is worse counts as 0."""
-    billable_seconds: float
+    """Expected billable instance seconds below the best so far; what is worse counts as 0."""
+    billable_instance_seconds: float
     """Expected bill of its trial, which ends at the best so far at the latest."""
 
 
@@ -51,7 +51,7 @@ def promises(search: Search, found: Sequence[Record]) -> list[Promise]:
     expect = _to_target if search.objective.target is not None else _within_bound
     savings, bills = expect(prediction, search.samples, seconds, fixed, so_far)
     return [
-        Promise(point=point, saving_seconds=float(saving), billable_seconds=float(bill))
+        Promise(point=point, saving_seconds=float(saving), billable_instance_seconds=float(bill))
         for point, saving, bill in zip(free, savings, bills, strict=True)
     ]
 
@@ -75,7 +75,7 @@ def _best_seconds(
     """Return the best bill so far; of none, the dearest whole training's, so that every one that gets there saves."""
     record = best(search, found)
     if record is not None and record.ended is not None and costs is not None:
-        return record.ended.billable_seconds
+        return record.ended.billable_instance_seconds
     return float(fixed + search.samples * seconds.max())
 
 
@@ -111,7 +111,11 @@ def most_promising(search: Search, found: Sequence[Record]) -> Point | None:
     if search.base in free and not found:
         return search.base
     ranked = promises(search, found)
-    return max(ranked, key=lambda each: (each.saving_seconds, -each.billable_seconds)).point if ranked else free[0]
+    return (
+        max(ranked, key=lambda each: (each.saving_seconds, -each.billable_instance_seconds)).point
+        if ranked
+        else free[0]
+    )
 
 
 def nothing_left(search: Search, found: Sequence[Record]) -> str | None:
@@ -125,12 +129,12 @@ def nothing_left(search: Search, found: Sequence[Record]) -> str | None:
     if not ranked or record is None or record.ended is None or len(found) < FEWEST_TRIALS:
         return None
     top = max(ranked, key=lambda each: each.saving_seconds)
-    if top.saving_seconds >= LEAST_SAVING * record.ended.billable_seconds:
+    if top.saving_seconds >= LEAST_SAVING * record.ended.billable_instance_seconds:
         return None
     return (
         f"the best of {len(ranked)} free point{'' if len(ranked) == 1 else 's'} (batch {top.point.batch_size}, rate × "
         f"{top.point.multiplier:g}) is expected to save {top.saving_seconds:.3g} of "
-        f"{record.ended.billable_seconds:.3g} billable seconds, less than {100 * LEAST_SAVING:g} %"
+        f"{record.ended.billable_instance_seconds:.3g} billable instance seconds, less than {100 * LEAST_SAVING:g} %"
     )
 
 

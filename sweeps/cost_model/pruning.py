@@ -25,12 +25,12 @@ def hopeless(
     found: Sequence[Record],
     point: Point,
     curve: Sequence[CurvePoint],
-    billable_seconds: float,
+    billable_instance_seconds: float,
 ) -> str | None:
     """Return the sentence why a running trial cannot win any more; None while it can.
 
-    `curve` and `billable_seconds` are the trial's so far. With two objectives nothing is stopped: a dear trial may be
-    the best by its quality. Neither is it for throughput, where a trial is short.
+    `curve` and `billable_instance_seconds` are the trial's so far. With two objectives nothing is stopped: a dear trial
+    may be the best by its quality. Neither is it for throughput, where a trial is short.
     """
     if search.objective.is_front or search.objective.cost == "steady_samples_per_second":
         return None
@@ -41,15 +41,16 @@ def hopeless(
     record = best(search, others)
     if record is None or record.ended is None:
         return None
-    paid = record.ended.billable_seconds
-    if billable_seconds * _price(search, others) >= paid * _price(search, [record]):
-        return f"{billable_seconds:.4g} billable seconds are no less than the {paid:.4g} of the best so far"
+    paid = record.ended.billable_instance_seconds
+    if billable_instance_seconds * _price(search, others) >= paid * _price(search, [record]):
+        seconds = f"{billable_instance_seconds:.4g} billable instance seconds"
+        return f"{seconds} are no less than the {paid:.4g} of the best so far"
     aim = goal(search)
     if aim is None or not curve:
         return None
     if search.objective.target is None:
         return _beyond_bound(search, aim, others, curve)
-    return _too_far(aim, others, curve, billable_seconds, paid)
+    return _too_far(aim, others, curve, billable_instance_seconds, paid)
 
 
 def _price(search: Search, found: Sequence[Record]) -> float:
@@ -57,9 +58,9 @@ def _price(search: Search, found: Sequence[Record]) -> float:
     if search.objective.cost != "usd":
         return 1.0
     prices = [
-        record.ended.usd / record.ended.billable_seconds
+        record.ended.usd / record.ended.billable_instance_seconds
         for record in found
-        if record.ended and record.ended.usd and record.ended.billable_seconds
+        if record.ended and record.ended.usd and record.ended.billable_instance_seconds
     ]
     return statistics.median(prices) if prices else 1.0
 
@@ -68,7 +69,7 @@ def _too_far(
     aim: tuple[Quality, float],
     others: Sequence[Record],
     curve: Sequence[CurvePoint],
-    billable_seconds: float,
+    billable_instance_seconds: float,
     paid: float,
 ) -> str | None:
     """Return why a trial cannot come to the target for less than was paid; None while it can.
@@ -83,12 +84,12 @@ def _too_far(
         return None
     reached = [record for record in others if record.ended and record.ended.reached and record.curve]
     more = fewest_more(quality, reached, best_value(quality, curve), target)
-    least = billable_seconds + SLACK * more * seconds
+    least = billable_instance_seconds + SLACK * more * seconds
     if not math.isfinite(more) or least <= paid or not is_behind(quality, reached, curve):
         return None
     return (
         f"at {quality.metric} {curve[-1].value:.4g} after {curve[-1].samples:,} samples it needs at least "
-        f"{SLACK * more:,.0f} more, {least:.4g} billable seconds in all; the best so far took {paid:.4g}"
+        f"{SLACK * more:,.0f} more, {least:.4g} billable instance seconds in all; the best so far took {paid:.4g}"
     )
 
 

@@ -59,8 +59,8 @@ class CurvePoint:
     """Seen until then: the axis on which jobs of different batch sizes compare."""
     value: float
     """The quality's metric."""
-    billable_seconds: float
-    """Since the job's training began, compile and warm-up included."""
+    billable_instance_seconds: float
+    """Since the start of training, over all instances, compile and warm-up included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +69,8 @@ class Ended:
 
     failure: tuple[str, str] | None = None
     """(class, reason) of one that did not complete; `Stopped` is one that was pruned, or that a person stopped."""
-    billable_seconds: float = 0.0
-    """Instance seconds that are paid, whatever the end."""
+    billable_instance_seconds: float = 0.0
+    """Seconds over all instances, as billed, whatever the outcome."""
     usd: float | None = None
     """What they cost, where the price is known."""
     samples: int = 0
@@ -89,7 +89,7 @@ def cost_of(objective: Objective, ended: Ended) -> float:
     if objective.cost == "usd":
         return math.nan if ended.usd is None else ended.usd
     if objective.cost == "billable_seconds":
-        return ended.billable_seconds
+        return ended.billable_instance_seconds
     return ended.steady_samples_per_second
 
 

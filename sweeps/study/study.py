@@ -31,7 +31,7 @@ DUPLICATE = "duplicate"
 class Spent:
     """What jobs have cost so far."""
 
-    billable_seconds: float = 0.0
+    billable_instance_seconds: float = 0.0
     usd: float = 0.0
     """Of those with a price."""
     unpriced: tuple[str, ...] = ()
@@ -178,4 +178,4 @@ def spent(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) ->
             ]
             if ended and all(trial.user_attrs.get("usd") is None for trial in ended):
                 unpriced.append(job)
-    return Spent(billable_seconds=seconds, usd=usd, unpriced=tuple(unpriced))
+    return Spent(billable_instance_seconds=seconds, usd=usd, unpriced=tuple(unpriced))

@@ -61,7 +61,7 @@ class Followed:
                     self._storage.rdb.set_trial_intermediate_value, self.trial_id, point.samples, float(point.value)
                 )
         self._set("seconds", seconds_of(curve))
-        self._set("billable_seconds", self._running.billable_seconds)
+        self._set("billable_seconds", self._running.billable_instance_seconds)
         self._told = len(curve)
         if is_running and not self._pruning:
             self._stop_if_hopeless()
@@ -72,7 +72,9 @@ class Followed:
         trials = [
             trial for trial in telling(self._call(lambda: part.trials)) if trial.number != self.claim.trial.number
         ]
-        why = part.strategy.hopeless(trials, self.claim.point, self._running.curve, self._running.billable_seconds)
+        why = part.strategy.hopeless(
+            trials, self.claim.point, self._running.curve, self._running.billable_instance_seconds
+        )
         if why is None:
             return
         self._set("pruning", why)  # refused where the trial is another's: then the job is his to stop

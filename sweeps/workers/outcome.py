@@ -31,7 +31,7 @@ def verdict(objective: Objective, ended: Ended, pruning: str | None) -> tuple[Tr
 def attributes(ended: Ended) -> dict[str, Any]:
     """Return what is kept of a job that has ended; what is not known is left out."""
     found = {
-        "billable_seconds": ended.billable_seconds,
+        "billable_seconds": ended.billable_instance_seconds,
         "usd": ended.usd,
         "samples": ended.samples,
         "quality": ended.quality,
@@ -45,8 +45,8 @@ def attributes(ended: Ended) -> dict[str, Any]:
 
 
 def seconds_of(curve: Iterable[CurvePoint]) -> str:
-    """Return the billable seconds of a curve's points by samples, as JSON."""
-    return json.dumps({str(point.samples): round(point.billable_seconds, 3) for point in curve})
+    """Return the billable instance seconds of a curve's points by samples, as JSON."""
+    return json.dumps({str(point.samples): round(point.billable_instance_seconds, 3) for point in curve})
 
 
 def _is_lost(value: Any) -> bool:

@@ -26,7 +26,7 @@ class Running(Protocol):
         """Evaluations so far, in the order of their samples; of a job that was taken up, from its beginning."""
 
     @property
-    def billable_seconds(self) -> float:
+    def billable_instance_seconds(self) -> float:
         """Instance seconds so far, for which something is or will be paid."""
 
     def stop(self) -> None:

@@ -19,6 +19,7 @@ from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrackingError
 from training.contract.events import Event
+from training.contract.price import instance_seconds
 from training.contract.service import Service
 
 
@@ -102,9 +103,10 @@ class _Followed:
         return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
 
     @property
-    def billable_seconds(self) -> float:
+    def billable_instance_seconds(self) -> float:
         started = self._followed.training_started
-        return (time.time() - started) * self._followed.planned.spec.instance_count if started else 0.0
+        instances = self._followed.planned.spec.instance_count
+        return instance_seconds(time.time() - started, instances) if started else 0.0
 
     def look(self) -> Ended | None:
         if self._followed.advance() is None:
@@ -126,7 +128,7 @@ class _Over:
 
     def __init__(self, job_name: str, ended: Ended) -> None:
         self.job_name, self._ended = job_name, ended
-        self.billable_seconds = ended.billable_seconds
+        self.billable_instance_seconds = ended.billable_instance_seconds
 
     def look(self) -> Ended | None:
         return self._ended
@@ -145,7 +147,7 @@ def curve(events: Sequence[Event], metric: str, started: float, instances: int) 
         CurvePoint(
             samples=int(each.fields.get("samples") or 0),
             value=float(each.fields["values"][metric]),
-            billable_seconds=(each.time - started) * instances,
+            billable_instance_seconds=instance_seconds(each.time - started, instances),
         )
         for each in told
     ]
@@ -155,7 +157,7 @@ def _ended(run: JobRun, objective: Objective) -> Ended:
     metrics = run.metrics
     return Ended(
         failure=run.failure,
-        billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
+        billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),
         samples=int(metrics.get("samples", 0)),
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),

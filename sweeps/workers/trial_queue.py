@@ -47,7 +47,7 @@ class Limits:
     """Jobs of one worker at a time."""
     max_parallel: int = 1
     """Jobs of all workers at a time."""
-    max_billable_seconds: float | None = None
+    max_billable_instance_seconds: float | None = None
     """Instance seconds of all jobs; nothing starts once they are spent, and what runs then runs on."""
     max_usd: float | None = None
     """Money for all jobs, likewise."""
@@ -163,7 +163,7 @@ def _waiting(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]]) -> Part
 
 def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits: Limits) -> list[str | None]:
     """Return for each study why nothing more is started in it, or None."""
-    if limits.max_billable_seconds is not None or limits.max_usd is not None:
+    if limits.max_billable_instance_seconds is not None or limits.max_usd is not None:
         attributes = [part.study.user_attrs for part in parts]
         used = spent(list(zip(attributes, trials, strict=True)))
         if over := over_budget(used, limits):
@@ -173,8 +173,9 @@ def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits:
 
 def over_budget(used: Spent, limits: Limits) -> str | None:
     """Return which budget is spent, or cannot be kept; None where there is some left."""
-    if limits.max_billable_seconds is not None and used.billable_seconds >= limits.max_billable_seconds:
-        return f"max_billable_seconds {limits.max_billable_seconds:g} is spent ({used.billable_seconds:.1f} s)"
+    seconds, most = used.billable_instance_seconds, limits.max_billable_instance_seconds
+    if most is not None and seconds >= most:
+        return f"max_billable_seconds {most:g} is spent ({seconds:.1f} s)"
     if limits.max_usd is None:
         return None
     if used.unpriced:

@@ -13,8 +13,8 @@ from typing import Any
 from mlflow.entities import Metric, Param
 
 from training.contract.events import Event
-from training.contract.price import Price
-from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Description
+from training.contract.price import InstanceSeconds, Price, instance_seconds
+from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Description, instance_count
 
 
 def metric_points(event: Event) -> list[Metric]:
@@ -91,7 +91,7 @@ def cost_metrics(description: Description) -> dict[str, float]:
     metrics: dict[str, float] = {}
     if billable is not None:
         metrics["cost/billable_seconds"] = float(billable)
-        metrics["cost/billable_instance_seconds"] = float(billable) * _instances(description)
+        metrics["cost/billable_instance_seconds"] = instance_seconds(float(billable), instance_count(description))
     trained = description.get("TrainingTimeInSeconds")
     if trained is not None and trained != description.get("BillableTimeInSeconds"):  # with spot
         metrics["cost/training_seconds"] = float(trained)
@@ -123,22 +123,16 @@ def warm_pool_metrics(description: Description, price: Price | None) -> dict[str
     seconds = pool.get("ResourceRetainedBillableTimeInSeconds")
     if pool.get("Status") not in {"Terminated", "Reused"} or seconds is None:
         return {}
-    paid = float(seconds) * _instances(description)
-    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": paid}
-    return metrics | ({"cost/warm_pool_usd": price.usd(paid, 1)} if price else {})
-
-
-def _instances(description: Description) -> int:
-    """Return how many machines the job had; with several types to choose from, of the one that was chosen."""
-    machines = description.get("ResourceConfig", {})
-    return int(machines.get("SelectedInstanceCount", machines.get("InstanceCount", 1)))
+    pool_instance_seconds = instance_seconds(float(seconds), instance_count(description))
+    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": pool_instance_seconds}
+    return metrics | ({"cost/warm_pool_usd": price.usd(pool_instance_seconds)} if price else {})
 
 
 def money(billable_instance_seconds: float | None, price: Price | None) -> dict[str, float]:
-    """Return what the job cost, where seconds and price are known."""
+    """Return the cost of a job in dollars, where seconds and price are known."""
     if billable_instance_seconds is None or price is None:
         return {}
-    return {"cost/usd": price.usd(billable_instance_seconds, 1)}
+    return {"cost/usd": price.usd(InstanceSeconds(billable_instance_seconds))}
 
 
 def projection(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
@@ -154,9 +148,9 @@ def projection(figures: Mapping[str, float], instances: int, price: Price | None
         if billable is not None and remaining is not None:
             seconds = billable + remaining * share
             told[f"projected/billable_seconds{end}"] = seconds
-            told[f"projected/billable_instance_seconds{end}"] = seconds * instances
+            told[f"projected/billable_instance_seconds{end}"] = instance_seconds(seconds, instances)
             if price:
-                told[f"projected/usd{end}"] = price.usd(seconds, instances)
+                told[f"projected/usd{end}"] = price.usd(instance_seconds(seconds, instances))
     return told
 
 

@@ -101,7 +101,7 @@ def test_costs_follow_what_trials_paid() -> None:
     rows = [Measured(batch_size=size, fits=True, step_seconds=0.4 + 0.05 * size) for size in (8, 16, 32)]
     # Calibrated at 0.1 s a sample of batch 8; this one took 0.2, and 40 s beside its samples.
     slow = reached(Point(8), [1.0, 0.5], seconds=20.0)
-    object.__setattr__(slow.ended, "billable_seconds", 80.0)
+    object.__setattr__(slow.ended, "billable_instance_seconds", 80.0)
     costs = costs_now(search(costs=cost_model(rows)), [slow])
     assert costs is not None
     assert costs.seconds_per_sample(8) == pytest.approx(0.2)
@@ -166,7 +166,7 @@ def test_what_cannot_be_cheaper_promises_nothing() -> None:
     # Twice the batch, twice the price of a sample, and never fewer samples at the same rate.
     promised = {each.point: each for each in promises(search(costs=cost_model(rows)), [TO_TARGET])}
     assert promised[Point(32)].saving_seconds < 0.01 * 60
-    assert promised[Point(32)].billable_seconds <= 60 * 1.05
+    assert promised[Point(32)].billable_instance_seconds <= 60 * 1.05
 
 
 def test_a_bound_pays_for_cheap_points_that_may_keep_to_it() -> None:
@@ -200,7 +200,7 @@ def test_a_sweep_ends_when_no_point_is_worth_a_trial() -> None:
     why = nothing_left(asked, [quick, *dearer])
     assert why is not None
     assert why.startswith("the best of 1 free point (batch 128, rate × 1) is expected to save")
-    assert why.endswith(" billable seconds, less than 1 %")
+    assert why.endswith(" billable instance seconds, less than 1 %")
     assert nothing_left(asked, [quick, *(running(Point(size)) for size in sizes[1:])]) == (
         "all 5 points that may fit the memory have been trained"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,9 +22,8 @@ BEST = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
 def told(asked: Search, found: list[Record], values: list[float], seconds: float = 10.0, start: float = 0.0) -> Any:
     """Why a trial at batch 16 is hopeless, with `start` seconds before its first step."""
     seen = curve(values, seconds)
-    so_far = [type(each)(samples=each.samples, value=each.value, billable_seconds=each.billable_seconds + start)
-              for each in seen]  # fmt: skip
-    bill = so_far[-1].billable_seconds if so_far else start
+    so_far = [replace(each, billable_instance_seconds=each.billable_instance_seconds + start) for each in seen]
+    bill = so_far[-1].billable_instance_seconds if so_far else start
     return hopeless(asked, found, Point(16), so_far, bill)
 
 
@@ -35,7 +35,7 @@ def test_nothing_is_stopped_while_nothing_has_finished() -> None:
 
 def test_a_bill_no_less_than_the_best_is_the_end() -> None:
     assert told(search(), [BEST], [0.8, 0.51], seconds=30) == (
-        "60 billable seconds are no less than the 60 of the best so far"
+        "60 billable instance seconds are no less than the 60 of the best so far"
     )
     assert told(search(), [BEST], [0.8, 0.51], seconds=29.9) is None
     # Before its first evaluation too: its start alone took as long.
@@ -46,14 +46,14 @@ def test_a_bill_no_less_than_the_best_is_the_end() -> None:
 def test_a_compile_that_others_paid_too_is_not_held_against_it() -> None:
     # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
     compiled = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=10)
-    object.__setattr__(compiled.ended, "billable_seconds", 100.0)
+    object.__setattr__(compiled.ended, "billable_instance_seconds", 100.0)
     assert told(search(), [compiled], [0.95], start=40.0) is None
 
 
 def test_what_needs_too_many_samples_from_here_is_stopped() -> None:
     # At a loss of 0.9 after 300 samples and 30 s. The best took 400 samples from there: 0.8 x 400 x 0.1 s = 32 s more.
     assert told(search(), [BEST], [1.1, 1.0, 0.9]) == (
-        "at eval_loss 0.9 after 300 samples it needs at least 320 more, 62 billable seconds in all; "
+        "at eval_loss 0.9 after 300 samples it needs at least 320 more, 62 billable instance seconds in all; "
         "the best so far took 60"
     )
     # At 0.85, between two evaluations of the best: 350 more, 28 s, 58 s in all.

@@ -41,8 +41,8 @@ def test_a_trial_is_read_as_it_was_written(record: Record) -> None:
     assert (found.point, found.state, found.curve) == (record.point, record.state, record.curve)
     assert found.failure_class == record.failure_class
     if record.ended and found.ended:
-        assert (found.ended.billable_seconds, found.ended.reached) == (
-            record.ended.billable_seconds,
+        assert (found.ended.billable_instance_seconds, found.ended.reached) == (
+            record.ended.billable_instance_seconds,
             record.ended.reached,
         )
     assert (found.ended is None) == (record.ended is None)

@@ -17,9 +17,9 @@ def test_values_are_converted() -> None:
 
 def test_every_field_without_a_default_is_required() -> None:
     assert sorted(REQUIRED) == sorted(ARGUMENTS)
-    with pytest.raises(ArgumentError, match="^seed must be given$"):
+    with pytest.raises(ArgumentError, match=r"^seed must be given$"):
         parse(job_words(seed=None))
-    with pytest.raises(ArgumentError, match="^task, weights, compiler, .*, steady_after_steps must be given$"):
+    with pytest.raises(ArgumentError, match=r"^task, weights, compiler, .*, steady_after_steps must be given$"):
         parse([])
 
 

@@ -137,7 +137,9 @@ class Place:
         rows = self.folder / f"rows-{name}"
         rows.mkdir()
         environment = {"CUDA_VISIBLE_DEVICES": "", "WATCHED_FOLDER": str(rows)}
-        return JobSpec(name=name, hyperparameters=job_arguments(**ARGUMENTS), program="main.py", environment=environment, **fields)
+        return JobSpec(
+            name=name, hyperparameters=job_arguments(**ARGUMENTS), program="main.py", environment=environment, **fields
+        )
 
 
 @pytest.fixture(scope="module")
