@@ -101,7 +101,7 @@ def start_rows(storage: Storage, name: str) -> list[Row]:
 
 def start_seconds(storage: Storage, part: Part) -> float:
     """Return the seconds that starting the next trial takes, and end it."""
-    limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_seconds=1e9)
+    limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_instance_seconds=1e9)
     began = time.perf_counter()
     claim = storage.retries.call(claim_trial, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
     seconds = time.perf_counter() - began
@@ -152,9 +152,11 @@ def _ended(part: Part, point: Point) -> FrozenTrial:
 
 def _attributes(batch_size: int, multiplier: float) -> dict[str, Any]:
     seconds = 100 + batch_size * multiplier
-    ended = TrialOutcome(billable_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True)
+    ended = TrialOutcome(
+        billable_instance_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True
+    )
     curve = [
-        CurvePoint(samples=100 * k, value=1 / k, billable_seconds=seconds * k / EVALUATIONS)
+        CurvePoint(samples=100 * k, value=1 / k, billable_instance_seconds=seconds * k / EVALUATIONS)
         for k in range(1, EVALUATIONS + 1)
     ]
     point = {"batch_size": batch_size, "multiplier": multiplier, "end": "completed"}

@@ -101,7 +101,7 @@ class Grid:
     @property
     def whole_seconds(self) -> float:
         """Billable seconds of training every point once."""
-        return sum(statistics.fmean(run.ended.billable_seconds for run in runs) for runs in self.runs.values())
+        return sum(statistics.fmean(run.ended.billable_instance_seconds for run in runs) for runs in self.runs.values())
 
 
 def run_cost(objective: Objective, run: Run) -> float:
@@ -145,7 +145,7 @@ def grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measurem
 
 def _run(point: Point, rows: Sequence[GridRow], spec: GridSpec) -> Run:
     curve = tuple(
-        CurvePoint(samples=row.samples, value=row.value, billable_seconds=row.billable_seconds)
+        CurvePoint(samples=row.samples, value=row.value, billable_instance_seconds=row.billable_seconds)
         for row in rows
         if not row.ended
     )
@@ -153,7 +153,7 @@ def _run(point: Point, rows: Sequence[GridRow], spec: GridSpec) -> Run:
     out_of_memory = ("OutOfMemory", "recorded") if end.samples == 0 else None
     ended = TrialOutcome(
         failure=out_of_memory,
-        billable_seconds=end.billable_seconds,
+        billable_instance_seconds=end.billable_seconds,
         samples=end.samples,
         quality=end.value,
         reached=end.reached if spec.target is not None else None,

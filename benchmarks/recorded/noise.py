@@ -68,7 +68,7 @@ def equal_jobs(grid: Grid) -> list[list[float]]:
     by_size: dict[int, list[dict[int, float]]] = defaultdict(list)
     for point, runs in grid.runs.items():
         by_size[point.batch_size] += [
-            {at.samples: at.billable_seconds for at in run.curve} for run in runs if run.curve
+            {at.samples: at.billable_instance_seconds for at in run.curve} for run in runs if run.curve
         ]
     settings = []
     for curves in by_size.values():

@@ -104,7 +104,7 @@ def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequenc
 
 
 def _bill(job: Mapping[Any, Any]) -> float:
-    bill = float(job["cost_billable_instance_seconds"])
+    bill = float(job["cost_billable_seconds"])
     return bill if math.isfinite(bill) else 0.0
 
 

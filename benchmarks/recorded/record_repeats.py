@@ -35,7 +35,7 @@ def rows_of(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None
             seed=seed + int(job["repeat"]),
             started_seconds=round((job["start_time_ms"] - first) / 1000, 1),
             cache_state=str(job["cache_state"]),
-            billable_seconds=round(_number(job, "cost_billable_instance_seconds"), 3),
+            billable_seconds=round(_number(job, "cost_billable_seconds"), 3),
             steady_samples_per_second=round(_number(job, "throughput_steady_samples_per_second"), 2),
             compile_seconds=round(_number(job, "time_compile_seconds", 0.0), 3),
             warmup_seconds=round(_number(job, "time_warmup_seconds"), 3),

@@ -146,7 +146,7 @@ def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_o
         earlier = records(study.get_trials(deepcopy=False), search.space)
         if len(tried) == len(grid.runs) or (is_ours and not free_points(search, earlier)):
             break
-        if is_ours and ends_after is None and nothing_left(search, earlier):
+        if is_ours and ends_after is None and stop_reason(search, earlier):
             ends_after = len(costs)
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
@@ -154,7 +154,7 @@ def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_o
         bill = _train(search, study, trial, point, run, is_ours=is_ours)
         spent += 0.0 if point in tried else bill
         tried[point] = run
-        if bill < run.ended.billable_seconds:
+        if bill < run.ended.billable_instance_seconds:
             pruned.append(point)
         elif math.isfinite(run_cost(search.objective, run)):
             finished[point] = run
@@ -172,30 +172,32 @@ def _train(search: Search, study: optuna.Study, trial: Trial, point: Point, run:
         if not is_ours:
             break
         trial.report(here.value, here.samples)
-        reason = hopeless(search, earlier, point, run.curve[:number], here.billable_seconds)
-        if reason and here.billable_seconds < run.ended.billable_seconds:
+        reason = should_prune(search, earlier, point, run.curve[:number], here.billable_instance_seconds)
+        if reason and here.billable_instance_seconds < run.ended.billable_instance_seconds:
             curve = run.curve[:number]
-            ended = Ended(billable_seconds=here.billable_seconds, samples=here.samples, quality=here.value)
+            ended = TrialOutcome(
+                billable_instance_seconds=here.billable_instance_seconds, samples=here.samples, quality=here.value
+            )
             _tell(study, trial, replace(run, curve=curve, ended=ended), f"pruned: {reason}", TrialState.PRUNED)
-            return here.billable_seconds
+            return here.billable_instance_seconds
     cost = run_cost(search.objective, run)
     if run.ended.failure:
         _tell(study, trial, run, f"failed: {run.ended.failure[0]}", TrialState.FAIL)
     elif not is_ours:
         # For Optuna's own samplers, a missed target is a very high cost. Only the order matters.
-        study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_seconds)
+        study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_instance_seconds)
     elif run.ended.reached is False:
         _tell(study, trial, run, "not reached", TrialState.PRUNED)
     else:
-        _tell(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_seconds)
-    return run.ended.billable_seconds
+        _tell(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_instance_seconds)
+    return run.ended.billable_instance_seconds
 
 
 def _tell(study: optuna.Study, trial: Trial, run: Run, end: str, state: TrialState, value: float | None = None) -> None:
-    seconds = {str(point.samples): point.billable_seconds for point in run.curve}
+    seconds = {str(point.samples): point.billable_instance_seconds for point in run.curve}
     attrs = {
         "seconds": json.dumps(seconds),
-        "billable_seconds": run.ended.billable_seconds,
+        "billable_seconds": run.ended.billable_instance_seconds,
         "samples": run.ended.samples,
         "quality": run.ended.quality,
         "reached": run.ended.reached,

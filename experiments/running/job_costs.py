@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from training.contract.price import Price
-from training.contract.service import TERMINAL_STATUSES, Description
+from training.contract.price import Price, instance_seconds
+from training.contract.service import TERMINAL_STATUSES, Description, instance_count
 from training.state.home import home
 
 PriceOf = Callable[[str], Price | None]
@@ -46,7 +46,7 @@ def usd_so_far(description: Description, known: dict[str, Price]) -> float | Non
     seconds, price = seconds_so_far(description), known.get(_kind(description))
     if seconds is None or price is None:
         return None
-    return price.usd(seconds, int(description["ResourceConfig"]["InstanceCount"]))
+    return price.usd(instance_seconds(seconds, instance_count(description)))
 
 
 def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:

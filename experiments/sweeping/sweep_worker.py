@@ -62,7 +62,7 @@ def _limits(opened: Opened) -> Limits:
         trials=fields.trials,
         parallel=fields.max_parallel,
         max_parallel=fields.max_parallel,
-        max_billable_seconds=fields.max_billable_seconds,
+        max_billable_instance_seconds=fields.max_billable_seconds,
         max_usd=fields.max_usd,
     )
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from training.contract.price import Price
+from training.contract.price import Price, instance_seconds
 
 Say = Callable[[str], None]
 """Tells a person one line of progress."""
@@ -114,7 +114,7 @@ class EndpointState:
             return None
         until = self.ended or now or datetime.now(UTC)
         seconds = max(0.0, (until - (self.billed_from or self.created)).total_seconds())
-        return self.billed_before_usd + self.price.usd(seconds, self.machines)
+        return self.billed_before_usd + self.price.usd(instance_seconds(seconds, self.machines))
 
 
 class Endpoints(Protocol):

@@ -42,7 +42,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class CostModel:
-    """Billable seconds of a training, by batch size and samples."""
+    """Billable instance seconds of a training, by batch size and samples."""
 
     line: StepTime
     measured: tuple[Measurement, ...]
@@ -74,7 +74,7 @@ class CostModel:
         """Return the steady training rate of all devices, without evaluations."""
         return batch_size * self._devices / (self.pace * self.step_seconds(batch_size))
 
-    def billable_seconds(self, batch_size: int, samples: float) -> float:
+    def billable_instance_seconds(self, batch_size: int, samples: float) -> float:
         """Return the billable instance seconds of a job that trains `samples`."""
         return self.fixed_seconds + samples * self.seconds_per_sample(batch_size)
 

@@ -55,7 +55,7 @@ def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
     if not curve or curve[0].samples >= curve[-1].samples:
         return math.nan
     first, last = curve[0], curve[-1]
-    return (last.billable_seconds - first.billable_seconds) / (last.samples - first.samples)
+    return (last.billable_instance_seconds - first.billable_instance_seconds) / (last.samples - first.samples)
 
 
 def diverged(quality: Quality, curve: Sequence[CurvePoint], evaluations: int = 3, margin: float = 0.1) -> bool:

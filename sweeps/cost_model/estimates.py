@@ -45,7 +45,7 @@ def informative(records: Sequence[Record]) -> list[Record]:
     if len(records) <= MOST_RECORDS:
         return list(records)
     half = MOST_RECORDS // 2
-    complete = [(record.outcome.billable_seconds, at) for at, record in enumerate(records) if record.outcome]
+    complete = [(record.outcome.billable_instance_seconds, at) for at, record in enumerate(records) if record.outcome]
     ranked = [records[at] for _, at in sorted(complete) if records[at].state == "complete"]
     others = [record for record in records if record.state != "complete" and record.curve]
     return ranked[:half] + _spread(ranked[half:], half // 2) + others[-(half // 2) :]
@@ -73,7 +73,7 @@ def corrected_costs(search: Search, records: Sequence[Record]) -> CostModel | No
     outcome = [
         (record.point.batch_size, record.outcome) for record in records if record.outcome and record.outcome.samples
     ]
-    return with_fixed(costs, [(size, each.samples, each.billable_seconds) for size, each in outcome])
+    return with_fixed(costs, [(size, each.samples, each.billable_instance_seconds) for size, each in outcome])
 
 
 def _from_slopes(slopes: Sequence[tuple[int, float]]) -> CostModel | None:

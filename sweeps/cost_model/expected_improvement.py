@@ -32,7 +32,7 @@ class ExpectedImprovement:
     point: Point
     saving_seconds: float
     """Expected billable seconds saved against the best trial so far; a worse outcome counts as 0."""
-    billable_seconds: float
+    billable_instance_seconds: float
     """Expected cost of the trial, which is stopped at the cost of the best trial so far."""
 
 
@@ -51,7 +51,7 @@ def expected_improvements(search: Search, records: Sequence[Record]) -> list[Exp
     expect = _to_target if search.objective.target is not None else _within_bound
     savings, expected_costs = expect(prediction, search.samples, seconds, fixed, so_far)
     return [
-        ExpectedImprovement(point=point, saving_seconds=float(saving), billable_seconds=float(bill))
+        ExpectedImprovement(point=point, saving_seconds=float(saving), billable_instance_seconds=float(bill))
         for point, saving, bill in zip(free, savings, expected_costs, strict=True)
     ]
 
@@ -75,7 +75,7 @@ def _best_seconds(
     """Return the cost of the best trial so far; without one, that of the most expensive whole training."""
     record = best(search, records)
     if record is not None and record.outcome is not None and costs is not None:
-        return record.outcome.billable_seconds
+        return record.outcome.billable_instance_seconds
     return float(fixed + search.samples * seconds.max())
 
 
@@ -111,7 +111,11 @@ def best_free_point(search: Search, records: Sequence[Record]) -> Point | None:
     if search.base in free and not records:
         return search.base
     ranked = expected_improvements(search, records)
-    return max(ranked, key=lambda each: (each.saving_seconds, -each.billable_seconds)).point if ranked else free[0]
+    return (
+        max(ranked, key=lambda each: (each.saving_seconds, -each.billable_instance_seconds)).point
+        if ranked
+        else free[0]
+    )
 
 
 def stop_reason(search: Search, records: Sequence[Record]) -> str | None:
@@ -125,12 +129,12 @@ def stop_reason(search: Search, records: Sequence[Record]) -> str | None:
     if not ranked or record is None or record.outcome is None or len(records) < FEWEST_TRIALS:
         return None
     top = max(ranked, key=lambda each: each.saving_seconds)
-    if top.saving_seconds >= LEAST_SAVING * record.outcome.billable_seconds:
+    if top.saving_seconds >= LEAST_SAVING * record.outcome.billable_instance_seconds:
         return None
     return (
         f"the best of {len(ranked)} free point{'' if len(ranked) == 1 else 's'} (batch {top.point.batch_size}, rate × "
         f"{top.point.multiplier:g}) is expected to save {top.saving_seconds:.3g} of "
-        f"{record.outcome.billable_seconds:.3g} billable seconds, less than {100 * LEAST_SAVING:g} %"
+        f"{record.outcome.billable_instance_seconds:.3g} billable seconds, less than {100 * LEAST_SAVING:g} %"
     )
 
 

@@ -25,12 +25,13 @@ def should_prune(
     records: Sequence[Record],
     point: Point,
     curve: Sequence[CurvePoint],
-    billable_seconds: float,
+    billable_instance_seconds: float,
 ) -> str | None:
     """Return the sentence why a running trial cannot win any more; None while it can.
 
-    `curve` and `billable_seconds` are those of the trial so far. With two objectives nothing is pruned, because an
-    expensive trial may have the best quality. Nothing is pruned for throughput either, because these trials are short.
+    `curve` and `billable_instance_seconds` are those of the trial so far. With two objectives nothing is pruned,
+    because an expensive trial may have the best quality. Nothing is pruned for throughput either, because these trials
+    are short.
     """
     if search.objective.is_front or search.objective.cost == "steady_samples_per_second":
         return None
@@ -41,15 +42,16 @@ def should_prune(
     record = best(search, others)
     if record is None or record.outcome is None:
         return None
-    best_seconds = record.outcome.billable_seconds
-    if billable_seconds * _price(search, others) >= best_seconds * _price(search, [record]):
-        return f"{billable_seconds:.4g} billable seconds are no less than the {best_seconds:.4g} of the best so far"
+    best_seconds = record.outcome.billable_instance_seconds
+    if billable_instance_seconds * _price(search, others) >= best_seconds * _price(search, [record]):
+        spent = f"{billable_instance_seconds:.4g} billable seconds"
+        return f"{spent} are no less than the {best_seconds:.4g} of the best so far"
     aim = goal(search)
     if aim is None or not curve:
         return None
     if search.objective.target is None:
         return _beyond_bound(search, aim, others, curve)
-    return _too_far(aim, others, curve, billable_seconds, best_seconds)
+    return _too_far(aim, others, curve, billable_instance_seconds, best_seconds)
 
 
 def _price(search: Search, records: Sequence[Record]) -> float:
@@ -57,9 +59,9 @@ def _price(search: Search, records: Sequence[Record]) -> float:
     if search.objective.cost != "usd":
         return 1.0
     prices = [
-        record.outcome.usd / record.outcome.billable_seconds
+        record.outcome.usd / record.outcome.billable_instance_seconds
         for record in records
-        if record.outcome and record.outcome.usd and record.outcome.billable_seconds
+        if record.outcome and record.outcome.usd and record.outcome.billable_instance_seconds
     ]
     return statistics.median(prices) if prices else 1.0
 
@@ -68,7 +70,7 @@ def _too_far(
     aim: tuple[Quality, float],
     others: Sequence[Record],
     curve: Sequence[CurvePoint],
-    billable_seconds: float,
+    billable_instance_seconds: float,
     best_seconds: float,
 ) -> str | None:
     """Return why a trial cannot reach the target for less than the best trial's cost; None while it can.
@@ -83,7 +85,7 @@ def _too_far(
         return None
     reached = [record for record in others if record.outcome and record.outcome.reached and record.curve]
     more = fewest_more(quality, reached, best_value(quality, curve), target)
-    least = billable_seconds + SLACK * more * seconds
+    least = billable_instance_seconds + SLACK * more * seconds
     if not math.isfinite(more) or least <= best_seconds or not is_behind(quality, reached, curve):
         return None
     return (

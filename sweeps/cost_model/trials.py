@@ -105,7 +105,7 @@ def point_of(trial: FrozenTrial, space: Space) -> Point | None:
 
 def _curve(values: Mapping[int, float], seconds: Mapping[str, float]) -> tuple[CurvePoint, ...]:
     return tuple(
-        CurvePoint(samples=samples, value=value, billable_seconds=float(seconds[str(samples)]))
+        CurvePoint(samples=samples, value=value, billable_instance_seconds=float(seconds[str(samples)]))
         for samples, value in sorted(values.items())
         if str(samples) in seconds
     )
@@ -121,7 +121,7 @@ def _ended(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
         failure = (why.split(":")[0] or "Error", why)
     return TrialOutcome(
         failure=failure,
-        billable_seconds=float(attrs.get("billable_seconds") or 0.0),
+        billable_instance_seconds=float(attrs.get("billable_seconds") or 0.0),
         usd=attrs.get("usd"),
         samples=int(attrs.get("samples") or 0),
         steady_samples_per_second=_number(attrs.get("steady_samples_per_second")),

@@ -59,7 +59,7 @@ class CurvePoint:
     """Samples trained so far. Jobs of different batch sizes are compared on this axis."""
     value: float
     """Value of the quality metric."""
-    billable_seconds: float
+    billable_instance_seconds: float
     """Seconds since the job's training began, with compilation and warm-up."""
 
 
@@ -69,7 +69,7 @@ class TrialOutcome:
 
     failure: tuple[str, str] | None = None
     """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
-    billable_seconds: float = 0.0
+    billable_instance_seconds: float = 0.0
     """Charged seconds of all instances, whatever the outcome."""
     usd: float | None = None
     """Cost, if the price is known."""
@@ -89,7 +89,7 @@ def cost_of(objective: Objective, outcome: TrialOutcome) -> float:
     if objective.cost == "usd":
         return math.nan if outcome.usd is None else outcome.usd
     if objective.cost == "billable_seconds":
-        return outcome.billable_seconds
+        return outcome.billable_instance_seconds
     return outcome.steady_samples_per_second
 
 

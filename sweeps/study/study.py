@@ -31,7 +31,7 @@ DUPLICATE = "duplicate"
 class SweepCost:
     """Cost of a sweep's jobs so far."""
 
-    billable_seconds: float = 0.0
+    billable_instance_seconds: float = 0.0
     usd: float = 0.0
     """US dollars of the jobs with a price."""
     unpriced: tuple[str, ...] = ()
@@ -178,4 +178,4 @@ def cost_so_far(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]
             ]
             if ended and all(trial.user_attrs.get("usd") is None for trial in ended):
                 unpriced.append(job)
-    return SweepCost(billable_seconds=seconds, usd=usd, unpriced=tuple(unpriced))
+    return SweepCost(billable_instance_seconds=seconds, usd=usd, unpriced=tuple(unpriced))

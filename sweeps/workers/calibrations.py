@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from sweeps.cost_model.calibrated_costs import CostModel, Measurement, cost_model
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model
 from tracking.queries import job_tables
 from tracking.recording.job_run import JobRun
 from tracking.server.store import Store
+from training.contract.price import instance_seconds
 
 PREFIX = "calibration/"
 FIGURES = ("fits", "step_seconds", "step_seconds_low", "step_seconds_high", "samples_per_second", "peak_memory_gib")
@@ -26,14 +27,15 @@ def calibrated_costs(
     store: Store, run: JobRun, *, samples_between_evaluations: float, instance_count: int
 ) -> CostModel:
     """Return the cost model of a calibration. Raises ValueError with one sentence if no batch size fits."""
-    billed = run.metrics.get("cost/billable_seconds", 0.0)
+    billable_seconds = run.metrics.get("cost/billable_seconds", 0.0)
+    beside_steps = max(billable_seconds - run.metrics.get("calibration/seconds", 0.0), 0.0)
     return cost_model(
         measurements(store, run),
-        fixed_seconds=instance_count * max(billed - run.metrics.get("calibration/seconds", 0.0), 0.0),
+        fixed_seconds=instance_seconds(beside_steps, instance_count),
         evaluation_seconds=run.metrics.get("calibration/eval_seconds", 0.0),
         samples_between_evaluations=samples_between_evaluations,
         instance_count=instance_count,
-        calibration_seconds=billed * instance_count,
+        calibration_seconds=instance_seconds(billable_seconds, instance_count),
     )
 
 

@@ -36,12 +36,12 @@ class Decisions:
         return stop_reason(self.search, self._records(trials)) if self.ends_early else None
 
     def should_prune(
-        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
+        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
         """Return the sentence why a running trial cannot win any more, or None."""
         if not self.prunes:
             return None
-        return pruning.should_prune(self.search, self._records(trials), point, curve, billable_seconds)
+        return pruning.should_prune(self.search, self._records(trials), point, curve, billable_instance_seconds)
 
     def _records(self, trials: Sequence[FrozenTrial]) -> tuple[Record, ...]:
         return records(trials, self.search.space, self._known)

@@ -61,7 +61,7 @@ class FollowedTrial:
                     self._storage.rdb.set_trial_intermediate_value, self.trial_id, point.samples, float(point.value)
                 )
         self._set("seconds", seconds_of(curve))
-        self._set("billable_seconds", self._running.billable_seconds)
+        self._set("billable_seconds", self._running.billable_instance_seconds)
         self._reported = len(curve)
         if is_running and not self._pruning:
             self._prune_if_needed()
@@ -72,7 +72,9 @@ class FollowedTrial:
         trials = [
             trial for trial in informative(self._call(lambda: part.trials)) if trial.number != self.claim.trial.number
         ]
-        why = part.strategy.should_prune(trials, self.claim.point, self._running.curve, self._running.billable_seconds)
+        why = part.strategy.should_prune(
+            trials, self.claim.point, self._running.curve, self._running.billable_instance_seconds
+        )
         if why is None:
             return
         self._set("pruning", why)  # fails if another worker has the trial; then the job is not ours to stop

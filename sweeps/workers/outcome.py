@@ -33,7 +33,7 @@ def trial_result(
 def attributes(outcome: TrialOutcome) -> dict[str, Any]:
     """Return the attributes of a trial whose job has ended, without unknown values."""
     values_by_name = {
-        "billable_seconds": outcome.billable_seconds,
+        "billable_seconds": outcome.billable_instance_seconds,
         "usd": outcome.usd,
         "samples": outcome.samples,
         "quality": outcome.quality,
@@ -47,8 +47,8 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
 
 
 def seconds_of(curve: Iterable[CurvePoint]) -> str:
-    """Return the billable seconds of a curve's points by samples, as JSON."""
-    return json.dumps({str(point.samples): round(point.billable_seconds, 3) for point in curve})
+    """Return the billable instance seconds of a curve's points by samples, as JSON."""
+    return json.dumps({str(point.samples): round(point.billable_instance_seconds, 3) for point in curve})
 
 
 def _is_not_finite(value: Any) -> bool:

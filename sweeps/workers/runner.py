@@ -26,7 +26,7 @@ class Running(Protocol):
         """Evaluations so far, in the order of their samples, from the job's beginning."""
 
     @property
-    def billable_seconds(self) -> float:
+    def billable_instance_seconds(self) -> float:
         """Billable seconds of all instances so far."""
 
     def stop(self) -> None:

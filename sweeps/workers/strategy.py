@@ -22,6 +22,6 @@ class Strategy(Protocol):
         """Return the sentence why no free point is worth its cost, or None."""
 
     def should_prune(
-        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
+        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
         """Return the sentence why a running trial cannot win any more, or None."""

@@ -20,6 +20,7 @@ from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrackingError
 from training.contract.events import Event
+from training.contract.price import instance_seconds
 from training.contract.service import Service
 
 
@@ -103,9 +104,10 @@ class _RunningJob:
         return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
 
     @property
-    def billable_seconds(self) -> float:
+    def billable_instance_seconds(self) -> float:
         started = self._followed.training_started
-        return (time.time() - started) * self._followed.planned.spec.instance_count if started else 0.0
+        instances = self._followed.planned.spec.instance_count
+        return instance_seconds(time.time() - started, instances) if started else 0.0
 
     def look(self) -> TrialOutcome | None:
         if self._followed.advance() is None:
@@ -127,7 +129,7 @@ class _EndedJob:
 
     def __init__(self, job_name: str, outcome: TrialOutcome) -> None:
         self.job_name, self._outcome = job_name, outcome
-        self.billable_seconds = outcome.billable_seconds
+        self.billable_instance_seconds = outcome.billable_instance_seconds
 
     def look(self) -> TrialOutcome | None:
         return self._outcome
@@ -146,7 +148,7 @@ def curve(events: Sequence[Event], metric: str, started: float, instances: int) 
         CurvePoint(
             samples=int(each.fields.get("samples") or 0),
             value=float(each.fields["values"][metric]),
-            billable_seconds=(each.time - started) * instances,
+            billable_instance_seconds=instance_seconds(each.time - started, instances),
         )
         for each in evaluations
     ]
@@ -156,7 +158,7 @@ def _outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
     metrics = run.metrics
     return TrialOutcome(
         failure=run.failure,
-        billable_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
+        billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),
         samples=int(metrics.get("samples", 0)),
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),

@@ -47,7 +47,7 @@ class Limits:
     """Concurrent jobs of one worker."""
     max_parallel: int = 1
     """Concurrent jobs of all workers."""
-    max_billable_seconds: float | None = None
+    max_billable_instance_seconds: float | None = None
     """Instance seconds of all jobs. Nothing is started once they are spent; running jobs continue."""
     max_usd: float | None = None
     """Cost of all jobs, with the same effect."""
@@ -163,7 +163,7 @@ def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial
 
 def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits: Limits) -> list[str | None]:
     """Return for each study why nothing more is started in it, or None."""
-    if limits.max_billable_seconds is not None or limits.max_usd is not None:
+    if limits.max_billable_instance_seconds is not None or limits.max_usd is not None:
         attributes = [part.study.user_attrs for part in parts]
         used = cost_so_far(list(zip(attributes, trials, strict=True)))
         if over := over_budget(used, limits):
@@ -173,8 +173,9 @@ def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits:
 
 def over_budget(used: SweepCost, limits: Limits) -> str | None:
     """Return which budget is spent or cannot be checked, or None."""
-    if limits.max_billable_seconds is not None and used.billable_seconds >= limits.max_billable_seconds:
-        return f"max_billable_seconds {limits.max_billable_seconds:g} is spent ({used.billable_seconds:.1f} s)"
+    most, spent = limits.max_billable_instance_seconds, used.billable_instance_seconds
+    if most is not None and spent >= most:
+        return f"max_billable_seconds {most:g} is spent ({spent:.1f} s)"
     if limits.max_usd is None:
         return None
     if used.unpriced:

@@ -136,14 +136,14 @@ def test_a_point_that_ran_out_of_memory_is_paid_and_its_like_are_left() -> None:
 
 
 def test_a_job_of_the_recording_becomes_its_rows() -> None:
-    told = {"status": "FINISHED", "target_reached": 1.0, "samples": 200.0, "cost_billable_instance_seconds": 13.0}
+    told = {"status": "FINISHED", "target_reached": 1.0, "samples": 200.0, "cost_billable_seconds": 13.0}
     curve = [
         {"samples": 100, "value": 0.9, "billable_seconds": 6},
         {"samples": 200, "value": 0.5, "billable_seconds": 12},
     ]
     rows = job_rows("none", Point(16, 2.0), told, curve)
     assert rows == [*job(16, 2.0, [0.9, 0.5], 6)]
-    lost = {"status": "FAILED", "target_reached": math.nan, "samples": 64.0, "cost_billable_instance_seconds": 4.0}
+    lost = {"status": "FAILED", "target_reached": math.nan, "samples": 64.0, "cost_billable_seconds": 4.0}
     (end,) = job_rows("none", Point(16, 2.0), lost, [])
     assert (end.samples, end.ended, end.reached, end.billable_seconds) == (0, True, False, 4.0)
 

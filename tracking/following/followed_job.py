@@ -17,6 +17,7 @@ from tracking.server.store import Store
 from training.contract import request
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
+from training.contract.price import instance_seconds
 from training.contract.service import Service
 from training.services import launcher
 from training.services.launcher import Follower, Job, Update
@@ -134,4 +135,4 @@ def record_refusal(
 
 
 def _usd_per_second(planned: PlannedJob) -> float | None:
-    return planned.price.usd(1.0, planned.spec.instance_count) if planned.price else None
+    return planned.price.usd(instance_seconds(1.0, planned.spec.instance_count)) if planned.price else None

@@ -13,8 +13,8 @@ from typing import Any
 from mlflow.entities import Metric, Param
 
 from training.contract.events import Event
-from training.contract.price import Price
-from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Description
+from training.contract.price import InstanceSeconds, Price, instance_seconds
+from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Description, instance_count
 
 
 def metric_points(event: Event) -> list[Metric]:
@@ -92,7 +92,7 @@ def cost_metrics(description: Description) -> dict[str, float]:
     metrics: dict[str, float] = {}
     if billable is not None:
         metrics["cost/billable_seconds"] = float(billable)
-        metrics["cost/billable_instance_seconds"] = float(billable) * _instances(description)
+        metrics["cost/billable_instance_seconds"] = instance_seconds(float(billable), instance_count(description))
     trained = description.get("TrainingTimeInSeconds")
     if trained is not None and trained != description.get("BillableTimeInSeconds"):  # with spot
         metrics["cost/training_seconds"] = float(trained)
@@ -124,9 +124,9 @@ def warm_pool_metrics(description: Description, price: Price | None) -> dict[str
     seconds = pool.get("ResourceRetainedBillableTimeInSeconds")
     if pool.get("Status") not in {"Terminated", "Reused"} or seconds is None:
         return {}
-    instance_seconds = float(seconds) * _instances(description)
-    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": instance_seconds}
-    return metrics | ({"cost/warm_pool_usd": price.usd(instance_seconds, 1)} if price else {})
+    pool_seconds = instance_seconds(float(seconds), _instances(description))
+    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": pool_seconds}
+    return metrics | ({"cost/warm_pool_usd": price.usd(pool_seconds)} if price else {})
 
 
 def _instances(description: Description) -> int:
@@ -139,7 +139,7 @@ def cost_in_usd(billable_instance_seconds: float | None, price: Price | None) ->
     """Return `cost/usd`, if the seconds and the price are known."""
     if billable_instance_seconds is None or price is None:
         return {}
-    return {"cost/usd": price.usd(billable_instance_seconds, 1)}
+    return {"cost/usd": price.usd(InstanceSeconds(billable_instance_seconds))}
 
 
 def projected_cost(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
@@ -156,9 +156,9 @@ def projected_cost(figures: Mapping[str, float], instances: int, price: Price | 
         if billable is not None and remaining is not None:
             seconds = billable + remaining * share
             costs[f"projected/billable_seconds{bound}"] = seconds
-            costs[f"projected/billable_instance_seconds{bound}"] = seconds * instances
+            costs[f"projected/billable_instance_seconds{bound}"] = instance_seconds(seconds, instances)
             if price:
-                costs[f"projected/usd{bound}"] = price.usd(seconds, instances)
+                costs[f"projected/usd{bound}"] = price.usd(instance_seconds(seconds, instances))
     return costs
 
 

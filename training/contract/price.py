@@ -1,20 +1,34 @@
-"""What a machine costs, and what a job cost by it. Pure."""
+"""Cost of a job. Pure.
+
+`billable_seconds` are the seconds of one instance, as SageMaker reports them. `billable_instance_seconds` are these
+seconds times the number of instances, which is what one pays for. `instance_seconds` is the only multiplication.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NewType
+
+InstanceSeconds = NewType("InstanceSeconds", float)
+"""Seconds summed over all instances of a job."""
+
+
+def instance_seconds(seconds: float, instances: int) -> InstanceSeconds:
+    """Return the instance seconds of a job whose instances each run for `seconds`."""
+    return InstanceSeconds(seconds * instances)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What one machine costs; never without where the figure comes from, and of when it is."""
+    """Price of one instance, with the source and the date of the figure."""
 
     usd_per_hour: float
+    """US dollars per hour of one instance."""
     source: str
-    """`AWS price list`, or the file that says so."""
+    """`AWS price list`, or the name of the user's price file."""
     date: str
-    """ISO date on which the figure was published, or read."""
+    """ISO date on which the price was published or read."""
 
-    def usd(self, billable_seconds: float, instances: int) -> float:
-        """Return dollars: seconds of one machine, times the machines, at the price."""
-        return billable_seconds * instances * self.usd_per_hour / 3600
+    def usd(self, billable: InstanceSeconds) -> float:
+        """Return the cost of instance seconds, in US dollars."""
+        return billable * self.usd_per_hour / 3600

@@ -19,6 +19,13 @@ TrainingEndTime?, TrainingTimeInSeconds?, BillableTimeInSeconds?, FailureReason?
 ModelArtifacts {S3ModelArtifacts}?, HyperParameters, ResourceConfig, StoppingCondition, Environment.
 Times are timezone-aware `datetime`s."""
 
+
+def instance_count(description: Description) -> int:
+    """Return the number of instances of a job, as selected where the job could take several instance types."""
+    resources = description.get("ResourceConfig", {})
+    return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
+
+
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
 DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})

@@ -91,7 +91,7 @@ class EveryPoint:
         return None
 
     def should_prune(
-        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
+        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
         """Return None."""
         return None
@@ -101,7 +101,7 @@ class StopsSmall(EveryPoint):
     """Strategy that prunes every trial of batch size 8."""
 
     def should_prune(
-        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_seconds: float
+        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
         return "too small" if point.batch_size == 8 else None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.recorded.grid_table import GridSpec, Grid, GridRow, grid
+from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, grid
 from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, space
 

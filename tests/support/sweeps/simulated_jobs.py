@@ -71,7 +71,7 @@ class SimulatedService:
         return Counter(creations.read_text().split()) if creations.exists() else Counter()
 
     @property
-    def billable_seconds(self) -> float:
+    def billable_instance_seconds(self) -> float:
         """Billable seconds of all jobs together."""
         return sum(min(time.time(), job["ends"]) - job["created"] for job in map(self.read, self.names))
 
@@ -116,7 +116,7 @@ class SimulatedRunning:
         price = job["usd_per_second"]
         return TrialOutcome(
             failure=tuple(job["failure"]) if job["failure"] else None,
-            billable_seconds=seconds,
+            billable_instance_seconds=seconds,
             usd=None if price is None else price * seconds,
             samples=curve[-1].samples if curve else 0,
             steady_samples_per_second=job["steady_samples_per_second"],
@@ -130,13 +130,13 @@ class SimulatedRunning:
         job = self._service.read(self.job_name)
         elapsed = min(time.time(), job["ends"]) - job["created"]
         return tuple(
-            CurvePoint(samples=samples, value=value, billable_seconds=seconds)
+            CurvePoint(samples=samples, value=value, billable_instance_seconds=seconds)
             for seconds, samples, value in job["curve"]
             if seconds <= elapsed + 1e-6
         )
 
     @property
-    def billable_seconds(self) -> float:
+    def billable_instance_seconds(self) -> float:
         job = self._service.read(self.job_name)
         return float(min(time.time(), job["ends"]) - job["created"])
 

@@ -32,7 +32,7 @@ def search(**changes: Any) -> Search:
 def curve(values: Sequence[float], seconds: float = 10.0) -> tuple[CurvePoint, ...]:
     """Return a curve with an evaluation every 100 samples, `seconds` apart."""
     return tuple(
-        CurvePoint(samples=100 * at, value=value, billable_seconds=seconds * at)
+        CurvePoint(samples=100 * at, value=value, billable_instance_seconds=seconds * at)
         for at, value in enumerate(values, start=1)
     )
 
@@ -41,7 +41,7 @@ def reached(point: Point, values: Sequence[float], seconds: float = 10.0, usd: f
     """Return a trial that reached its target at its last evaluation; evaluations are `seconds` apart."""
     points = curve(values, seconds)
     outcome = TrialOutcome(
-        billable_seconds=points[-1].billable_seconds,
+        billable_instance_seconds=points[-1].billable_instance_seconds,
         samples=points[-1].samples,
         quality=values[-1],
         reached=True,
@@ -53,7 +53,9 @@ def reached(point: Point, values: Sequence[float], seconds: float = 10.0, usd: f
 def completed(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
     """Return a trial that completed its training, without a target."""
     points = curve(values, seconds)
-    outcome = TrialOutcome(billable_seconds=points[-1].billable_seconds, samples=points[-1].samples, quality=values[-1])
+    outcome = TrialOutcome(
+        billable_instance_seconds=points[-1].billable_instance_seconds, samples=points[-1].samples, quality=values[-1]
+    )
     return Record(point=point, state="complete", curve=points, outcome=outcome)
 
 
@@ -61,7 +63,9 @@ def stopped(point: Point, values: Sequence[float], seconds: float = 10.0) -> Rec
     """Return a trial that was pruned after its last evaluation."""
     points = curve(values, seconds)
     outcome = TrialOutcome(
-        failure=("Stopped", "why"), billable_seconds=points[-1].billable_seconds, samples=points[-1].samples
+        failure=("Stopped", "why"),
+        billable_instance_seconds=points[-1].billable_instance_seconds,
+        samples=points[-1].samples,
     )
     return Record(point=point, state="pruned", curve=points, outcome=outcome)
 
@@ -69,7 +73,9 @@ def stopped(point: Point, values: Sequence[float], seconds: float = 10.0) -> Rec
 def failed(point: Point, failure_class: str) -> Record:
     """Return a trial whose job failed before its first evaluation."""
     return Record(
-        point=point, state="failed", outcome=TrialOutcome(failure=(failure_class, "why"), billable_seconds=30.0)
+        point=point,
+        state="failed",
+        outcome=TrialOutcome(failure=(failure_class, "why"), billable_instance_seconds=30.0),
     )
 
 
@@ -80,7 +86,7 @@ def running(point: Point, values: Sequence[float] = (), seconds: float = 10.0) -
 
 def tell(study: optuna.Study, spec: Search, trial: optuna.Trial, record: Record) -> None:
     """Write a record to Optuna's trial, as a worker does."""
-    seconds = {str(point.samples): point.billable_seconds for point in record.curve}
+    seconds = {str(point.samples): point.billable_instance_seconds for point in record.curve}
     trial.set_user_attr("batch_size", record.point.batch_size)
     trial.set_user_attr("multiplier", record.point.multiplier)
     trial.set_user_attr("seconds", json.dumps(seconds))
@@ -90,11 +96,12 @@ def tell(study: optuna.Study, spec: Search, trial: optuna.Trial, record: Record)
         return
     failure = record.outcome.failure
     ends = {"pruned": "pruned: why", "failed": f"failed: {failure[0] if failure else ''}"}
-    attributes = {name: getattr(record.outcome, name) for name in ("billable_seconds", "samples", "quality", "reached")}
+    attributes = {name: getattr(record.outcome, name) for name in ("samples", "quality", "reached")}
+    attributes["billable_seconds"] = record.outcome.billable_instance_seconds
     for name, value in {**attributes, "end": ends.get(record.state, "completed")}.items():
         trial.set_user_attr(name, value)
     state = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}[record.state]
-    study.tell(trial, record.outcome.billable_seconds if record.state == "complete" else None, state)
+    study.tell(trial, record.outcome.billable_instance_seconds if record.state == "complete" else None, state)
 
 
 def ask(study: optuna.Study, spec: Search) -> tuple[optuna.Trial, Point]:

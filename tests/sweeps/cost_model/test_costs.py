@@ -95,7 +95,7 @@ def test_a_cost_is_the_fixed_part_and_all_samples_on_all_instances() -> None:
     )
     # A step of 0.4 s holds 16 samples: 0.025 s each, and 0.01 s of evaluation; three machines are paid.
     assert costs.seconds_per_sample(8) == pytest.approx(3 * 0.035)
-    assert costs.billable_seconds(8, 1000) == pytest.approx(60 + 105)
+    assert costs.billable_instance_seconds(8, 1000) == pytest.approx(60 + 105)
     assert costs.samples_per_second(8) == pytest.approx(40)
 
 

@@ -16,7 +16,7 @@ SCORE = Quality(metric="eval_accuracy", higher_is_better=True)
 def curve(*values: float, seconds: float = 1.0) -> list[CurvePoint]:
     """An evaluation every 100 samples, `seconds` apart after a start of 10 s."""
     return [
-        CurvePoint(samples=100 * at, value=value, billable_seconds=10 + seconds * at)
+        CurvePoint(samples=100 * at, value=value, billable_instance_seconds=10 + seconds * at)
         for at, value in enumerate(values, start=1)
     ]
 

@@ -101,7 +101,7 @@ def test_costs_are_corrected_by_trials() -> None:
     rows = [Measurement(batch_size=size, fits=True, step_seconds=0.4 + 0.05 * size) for size in (8, 16, 32)]
     # Calibrated at 0.1 s a sample of batch 8; this one took 0.2, and 40 s beside its samples.
     slow = reached(Point(8), [1.0, 0.5], seconds=20.0)
-    object.__setattr__(slow.outcome, "billable_seconds", 80.0)
+    object.__setattr__(slow.outcome, "billable_instance_seconds", 80.0)
     costs = corrected_costs(search(costs=cost_model(rows)), [slow])
     assert costs is not None
     assert costs.seconds_per_sample(8) == pytest.approx(0.2)
@@ -166,7 +166,7 @@ def test_a_point_that_cannot_be_cheaper_saves_nothing() -> None:
     # Twice the batch, twice the price of a sample, and never fewer samples at the same rate.
     promised = {each.point: each for each in expected_improvements(search(costs=cost_model(rows)), [TO_TARGET])}
     assert promised[Point(32)].saving_seconds < 0.01 * 60
-    assert promised[Point(32)].billable_seconds <= 60 * 1.05
+    assert promised[Point(32)].billable_instance_seconds <= 60 * 1.05
 
 
 def test_cheap_points_that_may_meet_the_bound_save() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,9 +22,8 @@ BEST = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
 def reason(spec: Search, trials: list[Record], values: list[float], seconds: float = 10.0, start: float = 0.0) -> Any:
     """Return why a trial at batch 16 is pruned; its first step begins after `start` seconds."""
     points = curve(values, seconds)
-    so_far = [type(each)(samples=each.samples, value=each.value, billable_seconds=each.billable_seconds + start)
-              for each in points]  # fmt: skip
-    bill = so_far[-1].billable_seconds if so_far else start
+    so_far = [replace(each, billable_instance_seconds=each.billable_instance_seconds + start) for each in points]
+    bill = so_far[-1].billable_instance_seconds if so_far else start
     return should_prune(spec, trials, Point(16), so_far, bill)
 
 
@@ -46,7 +46,7 @@ def test_a_trial_that_cost_as_much_as_the_best_is_pruned() -> None:
 def test_compilation_counts_in_all_trials() -> None:
     # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
     compiled = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=10)
-    object.__setattr__(compiled.outcome, "billable_seconds", 100.0)
+    object.__setattr__(compiled.outcome, "billable_instance_seconds", 100.0)
     assert reason(search(), [compiled], [0.95], start=40.0) is None
 
 

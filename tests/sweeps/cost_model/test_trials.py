@@ -41,8 +41,8 @@ def test_a_trial_is_read_as_it_was_written(record: Record) -> None:
     assert (result.point, result.state, result.curve) == (record.point, record.state, record.curve)
     assert result.failure_class == record.failure_class
     if record.outcome and result.outcome:
-        assert (result.outcome.billable_seconds, result.outcome.reached) == (
-            record.outcome.billable_seconds,
+        assert (result.outcome.billable_instance_seconds, result.outcome.reached) == (
+            record.outcome.billable_instance_seconds,
             record.outcome.reached,
         )
     assert (result.outcome is None) == (record.outcome is None)

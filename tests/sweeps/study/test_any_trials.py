@@ -26,12 +26,14 @@ seconds = st.floats(0, 1e6)
 def trials(draw: st.DrawFn) -> Record:
     """A trial of any state, its curve of any values, at any samples that do not fall."""
     samples = sorted(draw(st.lists(st.integers(0, 2000), max_size=6)))
-    curve = tuple(CurvePoint(samples=each, value=draw(numbers), billable_seconds=draw(seconds)) for each in samples)
+    curve = tuple(
+        CurvePoint(samples=each, value=draw(numbers), billable_instance_seconds=draw(seconds)) for each in samples
+    )
     state = draw(st.sampled_from(["running", "complete", "pruned", "failed"]))
     failure = {"pruned": ("Stopped", "why"), "failed": (draw(st.sampled_from(["OutOfMemory", "Killed"])), "why")}
     outcome = TrialOutcome(
         failure=failure.get(state),
-        billable_seconds=draw(seconds),
+        billable_instance_seconds=draw(seconds),
         usd=draw(st.one_of(st.none(), seconds)),
         samples=draw(st.integers(0, 2000)),
         quality=draw(numbers),

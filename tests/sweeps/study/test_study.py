@@ -60,7 +60,10 @@ def test_a_silent_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"space": replace(SPACE, batch_sizes=(8, 16))}, "space.batch_sizes ([8, 16, 32], not [8, 16])"),
         ({"objective": replace(SECONDS, target=0.5)}, "objective.target (None, not 0.5)"),
-        ({"objective": Objective(cost="usd", quality=SECONDS.quality)}, "objective.cost (billable_seconds, not usd)"),
+        (
+            {"objective": Objective(cost="usd", quality=SECONDS.quality)},
+            "objective.cost (billable_seconds, not usd)",
+        ),
         ({"experiment": "other"}, "experiment (e, not other)"),
     ],
 )

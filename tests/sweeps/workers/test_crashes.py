@@ -56,7 +56,9 @@ def test_the_trial_of_a_dead_worker_comes_back_with_its_job(bench: Bench) -> Non
     assert retries(part.trials[1]) == [0]
     assert part.trials[1].user_attrs["job"] == first.job_name
     assert bench.service.creations == {first.job_name: 1}
-    assert cost_so_far([({}, part.trials)]).billable_seconds == pytest.approx(bench.service.billable_seconds)
+    assert cost_so_far([({}, part.trials)]).billable_instance_seconds == pytest.approx(
+        bench.service.billable_instance_seconds
+    )
 
 
 def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(bench: Bench) -> None:
@@ -114,7 +116,7 @@ def test_a_paused_worker_changes_nothing(bench: Bench) -> None:
     with pytest.raises(UpdateFinishedTrialError):
         paused.look()
     with pytest.raises(UpdateFinishedTrialError):
-        paused.record_outcome(TrialOutcome(billable_seconds=1.0), runner)
+        paused.record_outcome(TrialOutcome(billable_instance_seconds=1.0), runner)
     assert runner.ends == {}
     assert bench.service.running() == [first.job_name]
     assert states(part) == ["FAIL", "RUNNING"]

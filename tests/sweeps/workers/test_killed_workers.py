@@ -47,8 +47,8 @@ def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> 
         jobs = {trial.user_attrs["job"] for study in studies for trial in study.trials if "job" in trial.user_attrs}
         assert jobs == set(service.names)
         used = cost_so_far([(study.user_attrs, study.trials) for study in studies])
-        assert used.billable_seconds == pytest.approx(service.billable_seconds)
-        assert used.usd == pytest.approx(0.01 * service.billable_seconds)
+        assert used.billable_instance_seconds == pytest.approx(service.billable_instance_seconds)
+        assert used.usd == pytest.approx(0.01 * service.billable_instance_seconds)
         # It would prove nothing if no trial had lost its worker.
         assert sum(bool(retries(trial)) for study in studies for trial in study.trials) >= 1
         storage.engine.dispose()

@@ -90,10 +90,10 @@ def test_nothing_starts_once_the_seconds_are_spent(bench: Bench) -> None:
     """Each job takes 0.1 s, failed or not: after two of them 0.15 s are spent."""
     part = bench.part()
     failing = Behaviour(seconds=0.1, failure=("BadData", "line 3"))
-    done = bench.run(lambda *_: failing, part, limits=Limits(max_billable_seconds=0.15))
+    done = bench.run(lambda *_: failing, part, limits=Limits(max_billable_instance_seconds=0.15))
     assert ends(part) == {"failed: BadData": 2}
     assert done.reason == "none: max_billable_seconds 0.15 is spent (0.2 s)"
-    assert cost_so_far([({}, part.trials)]).billable_seconds == pytest.approx(0.2, rel=1e-3)
+    assert cost_so_far([({}, part.trials)]).billable_instance_seconds == pytest.approx(0.2, rel=1e-3)
 
 
 def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> None:
@@ -107,7 +107,9 @@ def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> Non
 def test_calibration_counts_as_spent(bench: Bench) -> None:
     part = bench.part()
     part.study.set_user_attr("other_billable_seconds", 7.0)
-    assert bench.run(short, part, limits=Limits(max_billable_seconds=6.0)).reason.startswith("none: max_billable")
+    assert bench.run(short, part, limits=Limits(max_billable_instance_seconds=6.0)).reason.startswith(
+        "none: max_billable"
+    )
     assert part.trials == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.contract.errors import InputError
-from training.contract.price import Price
+from training.contract.price import Price, instance_seconds
 from training.services.sagemaker.prices import parse_price_list, table_price
 
 
@@ -30,9 +30,10 @@ def test_no_price_or_two(entries: list[str]) -> None:
     assert parse_price_list(entries) is None
 
 
-def test_dollars() -> None:
-    # 90 s on 2 machines at 1.408 an hour: 180 / 3600 of 1.408.
-    assert Price(usd_per_hour=1.408, source="x", date="2026-10-01").usd(90, 2) == pytest.approx(0.0704)
+def test_the_cost_of_two_instances() -> None:
+    # 90 s on 2 instances at 1.408 USD per hour: 180 / 3600 of 1.408 USD.
+    price = Price(usd_per_hour=1.408, source="x", date="2026-10-01")
+    assert price.usd(instance_seconds(90, 2)) == pytest.approx(0.0704)
 
 
 def test_a_table(tmp_path: Path) -> None:

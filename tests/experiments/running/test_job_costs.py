@@ -1,0 +1,34 @@
+"""Cost so far of running jobs, worked out by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from experiments.running.job_costs import total, usd_so_far
+from training.contract.price import Price
+
+PRICES = {"ml.g5.xlarge": Price(usd_per_hour=1.8, source="a table", date="2026-11-01")}
+
+
+def running(seconds: float, **resources: Any) -> dict[str, Any]:
+    return {
+        "TrainingJobStatus": "InProgress",
+        "TrainingStartTime": datetime.now(UTC) - timedelta(seconds=seconds),
+        "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, **resources},
+    }
+
+
+def test_a_job_on_two_instances_costs_twice_as_much() -> None:
+    # 1,000 s at 0.0005 USD: 0.50 USD for one instance, 1.00 USD for two.
+    assert usd_so_far(running(1000), PRICES) == pytest.approx(0.50, abs=0.01)
+    assert usd_so_far(running(1000, InstanceCount=2), PRICES) == pytest.approx(1.00, abs=0.01)
+    selected = {"InstanceCount": 4, "SelectedInstanceType": "ml.g5.xlarge", "SelectedInstanceCount": 2}
+    assert usd_so_far(running(1000, **selected), PRICES) == pytest.approx(1.00, abs=0.01)
+
+
+def test_the_total_sums_jobs_with_a_known_price() -> None:
+    jobs = [running(1000), running(1000, InstanceCount=2), running(1000, InstanceType="ml.unknown")]
+    assert total(jobs, PRICES) == "2 running, 1.50 USD so far (a table, 2026-11-01)"

@@ -1,0 +1,34 @@
+"""Billing of a sweep's jobs on two instances, worked out by hand."""
+
+from __future__ import annotations
+
+from sweeps.space.objective import Ended, Objective, Quality, cost_of
+from sweeps.workers.outcome import attributes, seconds_of
+from sweeps.workers.trial_jobs import curve
+from training.contract.events import Event
+
+STARTED = 1_700_000_000.0
+QUALITY = Quality(metric="eval_loss", higher_is_better=False)
+
+
+def evaluation(samples: int, seconds: float, loss: float) -> Event:
+    fields = {"step": samples // 8, "samples": samples, "values": {"eval_loss": loss}}
+    return Event(kind="metric", seq=samples, time=STARTED + seconds, fields=fields)
+
+
+def test_a_point_of_a_curve_counts_the_seconds_of_both_instances() -> None:
+    events = [evaluation(80, 10.0, 0.9), evaluation(160, 15.0, 0.7)]
+    two = curve(events, "eval_loss", STARTED, 2)
+    assert [(point.samples, point.value, point.billable_instance_seconds) for point in two] == [
+        (80, 0.9, 20.0),
+        (160, 0.7, 30.0),
+    ]
+    assert seconds_of(two) == '{"80": 20.0, "160": 30.0}'
+    assert [point.billable_instance_seconds for point in curve(events, "eval_loss", STARTED, 1)] == [10.0, 15.0]
+
+
+def test_the_cost_of_a_trial_is_in_instance_seconds() -> None:
+    # 100 s on two instances. The stored attribute keeps its name.
+    ended = Ended(billable_instance_seconds=200.0, samples=160, quality=0.7)
+    assert cost_of(Objective(cost="billable_seconds", quality=QUALITY, target=0.7), ended) == 200.0
+    assert attributes(ended)["billable_seconds"] == 200.0
