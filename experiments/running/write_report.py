@@ -23,7 +23,6 @@ from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, nearest
 from training.state.home import home
 
-FIELDS = ("experiment", "group", "runs", "overview", "baseline", "allow", "format")
 FORMATS = ("text", "markdown", "json")
 _NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
 """Fields that nothing stands for when they are empty, as where a shell's variable is not set."""
@@ -83,11 +82,9 @@ def report_group(store: Store, group: Group, title: str) -> None:
 
 def asked_of(given: Mapping[str, str]) -> Asked:
     """Return what the fields of the command line ask for. Raises `InputError` with one sentence."""
-    for name in given:
-        if name not in FIELDS:
-            raise InputError(f"unknown field '{name}' of report: {', '.join(FIELDS)}.{nearest(name, FIELDS)}")
-        if not given[name].strip() and name in _NAMES:
-            raise InputError(f"{name} is empty: it must be {_NAMES[name]}.")
+    for name, description in _NAMES.items():
+        if not given.get(name, description).strip():
+            raise InputError(f"{name} is empty: it must be {description}.")
     runs = _listed(given.get("runs", ""))
     if "runs" in given and not runs:
         raise InputError("runs is empty: name runs, jobs or groups, separated by commas.")
@@ -98,9 +95,7 @@ def asked_of(given: Mapping[str, str]) -> Asked:
         raise InputError(f"format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
     wanted = Wanted(baseline=given.get("baseline") or None, allowed=frozenset(_kinds(given.get("allow", ""))))
     is_overview = _is_true("overview", given.get("overview", "false"))
-    if is_overview and (
-        others := [name for name in FIELDS if name in given and name not in ("experiment", "overview")]
-    ):
+    if is_overview and (others := [name for name in given if name not in ("experiment", "overview")]):
         raise InputError(f"overview and {others[0]} exclude each other: an overview is of all groups of an experiment.")
     return Asked(
         experiment=given.get("experiment", "demo"),
