@@ -13,7 +13,7 @@ from click.shell_completion import shell_complete
 
 from experiments.commands.verb import CONTEXT_SETTINGS
 from experiments.commands.verb_group import LazyVerbGroup
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from training.contract.errors import TrainfareError
 
 NAME = "trainfare"
@@ -89,13 +89,13 @@ def main(arguments: Sequence[str]) -> int:
         return end.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path.removeprefix(f"{NAME} ") if error.ctx else NAME
-        remark(f"error: {command}: {error.format_message()}")
+        print_error(f"error: {command}: {error.format_message()}")
         return error.exit_code
     except TrainfareError as error:
-        remark(" ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
+        print_error(" ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
         return error.exit_code
     except KeyboardInterrupt as end:
-        remark(" ".join(("interrupted.", *getattr(end, "__notes__", ()))))
+        print_error(" ".join(("interrupted.", *getattr(end, "__notes__", ()))))
         return 130
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from experiments.commands.verb_group import usage_errors_of
 from training.contract.errors import InputError, nearest
 
 HELP_NAMES = ("-h", "--help")
@@ -26,6 +27,11 @@ class Verb(click.Command):
         super().__init__(*args, **attributes)
         self.examples = examples
         self.ends_lifetimes = ends_lifetimes
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options. Raises `click.UsageError`."""
+        with usage_errors_of(ctx):
+            return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the epilog."""

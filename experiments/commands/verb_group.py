@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -11,12 +12,27 @@ import click
 from training.contract.errors import InputError, nearest
 
 
+@contextmanager
+def usage_errors_of(ctx: click.Context) -> Iterator[None]:
+    """Name the command in usage errors, since those of click's parser have no context."""
+    try:
+        yield
+    except click.UsageError as error:
+        error.ctx = error.ctx or ctx
+        raise
+
+
 class VerbGroup(click.Group):
     """A group whose verbs are listed in the order of their declaration."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the verbs."""
         return list(self.commands)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options of the group. Raises `click.UsageError`."""
+        with usage_errors_of(ctx):
+            return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.deployments import arguments as read
 from experiments.deployments.known_endpoints import find, notes
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from models.endpoints.protocol import EndpointState
 from training.contract.errors import InputError, TrackingError
 
@@ -29,7 +29,7 @@ def predict(fields: Mapping[str, str]) -> int:
     is_traced = read.one_of("trace", fields.get("trace", "true"), ("true", "false")) == "true"
     name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
     body = _body(fields)
-    note, service = find(name, fields, remark)
+    note, service = find(name, fields, print_error)
     state = service.describe(note.name)
     started_ns = time.time_ns()
     answer = service.predict(note.name, json.dumps(body).encode())
@@ -97,7 +97,7 @@ def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started
         ended_ns=ended_ns,
     )
     try:
-        store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="The answer is valid.", say=remark)
-        remark(f"Trace: {trace(store, request)}")
+        store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="The answer is valid.", say=print_error)
+        print_error(f"Trace: {trace(store, request)}")
     except TrackingError as error:
-        remark(f"The request was not traced: {error}")
+        print_error(f"The request was not traced: {error}")

@@ -12,7 +12,7 @@ from typing import Literal
 from experiments.deployments import arguments as read
 from experiments.deployments.interruption import interruptible
 from experiments.deployments.known_endpoints import Note, open_note
-from experiments.running.output import say
+from experiments.running.output import print_line
 from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 from training.state.home import home
@@ -46,13 +46,13 @@ def _deploy(spec: EndpointSpec, note: Note) -> EndpointState:
 
     The record is written first, so that an endpoint of a command that is killed is known and its lifetime ends.
     """
-    note, service = open_note(note, say)
+    note, service = open_note(note, print_line)
     if spec.lifetime_seconds is not None:
         replace(note, expires=time.time() + spec.lifetime_seconds).keep()
     elif not note.path.exists():
         note.keep()
     try:
-        state = service.deploy(spec, say)
+        state = service.deploy(spec, print_line)
     except BaseException:
         _update_note(note, service)
         raise
@@ -129,10 +129,10 @@ def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     allowed = allowed_words(fields.get("allow", ""))
     alias = checked_alias(fields.get("alias", CHAMPION))
     name = read.read_name("name", fields["name"]) if "name" in fields else None
-    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=say)
+    store = open_store(patience_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=print_line)
     trained = trained_model(store, fields["run"])
     if trained.chosen:
-        say(f"Winner of group {trained.group}: {trained.chosen}")
+        print_line(f"Winner of group {trained.group}: {trained.chosen}")
     registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
     check(trained, Registry(store).in_use(registered, alias), allowed)
     evaluation = evaluated(store, trained)
@@ -141,7 +141,7 @@ def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
         evaluated_precision=evaluation.precision,
         max_length=evaluation.max_length,
         name=name or read.read_name("name", trained.job_name),
-        model=model_folder(store, trained, home(), say),
+        model=model_folder(store, trained, home(), print_line),
         task=trained.task or None,
         run_id=trained.run_id,
         model_id=trained.model_id,
@@ -155,12 +155,12 @@ def _name_of(folder: Path) -> str:
 
 
 def _print_state(state: EndpointState) -> None:
-    say(f"Endpoint: {state.name} ({state.service}, {state.status})")
-    say(f"Address: {state.address}")
+    print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
+    print_line(f"Address: {state.address}")
     if state.price:
         price = state.price
-        say(f"Cost: {price.usd_per_hour * state.machines:.4g} USD per hour ({price.source}, {price.date})")
+        print_line(f"Cost: {price.usd_per_hour * state.machines:.4g} USD per hour ({price.source}, {price.date})")
     if state.expires:
         action = "deletes it" if state.when_over == "delete" else "prints a warning"
-        say(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; the next command after that {action}")
-    say(f'Try it: python -m experiments predict --endpoint {state.name} --text "..."')
+        print_line(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; the next command after that {action}")
+    print_line(f'Try it: python -m experiments predict --endpoint {state.name} --text "..."')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.deployments.known_endpoints import Note, notes, open_note
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from training.contract.errors import EndpointNotFound, TrainfareError
 
 
@@ -17,11 +17,13 @@ def end_lifetimes() -> None:
             try:
                 _end(note)
             except TrainfareError as error:
-                remark(f"Endpoint {note.name} ({note.service}) is past its lifetime, and could not be checked: {error}")
+                print_error(
+                    f"Endpoint {note.name} ({note.service}) is past its lifetime, and could not be checked: {error}"
+                )
 
 
 def _end(noted: Note) -> None:
-    note, service = open_note(noted, remark)
+    note, service = open_note(noted, print_error)
     try:
         state = service.describe(note.name)
         if state.expires is None or not state.is_over():
@@ -31,10 +33,10 @@ def _end(noted: Note) -> None:
         since = f"its lifetime ended at {state.expires:%Y-%m-%d %H:%M} UTC"
         if state.when_over == "delete":
             service.undeploy(note.name, lambda _: None)
-            remark(f"Endpoint {note.name} ({note.service}) was deleted: {since}.")
+            print_error(f"Endpoint {note.name} ({note.service}) was deleted: {since}.")
             note.forget()
         else:
-            remark(
+            print_error(
                 f"Endpoint {note.name} ({note.service}) is past its lifetime: {since}; "
                 f"`python -m experiments undeploy --endpoint {note.name}` deletes it."
             )

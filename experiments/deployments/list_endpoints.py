@@ -12,7 +12,7 @@ from rich.table import Table
 from experiments.deployments import arguments as read
 from experiments.deployments.known_endpoints import open_note
 from experiments.deployments.undeploy_model import locations
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from models.endpoints.protocol import EndpointState
 from training.contract.errors import TrainfareError
 
@@ -26,7 +26,7 @@ def endpoints(fields: Mapping[str, str]) -> int:
     failed: list[TrainfareError] = []
     for location in locations(fields):
         try:
-            _, service = open_note(location, remark)
+            _, service = open_note(location, print_error)
             states += service.endpoints()
         except TrainfareError as refusal:
             failed.append(refusal)

@@ -17,7 +17,7 @@ from experiments.deployments.prediction_model import (
     load_model,
     open_model,
 )
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from training.contract.errors import InputError, TrackingError, TrainfareError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _finish(
     """Predict the remaining rows, and return the exit code."""
     before = unfinished.done + len(unfinished.known)
     if before:
-        remark(f"{before:,} of {rows:,} rows were predicted before; continuing with the rest.")
+        print_error(f"{before:,} of {rows:,} rows were predicted before; continuing with the rest.")
     run_id = _start_run(model, inputs, unfinished)
     started = time.monotonic()
     try:
@@ -121,7 +121,7 @@ def _finish(
         _end(model, run_id, "KILLED" if is_killed else "FAILED", {}, "Not finished: run the same command to continue.")
         if not is_killed:
             raise
-        remark(f"Stopped. The same command continues from {unfinished.folder}.")
+        print_error(f"Stopped. The same command continues from {unfinished.folder}.")
         return INTERRUPTED
     unfinished.finish()
     _record_result(model, run_id, rows, rows - before, time.monotonic() - started, unfinished.output)
@@ -174,7 +174,7 @@ def _record_result(
     model: PredictionModel, run_id: str | None, rows: int, predicted: int, seconds: float, output: Path
 ) -> None:
     rate = predicted / seconds if seconds > 0 else 0.0
-    remark(f"Predicted {predicted:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
+    print_error(f"Predicted {predicted:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
     print(output, flush=True)
     figures = {
         "prediction/rows": float(rows),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.deployments import arguments as read
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from training.contract.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def open_model(fields: Mapping[str, str]) -> PredictionModel:
         )
     from tracking.server.store import open_store
 
-    store = open_store(say=remark, patience_seconds=60.0, otherwise="Nothing was predicted.")
+    store = open_store(say=print_error, patience_seconds=60.0, otherwise="Nothing was predicted.")
     if "model" in fields:
         return PredictionModel(
             folder=_folder(fields["model"]), name=fields["model"], trained=None, store=store, is_tracked=True
@@ -53,8 +53,8 @@ def open_model(fields: Mapping[str, str]) -> PredictionModel:
 
     trained = trained_model(store, fields["run"])
     if trained.chosen:
-        remark(trained.chosen)
-    folder = model_folder(store, trained, home(), remark)
+        print_error(trained.chosen)
+    folder = model_folder(store, trained, home(), print_error)
     return PredictionModel(folder=folder, name=trained.job_name, trained=trained, store=store, is_tracked=is_tracked)
 
 

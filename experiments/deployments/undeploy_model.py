@@ -8,7 +8,7 @@ from dataclasses import replace
 from experiments.deployments import arguments as read
 from experiments.deployments.interruption import interruptible
 from experiments.deployments.known_endpoints import Note, find, notes, open_note
-from experiments.running.output import say
+from experiments.running.output import print_line
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 
 
@@ -41,9 +41,9 @@ def locations(fields: Mapping[str, str]) -> list[Note]:
 
 
 def _delete(name: str, fields: Mapping[str, str]) -> int:
-    note, service = find(name, fields, say)
+    note, service = find(name, fields, print_line)
     try:
-        service.undeploy(note.name, say)
+        service.undeploy(note.name, print_line)
     except EndpointNotFound:
         note.forget()
         raise
@@ -57,19 +57,19 @@ def _delete_all(notes: list[Note]) -> int:
     deleted = 0
     for location in notes:
         try:
-            note, service = open_note(location, say)
+            note, service = open_note(location, print_line)
             names = [state.name for state in service.endpoints()]
         except TrainfareError as error:
             failed += 1
-            say(f"error: {error}")
+            print_line(f"error: {error}")
             continue
         for name in names:
             try:
-                service.undeploy(name, say)
+                service.undeploy(name, print_line)
                 replace(note, name=name).forget()
                 deleted += 1
             except TrainfareError as error:
                 failed += 1
-                say(f"error: {error}")
-    say(f"Deleted: {deleted}" + (f", not deleted: {failed}" if failed else ""))
+                print_line(f"error: {error}")
+    print_line(f"Deleted: {deleted}" + (f", not deleted: {failed}" if failed else ""))
     return 1 if failed else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from experiments.running.follow_group import follow
-from experiments.running.output import say
+from experiments.running.output import print_line
 from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
 from tracking.server.store import open_store
@@ -22,15 +22,15 @@ def attach(fields: Mapping[str, str]) -> int:
     group_id = fields.get("group")
     if group_id is None:
         raise InputError("attach needs --group ID: the command that started the jobs printed the id.")
-    store = open_store(say=say)
+    store = open_store(say=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: the same `sweep` command, wherever it runs, joins it.")
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     plan = read_plan(store, group)
-    say(f"Resuming {group.id}: {len(plan.jobs)} jobs")
-    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, say)
+    print_line(f"Resuming {group.id}: {len(plan.jobs)} jobs")
+    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, print_line)
 
 
 def _service(spec: JobSpec, group_id: str) -> Service:

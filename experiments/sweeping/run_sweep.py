@@ -1,7 +1,7 @@
-"""The verb `sweep`: time the batch sizes, search them with their learning rates under each compiler, judge the winner.
+"""Run a sweep: time the batch sizes, search them with their learning rates, and repeat the winner.
 
-Every process that runs the same command on the same storage is a worker of the same sweep. What one of them does alone
-(timing before, judging afterwards) is found done by the others.
+Every process that runs the same command on the same storage is a worker of the same sweep. One worker does the timing
+and the repeats; the others wait for it and use the results.
 """
 
 from __future__ import annotations
@@ -10,43 +10,48 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.planning.load import load
-from experiments.running.output import say
-from experiments.running.service_context import Where, open_where
+from experiments.running.output import print_line
+from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import spelt_out
 from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import Sweeping, sweeping
+from experiments.sweeping.sweep_plan import SweepPlan, plan_sweep
 from training.contract.errors import InputError
 
+SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_multiplier")
 
-def sweep(given: Mapping[str, str]) -> int:
-    """Run or continue a sweep with `--field value` pairs; return 0, 1 when it found nothing, 130 when stopped."""
-    fields = spelt_out(given, is_field)
+
+def sweep(overrides: Mapping[str, str]) -> int:
+    """Run or resume a sweep with overrides of the experiment's fields.
+
+    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    """
+    fields = spelt_out(overrides, is_field)
     name = fields.pop("experiment", "demo")
-    searched = sweeping(load(name, fields))
-    jobs = SweepJobs(Path(name).stem, searched, say)
-    key = jobs.key  # stages the data: what is wrong with it leaves nothing behind
-    where = open_where(searched.experiment, say)
-    jobs.check(where)
-    _check_price(searched, jobs, where)
+    plan = plan_sweep(load(name, fields))
+    jobs = SweepJobs(Path(name).stem, plan, print_line)
+    key = jobs.key  # stages the data: an error in it leaves nothing behind
+    context = open_service_context(plan.experiment, print_line)
+    jobs.check(context)
+    _check_price(plan, jobs, context)
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
-    return run(open_sweep(jobs, where, key, _command(name, given), say))
+    return run(open_sweep(jobs, context, key, _command(name, overrides), print_line))
 
 
-def _check_price(searched: Sweeping, jobs: SweepJobs, where: Where) -> None:
-    fields = searched.fields
-    spec = jobs.trial("check", *searched.baseline).spec
-    needing = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
-    if needing and where.price(spec) is None:
-        raise InputError(f"{needing} needs the price of {spec.instance_type}, and none is known")
+def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+    fields = plan.fields
+    spec = jobs.trial("check", *plan.baseline).spec
+    field = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
+    if field and context.price(spec) is None:
+        raise InputError(f"{field} needs the price of {spec.instance_type}, which is unknown")
 
 
-def _command(name: str, given: Mapping[str, str]) -> list[str]:
-    """Return the words that train this experiment; the winner's own settings come after them."""
-    kept = {field: text for field, text in spelt_out(given, is_field).items() if not field.startswith("sweep.")}
-    for of_the_winner in ("experiment", "compiler", "batch_size", "learning_rate_multiplier"):
-        kept.pop(of_the_winner, None)  # mlflow takes no parameter twice
-    words = [word for field, text in kept.items() for word in ("-P", f"{field}={text}")]
-    return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *words]
+def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
+    """Return the command line that trains this experiment; the settings of the winner are appended to it."""
+    fields = {field: text for field, text in spelt_out(overrides, is_field).items() if not field.startswith("sweep.")}
+    for field in SETTINGS_OF_WINNER:
+        fields.pop(field, None)  # mlflow refuses a repeated parameter
+    parameters = [word for field, text in fields.items() for word in ("-P", f"{field}={text}")]
+    return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *parameters]

@@ -74,7 +74,7 @@ def test_an_endpoint_of_another_account_is_kept_in_mind(
     said = "endpoints that were deployed from here belong to AWS account 210987654321, but the credentials belong to "
     assert f"error: {said}account {ACCOUNT}." in told.out
     main(["endpoints"])
-    assert "could not be checked: endpoint emotion belongs to AWS account 210987654321" in capsys.readouterr().err
+    assert "checking it failed: endpoint emotion belongs to AWS account 210987654321" in capsys.readouterr().err
     assert notes() == [theirs]
     assert account.hosting.names() != {}
 
