@@ -54,9 +54,10 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trainfare needs Python 3.11 or later; PYTHON=... names another one")'
 	$(PYTHON) -m venv $(VENV)
 
-# Each lock is complete, so pip has nothing to resolve.
-$(RUNTIME): requirements.lock | $(VENV)/bin/python
+# Each lock is complete, so pip has nothing to resolve. The last line installs the command `trainfare`.
+$(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUNTIME)
@@ -73,7 +74,7 @@ $(OLDEST): requirements-oldest.lock
 lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet $$($(PYTHON) -c 'import tomllib; print(*("\"%s\"" % d for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]))' | tr -d '"')
+	.venv-lock/bin/python -m pip install --quiet $$($(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["project"]["dependencies"], *p["build-system"]["requires"])')
 	.venv-lock/bin/python -m pip freeze | sed 's/+cpu$$//' > requirements.lock
 	.venv-lock/bin/python -m pip install --quiet -c requirements.lock $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])')
 	.venv-lock/bin/python -m pip freeze | sed 's/+cpu$$//' | grep -vxFf requirements.lock > requirements-dev.lock

@@ -1,145 +1,110 @@
-"""The command line: the verbs behind MLproject."""
+"""The command line: `trainfare VERB`, or `python -m experiments VERB`. A verb is a file in `experiments.commands`."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
 
-from experiments.running.output import remark
-from training.contract.errors import InputError, TrainfareError, nearest
+import click
+from click.shell_completion import shell_complete
 
-HELP = """\
-trainfare: which setting trains this model for the fewest billable seconds, and how sure are we?
+from experiments.commands.verb import CONTEXT_SETTINGS
+from experiments.commands.verb_group import LazyVerbGroup
+from experiments.running.output import print_error
+from training.contract.errors import TrainfareError
 
-  python -m experiments VERB [--experiment NAME] [--FIELD VALUE ...]
+NAME = "trainfare"
+COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
+"""Variable by which click's completion scripts ask for completions."""
+VERBS = (
+    *("train", "compare", "probe", "sweep", "attach", "report", "register", "deploy", "predict", "undeploy"),
+    *("endpoints", "ui", "jobs"),
+)
+EPILOG = f"""\
+Options are fields: --name value or --name=value, with dots for nested fields. docs/experiments.md lists all of them.
 
-verbs
-  train      train one job
-  compare    train every arm of the experiment, repeat with other seeds, and report
-  probe      train the beginning of every arm, until it is certain how long each would take and what it would cost
-  sweep      search batch sizes and learning rates under each compiler, and judge the winner on repeats
-  attach     follow a group that another command started, here or elsewhere: --group ID
-  report     report on tracked jobs: the latest of --experiment, --group ID, or any --runs A,B,...;
-             --overview true: on all groups of an MLflow experiment, and what they cost
-  register   make a trained model a version of its experiment's registered model, with the alias of the one in use:
-             the winner of the latest group of --experiment, of --group ID, or --run RUN
-  deploy     serve a trained model: --run RUN or --model FOLDER, --service local, or sagemaker with --machine TYPE
-  predict    ask an endpoint: --endpoint NAME and --text TEXT or --inputs JSON; or answer a whole --file with --run RUN
-  undeploy   delete an endpoint: --endpoint NAME, or --all true
-  endpoints  list them, with what they have cost so far
-  ui         MLflow's UI on the runs of --experiment, or of the latest command
-  jobs       list | stop NAME | stop --group ID | log NAME: the jobs of this machine, or --service sagemaker's
-             prune [--older-than 7d] [--what KINDS] [--group ID] [--yes]: delete what no run refers to any more
+\b
+Examples:
+  trainfare compare --experiment demo --compare.repeats 3
+  trainfare train --data.train reviews.jsonl --compiler inductor
+  trainfare compare --help
 
-  --wait false starts the jobs of train or compare and leaves them; the same command without it follows them
+The verbs also run as MLflow projects, with -P for each field:
 
-fields
-  Any field of the experiment, nested ones with dots:
-    --compiler inductor  --batch_size 32  --data.train reviews.jsonl  --machine.cores 1
-  --backend_config FILE lays a file's service, machine and aws over the experiment.
-  experiments/*.yaml are the experiments; --experiment also takes a path.
+\b
+  mlflow run . -e compare -P experiment=demo -P batch_size=32 --env-manager local
 
-The same verbs run as MLflow projects, with -P for each field:
-  mlflow run . -e train -P experiment=demo -P compiler=inductor -P batch_size=32 --env-manager local
+To complete verbs and fields with Tab in bash (or zsh, fish):
+
+\b
+  eval "$({COMPLETION_VARIABLE}=bash_source {NAME})"
 """
 
-SERVING_VERBS = ("deploy", "predict", "undeploy", "endpoints")
-VERBS = ("train", "compare", "probe", "sweep", "attach", "report", "register", *SERVING_VERBS, "ui", "jobs")
+
+def _version() -> str:
+    project = Path(__file__).resolve().parent.parent / "pyproject.toml"
+    return str(tomllib.loads(project.read_text("utf-8"))["project"]["version"])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, is_requested: bool) -> None:
+    if is_requested:
+        print(f"{NAME} {_version()}")
+        ctx.exit()
+
+
+cli = LazyVerbGroup(
+    name=NAME,
+    package="experiments.commands",
+    names=VERBS,
+    help="Find the setting that trains a model for the fewest billable seconds, and report how sure the answer is.",
+    epilog=EPILOG,
+    subcommand_metavar="VERB [--FIELD VALUE ...]",
+    context_settings=CONTEXT_SETTINGS,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the version and exit.",
+        )
+    ],
+)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run a verb and return the exit code: 0 done, 1 a job or a server failed, 2 wrong input, 130 interrupted."""
-    if not arguments or arguments[0] in {"-h", "--help", "help"}:
-        print(HELP)
-        return 0
+    words = list(arguments)
+    if not words or words[0] == "help":
+        words = [*words[1:], "--help"]
     try:
-        if arguments[0] in VERBS and arguments[0] != "undeploy":
-            from experiments.deployments.expired_endpoints import look_after
-
-            look_after()
-        return _dispatch(arguments[0], arguments[1:])
+        # Not `cli.main`, which replaces KeyboardInterrupt and with it the notes that say what is left running.
+        with cli.make_context(NAME, words) as context:
+            return cli.invoke(context) or 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        command = error.ctx.command_path.removeprefix(f"{NAME} ") if error.ctx else NAME
+        print_error(f"error: {command}: {error.format_message()}")
+        return error.exit_code
     except TrainfareError as error:
-        remark(" ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
+        print_error(" ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
         return error.exit_code
     except KeyboardInterrupt as end:
-        remark(" ".join(("interrupted.", *getattr(end, "__notes__", ()))))
+        print_error(" ".join(("interrupted.", *getattr(end, "__notes__", ()))))
         return 130
 
 
-def _dispatch(verb: str, rest: Sequence[str]) -> int:
-    # Each verb imports what it needs: --help and a typo answer at once.
-    if verb in {"train", "compare", "probe"}:
-        from experiments.running.launch import launch
-
-        return launch(verb, fields(rest))
-    if verb == "sweep":
-        from experiments.commands.sweep import sweep
-
-        return sweep(fields(rest))
-    if verb == "report":
-        from experiments.running.write_report import report
-
-        return report(fields(rest))
-    if verb == "register":
-        from experiments.commands.register import register
-
-        return register(fields(rest))
-    if verb == "attach":
-        from experiments.commands.attach import attach
-
-        return attach(fields(rest))
-    if verb == "ui":
-        from experiments.commands.ui import ui
-
-        return ui(fields(rest))
-    if verb == "jobs":
-        from experiments.commands.jobs import main as jobs
-
-        return jobs(rest)
-    if verb in SERVING_VERBS:
-        return _serving(verb, fields(rest))
-    raise InputError(f"unknown verb '{verb}': it must be one of {', '.join(VERBS)}.{nearest(verb, VERBS)}")
-
-
-def _serving(verb: str, given: Mapping[str, str]) -> int:
-    if verb == "deploy":
-        from experiments.commands.deploy import deploy
-
-        return deploy(given)
-    if verb == "predict":
-        from experiments.commands.predict import predict
-
-        return predict(given)
-    if verb == "undeploy":
-        from experiments.commands.undeploy import undeploy
-
-        return undeploy(given)
-    from experiments.commands.endpoints import endpoints
-
-    return endpoints(given)
-
-
-def fields(arguments: Sequence[str]) -> Mapping[str, str]:
-    """Return `--name value` and `--name=value` pairs as a mapping.
-
-    Values may begin with a hyphen (a negative number, say), so a name always takes what follows it.
-    """
-    found: dict[str, str] = {}
-    rest = list(arguments)
-    while rest:
-        name = rest.pop(0)
-        if not name.startswith("--") or name == "--":
-            raise InputError(f"unexpected argument '{name}': fields are given as --name value.")
-        name, equals, value = name[2:].partition("=")
-        if not equals:
-            if not rest:
-                raise InputError(f"--{name} has no value: fields are given as --name value.")
-            value = rest.pop(0)
-        if name in found:
-            raise InputError(f"--{name} is given twice, as '{found[name]}' and as '{value}'.")
-        found[name] = value
-    return found
+def run() -> None:
+    """Run the command line of this process, or answer its shell's request for completions."""
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        sys.exit(shell_complete(cli, {}, NAME, COMPLETION_VARIABLE, instruction))
+    sys.exit(main(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run()

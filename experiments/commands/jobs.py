@@ -1,142 +1,110 @@
-"""The `jobs` verb: what runs, here or at SageMaker, since when, how to stop it, and what of it may be deleted."""
+"""The verb `jobs`: list and stop jobs, print their logs, and delete local state that is no longer needed."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.table import Table
+import click
 
-from experiments.running import job_costs
-from training.contract.errors import InputError, nearest
-from training.contract.price import Price
-from training.contract.service import Description, Service
-from training.services.local.service import LocalService
-from training.state.home import home
+from experiments.commands.prune import command as prune
+from experiments.commands.verb import CONTEXT_SETTINGS, Verb
+from experiments.commands.verb_group import VerbGroup
+from training.contract.errors import InputError
 
-VERBS = ("list", "log", "prune", "stop")
+SERVICES = ("local", "sagemaker")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run `jobs [--service sagemaker] list [--prices FILE]`, `stop NAME`, `stop --group ID`, `log NAME`, or `prune`."""
-    words = list(arguments)
-    chosen, prices = _taken(words, "--service") or "local", _taken(words, "--prices")
-    if words[:1] == ["prune"]:
-        return _prune(chosen, words[1:])
-    service = _service(chosen)
-    match words or ["list"]:
-        case ["list"]:
-            _list(_listed(service), job_costs.price_of(chosen, prices, print))
-        case ["stop", "--group", group]:
-            for name in _of_group(service, group):
-                _stop(service, name)
-        case ["stop", name]:
-            _stop(service, name)
-        case ["log", name]:
-            _print_log(service, name)
-        case [verb, *rest] if verb not in VERBS:
-            raise InputError(f"unknown verb 'jobs {verb}': it must be one of {', '.join(VERBS)}.{nearest(verb, VERBS)}")
-        case [verb, *rest]:
-            raise InputError(f"jobs {verb} {' '.join(rest)}: give {'no name' if verb == 'list' else 'one job name'}.")
-    return 0
+def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    # The options may stand before the verb or after it: `ctx.meta` is shared by both.
+    if value is not None:
+        ctx.meta[f"jobs.{param.name}"] = value
 
 
-def _prune(service: str, words: Sequence[str]) -> int:
-    if service != "local":
-        raise InputError(f"jobs prune deletes what lies on this machine; --service {service} has nothing here.")
-    from experiments.commands.prune import prune
-
-    return prune(words)
-
-
-def _taken(words: list[str], option: str) -> str | None:
-    """Take an option and its value out of the words, and return the value."""
-    if option not in words:
-        return None
-    at = words.index(option)
-    value = "".join(words[at + 1 : at + 2])
-    del words[at : at + 2]
-    return value
+def service_option(function: Function) -> Function:
+    """Declare `--service`, of `jobs` as of each of its verbs."""
+    return click.option(
+        "--service",
+        type=click.Choice(SERVICES),
+        expose_value=False,
+        callback=_remember,
+        help="Service of the jobs.  [default: local]",
+    )(function)
 
 
-def _service(name: str) -> Service:
-    if name == "sagemaker":
-        from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.identity import account_of
-        from training.services.sagemaker.service import SageMakerService
-
-        clients = Clients()
-        account_of(clients)  # whoever has no credentials, or no network, hears so at once
-        return SageMakerService(clients)
-    if name != "local":
-        raise InputError(f"--service is '{name}': it must be local or sagemaker.")
-    return LocalService(home())
+def prices_option(function: Function) -> Function:
+    """Declare `--prices`."""
+    return click.option(
+        "--prices",
+        metavar="FILE",
+        expose_value=False,
+        callback=_remember,
+        help="Table of prices, instead of AWS's price list.",
+    )(function)
 
 
-def _listed(service: Service) -> list[Description]:
-    """Return the jobs; of those that run, all that is known, for the list alone does not tell since when they cost."""
-    if service.name == "local":
-        return service.jobs()
-    # Those that run first, however many have ended since.
-    running = {each["TrainingJobName"]: each for each in service.jobs(running_only=True)}
-    return [service.describe(name) for name in running] + [
-        each for each in service.jobs() if each["TrainingJobName"] not in running
-    ]
+def chosen_service(ctx: click.Context) -> str:
+    """Return the service that the command names."""
+    return str(ctx.meta.get("jobs.service", "local"))
 
 
-def _list(descriptions: Sequence[Description], ask: job_costs.PriceOf) -> None:
-    known = job_costs.prices(descriptions, ask)
-    # A name that is cut cannot be given to `stop`: whole names, also where nobody looks at a terminal.
-    Console(width=None if sys.stdout.isatty() else 200).print(_table(descriptions, known))
-    if said := job_costs.total(descriptions, known):
-        print(said)
+@click.group(cls=VerbGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
+@service_option
+@prices_option
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """List, stop and inspect jobs; delete unneeded local state.
+
+    \b
+    Examples:
+      trainfare jobs
+      trainfare jobs stop demo-261101-120000-ab12-none-a0r0
+      trainfare jobs list --service sagemaker
+      trainfare jobs prune --older-than 7d
+    """
+    if ctx.invoked_subcommand is None:
+        with ctx.scope(cleanup=False):
+            list_jobs.invoke(list_jobs.make_context("list", [], parent=ctx))
 
 
-def _of_group(service: Service, group: str) -> list[str]:
-    names = [each["TrainingJobName"] for each in service.jobs(running_only=True)]
-    found = [name for name in names if name.startswith(f"{group}-")]
-    if not found:
-        raise InputError(f"jobs stop --group {group}: no job of this group runs.")
-    return found
+@command.command("list", cls=Verb, examples=("trainfare jobs list", "trainfare jobs list --service sagemaker"))
+@service_option
+@prices_option
+@click.pass_context
+def list_jobs(ctx: click.Context) -> None:
+    """List jobs, with their cost so far."""
+    from experiments.running.manage_jobs import print_jobs
+
+    print_jobs(chosen_service(ctx), ctx.meta.get("jobs.prices"))
 
 
-def _stop(service: Service, name: str) -> None:
-    service.stop(name)
-    print(f"{name}: {service.describe(name)['TrainingJobStatus']}")
+@command.command("stop", cls=Verb, examples=("trainfare jobs stop NAME", "trainfare jobs stop --group ID"))
+@click.argument("name", required=False)
+@click.option("--group", metavar="ID", help="Stop all running jobs of this group.")
+@service_option
+@click.pass_context
+def stop(ctx: click.Context, name: str | None, group: str | None) -> None:
+    """Stop a job, or all jobs of a group."""
+    from experiments.running.manage_jobs import stop_group, stop_job
+
+    if (name is None) == (group is None):
+        raise InputError("jobs stop needs one job name, or --group ID.")
+    if group is not None:
+        stop_group(chosen_service(ctx), group)
+    else:
+        stop_job(chosen_service(ctx), str(name))
 
 
-def _print_log(service: Service, name: str) -> None:
-    service.describe(name)
-    cursor = None
-    while (page := service.logs(name, cursor)).lines:
-        print(*page.lines, sep="\n")
-        cursor = page.cursor
+@command.command("log", cls=Verb, examples=("trainfare jobs log NAME",))
+@click.argument("name")
+@service_option
+@click.pass_context
+def log(ctx: click.Context, name: str) -> None:
+    """Print the log of a job."""
+    from experiments.running.manage_jobs import print_log
+
+    print_log(chosen_service(ctx), name)
 
 
-def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
-    table = Table(box=None, header_style="bold")
-    longest = max((len(description["TrainingJobName"]) for description in descriptions), default=0)
-    table.add_column("job", no_wrap=True, min_width=longest)
-    table.add_column("status", no_wrap=True)
-    table.add_column("started", no_wrap=True)
-    table.add_column("billable s", no_wrap=True, justify="right")
-    table.add_column("USD", no_wrap=True, justify="right")
-    table.add_column("reason", overflow="ellipsis", no_wrap=True)
-    for description in descriptions:
-        table.add_row(
-            description["TrainingJobName"],
-            description["SecondaryStatus"],
-            f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
-            _billable(description),
-            "" if (usd := job_costs.usd_so_far(description, known)) is None else f"{usd:.2f} so far",
-            description.get("FailureReason", "").splitlines()[0] if description.get("FailureReason") else "",
-        )
-    return table
-
-
-def _billable(description: Description) -> str:
-    so_far, seconds = job_costs.seconds_so_far(description), description.get("BillableTimeInSeconds")
-    if so_far is not None and seconds is None:
-        return f"{so_far:.0f} so far"
-    return "" if seconds is None else str(seconds)
+command.add_command(prune)

@@ -1,101 +1,41 @@
-"""The verb `predict`: ask an endpoint once, or have a whole file answered."""
+"""The verb `predict`."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
 from collections.abc import Mapping
-from typing import Any
 
-from experiments.deployments import arguments as read
-from experiments.deployments.known_endpoints import found, notes
-from experiments.running.output import remark
-from models.endpoints.protocol import EndpointState
-from training.contract.errors import InputError, TrackingError
+import click
 
-FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
-PATIENCE_SECONDS = 10.0
+from experiments.commands.verb import FieldVerb, field
 
-
-def predict(given: Mapping[str, str]) -> int:
-    """Print the answer of an endpoint as JSON; with `file`, see `experiments.deployments.predict_file`."""
-    if "file" in given:
-        from experiments.deployments.predict_file import predict_file
-
-        return predict_file(given)
-    read.known_only("predict", given, FIELDS)
-    is_traced = read.one_of("trace", given.get("trace", "true"), ("true", "false")) == "true"
-    name = read.name_checked("endpoint", given["endpoint"]) if "endpoint" in given else _only_one()
-    body = _body(given)
-    note, service = found(name, given, remark)
-    state = service.describe(note.name)
-    started_ns = time.time_ns()
-    answer = service.predict(note.name, json.dumps(body).encode())
-    ended_ns = time.time_ns()
-    print(answer.decode("utf-8", "replace"), flush=True)
-    if is_traced and state.run_id:
-        _trace(state, body, answer, started_ns, ended_ns)
-    return 0
+EXAMPLES = (
+    'trainfare predict --endpoint demo --text "Winter is coming."',
+    'trainfare predict --endpoint demo --inputs \'{"inputs": ["a", "b"], "parameters": {"top_k": 2}}\'',
+    "trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl",
+)
 
 
-def _body(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the request: `inputs` may be the whole of it, or what stands under its `inputs`."""
-    if "text" in given and "inputs" in given:
-        raise InputError("text and inputs exclude each other: text is one input.")
-    if "text" in given:
-        inputs: Any = given["text"]
-    else:
-        inputs = _json("inputs", given["inputs"] if "inputs" in given else _typed())
-    body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
-    if "parameters" in given:
-        if "parameters" in body:
-            raise InputError("parameters are given twice: by themselves and within inputs.")
-        body = {**body, "parameters": _json("parameters", given["parameters"])}
-    return body
+@click.command(cls=FieldVerb, is_closed=False, examples=EXAMPLES)
+@field("endpoint", "Name of the endpoint. Default: the only one.", metavar="NAME")
+@field("text", "One input, as plain text.", metavar="TEXT")
+@field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
+@field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
+@field("service", "Service of the endpoint.", metavar="local|sagemaker")
+@field("trace", "false does not log the request to MLflow.", metavar="true|false", default="true", show_default=True)
+@field("file", "Predict every row of this file, on this machine.", metavar="FILE")
+@field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
+@field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
+@field("output", "With --file: JSON lines to write. Default: NAME.answers.jsonl.", metavar="FILE")
+@field("task", "With --file: task, where config.json does not determine it.", metavar="TASK")
+@field("precision", "With --file: precision.", metavar="auto|fp32|bf16|fp16")
+@field("max_length", "With --file: inputs are truncated to so many tokens.", metavar="N")
+@field("track", "With --file: false does not log to MLflow.", metavar="true|false", default="true", show_default=True)
+def command(fields: Mapping[str, str]) -> int:
+    """Send a request to an endpoint, or predict every row of a file.
 
+    With --file, --columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.* options
+    set the region and the like.
+    """
+    from experiments.deployments.ask_endpoint import predict
 
-def _typed() -> str:
-    """Return what comes on standard input. Raises `InputError` at a terminal, where nothing does."""
-    text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
-    if not text.strip():
-        raise InputError("predict needs text=, inputs= (JSON), file=, or JSON on standard input.")
-    return text
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        shown = text if len(text) < 60 else text[:60] + "…"
-        raise InputError(f"{name} is not JSON: {error} in {shown!r}; a plain text is given as text=.") from error
-
-
-def _only_one() -> str:
-    names = sorted({note.name for note in notes()})
-    if len(names) == 1:
-        return names[0]
-    there = f": there are {', '.join(names)}" if names else ", and none was deployed from here"
-    raise InputError(f"predict needs endpoint=NAME{there}.")
-
-
-def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
-    """Record the question and the answer in MLflow; where that cannot be, the answer has been given all the same."""
-    from models.endpoints.traces import Asked, trace
-    from tracking.server.store import open_store
-
-    asked = Asked(
-        endpoint=state.name,
-        service=state.service,
-        run_id=str(state.run_id),
-        model_id=state.model_id,
-        request=body,
-        answer=json.loads(answer),
-        started_ns=started_ns,
-        ended_ns=ended_ns,
-    )
-    try:
-        store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="The answer stands.", say=remark)
-        remark(f"Trace: {trace(store, asked)}")
-    except TrackingError as error:
-        remark(f"The answer was not traced: {error}")
+    return predict(fields)

@@ -1,76 +1,68 @@
-"""The verb `jobs prune`: look, show, ask, and delete."""
+"""The verb `jobs prune`."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import time
-from collections.abc import Sequence
+import re
 
-from rich.console import Console
+import click
 
-from experiments.pruning.deletion import NOTHING_DELETED, delete, look
-from experiments.pruning.inventory import inventory
-from experiments.pruning.messages import counted, stays, table
-from experiments.pruning.options import options
-from experiments.pruning.rules import Judged
-from tracking.server.store import open_store
-from training.state.home import home
+from experiments.commands.verb import Verb
+from training.contract.errors import InputError
 
-PATIENCE_SECONDS = 10.0
-"""How long the tracking server may keep silent before it counts as out of reach."""
+EXAMPLES = (
+    "trainfare jobs prune",
+    "trainfare jobs prune --older-than 7d --yes",
+    "trainfare jobs prune --group demo-261101-120000-ab12 --everything",
+)
+EPILOG = (
+    "What a running job, an open group or an open run needs is always kept. Without an answer of the tracking server "
+    "nothing is deleted."
+)
+_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
 
-def prune(words: Sequence[str]) -> int:
-    """Run `jobs prune` with its options; return 0, or 1 when something could not be deleted.
+@click.command("prune", cls=Verb, examples=EXAMPLES, epilog=EPILOG)
+@click.option(
+    "--everything",
+    is_flag=True,
+    help="Also delete what exists nowhere else: models that runs name, checkpoints of trainings that did not "
+    "complete, output of scripts, copies of scripts, and folders of which the tracking server has no run.",
+)
+@click.option("--older-than", metavar="AGE", help="Only what is at least as old: hours or days, such as 12h or 7d.")
+@click.option("--group", metavar="ID", help="Only what belongs to this group.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@click.option("--what", hidden=True)
+@click.option("--service", hidden=True)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    everything: bool,
+    older_than: str | None,
+    group: str | None,
+    yes: bool,
+    what: str | None,
+    service: str | None,
+) -> int:
+    """Delete local state that no run needs.
 
-    Raises InputError for the options, and TrackingError where the tracking server cannot be asked.
+    The command lists what can be deleted and asks. By default it deletes only what is safe: what can be made again,
+    what MLflow has a copy of, and what belongs to deleted runs.
     """
-    choice, is_answered = options(words)
-    root = home().resolve()
-    found = inventory(root, time.time())
-    for link in found.links:
-        print(f"{link} is a link: it stays, with all that it leads to.")
-    if not found.folders:
-        print(f"There is nothing to prune in {root}.")
-        return 0
-    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise=NOTHING_DELETED)
-    print(f"Looking at {root} and the runs of {store.uri}", flush=True)
-    judged, _ = look(found, store, choice)
-    going = [each for each in judged if each.goes]
-    _show(judged, going)
-    if not going or not (is_answered or _is_confirmed(going)):
-        return 0
-    return _told(going, *delete(going, root, store, choice))
+    if what is not None:
+        raise InputError("--what no longer exists: jobs prune deletes what is safe, or all with --everything.")
+    if (service := service or ctx.meta.get("jobs.service", "local")) != "local":
+        raise InputError(f"jobs prune deletes local state; --service {service} has none.")
+    if group is not None and group.startswith("-"):
+        raise InputError(f"--group is '{group}': it must be the id of a group.")
+    from experiments.pruning.prune_state import prune
+    from experiments.pruning.rules import Choice
+
+    age_seconds = 0.0 if older_than is None else _seconds(older_than)
+    return prune(Choice(everything=everything, older_than_seconds=age_seconds, group=group), is_confirmed=yes)
 
 
-def _show(judged: Sequence[Judged], going: Sequence[Judged]) -> None:
-    if going:
-        # A name that is cut cannot be looked for: whole lines where nobody looks at a terminal.
-        Console(width=None if sys.stdout.isatty() else 200).print(table(going))
-    print(f"{counted(going) if going else 'Nothing'} may go.")
-    for line in stays(judged):
-        print(line)
-
-
-def _is_confirmed(going: Sequence[Judged]) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"{NOTHING_DELETED} There is no terminal to ask at: the same command with --yes deletes it.")
-        return False
-    answer = ""
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        answer = input(f"Delete {counted(going)}? [y/N] ")
-    if answer.strip().lower() in {"y", "yes"}:
-        return True
-    print(NOTHING_DELETED)
-    return False
-
-
-def _told(going: Sequence[Judged], gone: Sequence[Judged], errors: Sequence[str]) -> int:
-    """Say what is free again, and return the exit code."""
-    print(f"Deleted {counted(gone)}, which are free again." if gone else NOTHING_DELETED)
-    if needed := len(going) - len(gone) - len(errors):
-        print(f"{needed} stay: something has begun to use them, or another prune was faster.")
-    for error in errors:
-        print(f"error: {error}", file=sys.stderr)
-    return 1 if errors else 0
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,6})([hd])", text)
+    if not match:
+        raise InputError(f"--older-than is '{text}': it must be a number of hours or days, such as 12h or 7d.")
+    return int(match[1]) * _UNIT_SECONDS[match[2]]

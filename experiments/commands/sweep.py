@@ -1,52 +1,32 @@
-"""The verb `sweep`: time the batch sizes, search them with their learning rates under each compiler, judge the winner.
-
-Every process that runs the same command on the same storage is a worker of the same sweep. What one of them does alone
-(timing before, judging afterwards) is found done by the others.
-"""
+"""The verb `sweep`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from experiments.planning.load import load
-from experiments.running.output import say
-from experiments.running.service_context import Where, open_where
-from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import with_full_names
-from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import Sweeping, sweeping
-from training.contract.errors import InputError
+import click
 
+from experiments.commands.experiment_options import ExperimentVerb, experiment_options
+from experiments.commands.verb import field
 
-def sweep(given: Mapping[str, str]) -> int:
-    """Run or continue a sweep with `--field value` pairs; return 0, 1 when it found nothing, 130 when stopped."""
-    fields = with_full_names(given, is_field)
-    name = fields.pop("experiment", "demo")
-    searched = sweeping(load(name, fields))
-    jobs = SweepJobs(Path(name).stem, searched, say)
-    key = jobs.key  # stages the data: what is wrong with it leaves nothing behind
-    where = open_where(searched.experiment, say)
-    jobs.check(where)
-    _check_price(searched, jobs, where)
-    from experiments.sweeping.open_sweep import open_sweep
-    from experiments.sweeping.sweep_worker import run
-
-    return run(open_sweep(jobs, where, key, _command(name, given), say))
+EXAMPLES = (
+    "trainfare sweep --experiment demo --sweep.trials 12",
+    "trainfare sweep --sweep.batch_sizes 8..128 --sweep.max_billable_seconds 3600",
+)
 
 
-def _check_price(searched: Sweeping, jobs: SweepJobs, where: Where) -> None:
-    fields = searched.fields
-    spec = jobs.trial("check", *searched.baseline).spec
-    needing = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
-    if needing and where.price(spec) is None:
-        raise InputError(f"{needing} needs the price of {spec.instance_type}, and none is known")
+@click.command(cls=ExperimentVerb, examples=EXAMPLES)
+@experiment_options(
+    field("sweep.trials", "Trainings that the search may run at most.", metavar="N"),
+    field("sweep.batch_sizes", "Batch sizes to search, as a range.", metavar="LOW..HIGH"),
+    field("sweep.compilers", "Compiler settings to search, separated by commas.", metavar="NAMES"),
+    field("sweep.max_billable_seconds", "Budget of the search, billable seconds.", metavar="SECONDS"),
+)
+def command(fields: Mapping[str, str]) -> int:
+    """Search batch sizes and learning rates, and repeat the winner.
 
+    Each compiler setting has a search of its own. The same command on another machine joins the sweep.
+    """
+    from experiments.sweeping.run_sweep import sweep
 
-def _command(name: str, given: Mapping[str, str]) -> list[str]:
-    """Return the words that train this experiment; the winner's own settings come after them."""
-    kept = {field: text for field, text in with_full_names(given, is_field).items() if not field.startswith("sweep.")}
-    for of_the_winner in ("experiment", "compiler", "batch_size", "learning_rate_multiplier"):
-        kept.pop(of_the_winner, None)  # mlflow takes no parameter twice
-    words = [word for field, text in kept.items() for word in ("-P", f"{field}={text}")]
-    return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *words]
+    return sweep(fields)

@@ -1,5 +1,5 @@
-"""What the verbs `deploy`, `predict`, `undeploy` and `endpoints` share.
+"""Registration, deployment and prediction: the verbs `register`, `deploy`, `predict`, `undeploy` and `endpoints`.
 
-Open `known_endpoints.py` first: the record of the endpoints that were deployed from this machine. Serving itself
-belongs in `models`.
+Open `deploy_model.py` first, then `known_endpoints.py`: the record of the endpoints that were deployed from this
+machine. Serving itself belongs in `models`.
 """

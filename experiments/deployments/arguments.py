@@ -1,4 +1,4 @@
-"""What the fields of these verbs may be, each refused in one sentence. Pure."""
+"""Readers for the options of these verbs; each raises `InputError` for a wrong value. Pure."""
 
 from __future__ import annotations
 
@@ -10,62 +10,67 @@ from models.endpoints.protocol import NAME_PATTERN
 from training.contract.errors import InputError, nearest
 
 SERVICES = ("local", "sagemaker")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_MOST_LIFETIME_SECONDS = 366 * 86400
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MAX_SECONDS = 366 * 86400
 
 
-def known_only(verb: str, given: Mapping[str, str], known: Sequence[str]) -> None:
-    """Raise `InputError` for a field that the verb does not have, and for one that is empty."""
-    for name, value in given.items():
+def check_known(verb: str, fields: Mapping[str, str], known: Sequence[str]) -> None:
+    """Raise `InputError` for a field that the verb does not have."""
+    for name in fields:
         if name not in known and not (name.startswith("aws.") and "service" in known):
             raise InputError(f"unknown field '{name}' of {verb}: {', '.join(known)}.{nearest(name, known)}")
+
+
+def check_not_empty(fields: Mapping[str, str]) -> None:
+    """Raise `InputError` for an empty field; only `text` may be empty."""
+    for name, value in fields.items():
         if not value.strip() and name != "text":
             raise InputError(f"{name} is empty.")
 
 
 def one_of(name: str, text: str, known: Sequence[str]) -> str:
-    """Return one of the words. Raises `InputError`."""
+    """Return the text, which must be one of `known`. Raises `InputError`."""
     if text not in known:
         raise InputError(f"{name} is '{text}': it must be one of {', '.join(known)}.{nearest(text, known)}")
     return text
 
 
-def service_named(given: Mapping[str, str]) -> str | None:
-    """Return the service that is asked for, if any."""
-    return one_of("service", given["service"], SERVICES) if "service" in given else None
+def read_service(fields: Mapping[str, str]) -> str | None:
+    """Return the service, or None if the command names none. Raises `InputError`."""
+    return one_of("service", fields["service"], SERVICES) if "service" in fields else None
 
 
-def truth(given: Mapping[str, str], name: str) -> bool:
-    """Return whether a field is true; false where it is not given."""
-    return one_of(name, given.get(name, "false"), ("true", "false")) == "true"
+def read_flag(fields: Mapping[str, str], name: str) -> bool:
+    """Return a field that is `true` or `false`, by default False. Raises `InputError`."""
+    return one_of(name, fields.get(name, "false"), ("true", "false")) == "true"
 
 
-def name_checked(name: str, text: str) -> str:
-    """Return an endpoint's name. Raises `InputError`."""
+def read_name(name: str, text: str) -> str:
+    """Return the name of an endpoint. Raises `InputError`."""
     if not NAME_PATTERN.fullmatch(text):
-        raise InputError(f"{name} is '{text}': an endpoint's name is up to 63 letters, digits and, between them, '-'.")
+        raise InputError(f"{name} is '{text}': an endpoint's name is up to 63 letters and digits, with '-' between.")
     return text
 
 
-def seconds(name: str, text: str) -> float:
-    """Return the seconds of `90s`, `30m`, `2h`, `1.5h` or `7d`. Raises `InputError`."""
+def read_seconds(name: str, text: str) -> float:
+    """Return a duration such as `90s`, `30m`, `1.5h` or `7d` in seconds. Raises `InputError`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
-    found = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not 0 < found <= _MOST_LIFETIME_SECONDS:
-        raise InputError(f"{name} is '{text}': it must be a time such as 90s, 30m, 2h or 7d, of a year at most.")
-    return found
+    duration = float(match[1]) * _UNIT_SECONDS[match[2]] if match else 0.0
+    if not 0 < duration <= _MAX_SECONDS:
+        raise InputError(f"{name} is '{text}': it must be a time such as 90s, 30m, 2h or 7d, at most 366d.")
+    return duration
 
 
-def whole(name: str, text: str, low: int, high: int) -> int:
+def read_whole(name: str, text: str, low: int, high: int) -> int:
     """Return a whole number from `low` to `high`. Raises `InputError`."""
     if not text.strip().isdecimal() or not low <= int(text) <= high:
         raise InputError(f"{name} is '{text}': it must be a whole number from {low} to {high}.")
     return int(text)
 
 
-def aws_fields(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields `aws.*` by their names below that, as an experiment has them. Raises `InputError`."""
-    texts = {name: value for name, value in given.items() if name.startswith("aws.")}
+def read_aws(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields `aws.*` as a mapping without the prefix, validated as in an experiment. Raises `InputError`."""
+    texts = {name: value for name, value in fields.items() if name.startswith("aws.")}
     if not texts:
         return {}
     from pydantic import ValidationError
@@ -80,5 +85,5 @@ def aws_fields(given: Mapping[str, str]) -> dict[str, Any]:
         return Aws.model_validate(with_overrides({}, texts)["aws"]).given()
     except ValidationError as error:
         wrong = error.errors()[0]
-        where = ".".join(("aws", *map(str, wrong["loc"])))
-        raise InputError(f"{where} is {wrong['input']!r}: {wrong['msg']}.") from error
+        path = ".".join(("aws", *map(str, wrong["loc"])))
+        raise InputError(f"{path} is {wrong['input']!r}: {wrong['msg']}.") from error

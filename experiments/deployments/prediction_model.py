@@ -1,4 +1,4 @@
-"""The model that answers a file: a run's, or one in a folder, loaded as it was evaluated."""
+"""Model for predicting a file: that of a run or of a folder, loaded as it was evaluated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.deployments import arguments as read
-from experiments.running.output import remark
+from experiments.running.output import print_error
 from training.contract.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnsweringModel:
-    """The model that answers."""
+class PredictionModel:
+    """Files of a model, and its run."""
 
     folder: Path
     name: str
-    """How people call it."""
+    """Name in messages."""
     trained: TrainedModel | None
-    """What the tracking server tells of it; None of a folder."""
+    """Record on the tracking server; None for a folder."""
     store: Store | None
-    """The tracking server, where one was asked."""
+    """Tracking server; None if it is not used."""
     is_tracked: bool
-    """Whether the prediction is recorded there."""
+    """True if the prediction is logged there."""
 
 
-def answering_model(given: Mapping[str, str]) -> AnsweringModel:
-    """Return the model that the fields name. Raises `InputError` and `TrackingError`."""
-    is_tracked = read.one_of("track", given.get("track", "true"), ("true", "false")) == "true"
-    if "run" not in given and not is_tracked:
-        return AnsweringModel(
-            folder=_folder(given["model"]), name=given["model"], trained=None, store=None, is_tracked=False
+def open_model(fields: Mapping[str, str]) -> PredictionModel:
+    """Find the model that the fields name, and fetch its files. Raises `InputError` and `TrackingError`."""
+    is_tracked = read.one_of("track", fields.get("track", "true"), ("true", "false")) == "true"
+    if "run" not in fields and not is_tracked:
+        return PredictionModel(
+            folder=_folder(fields["model"]), name=fields["model"], trained=None, store=None, is_tracked=False
         )
     from tracking.server.store import open_store
 
-    store = open_store(say=remark, retry_seconds=60.0, otherwise="Nothing was predicted.")
-    if "model" in given:
-        return AnsweringModel(
-            folder=_folder(given["model"]), name=given["model"], trained=None, store=store, is_tracked=True
+    store = open_store(say=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
+    if "model" in fields:
+        return PredictionModel(
+            folder=_folder(fields["model"]), name=fields["model"], trained=None, store=store, is_tracked=True
         )
     from models.logged.model_folder import model_folder
     from models.lookup.trained_model import trained_model
     from training.state.home import home
 
-    trained = trained_model(store, given["run"])
+    trained = trained_model(store, fields["run"])
     if trained.chosen:
-        remark(trained.chosen)
-    folder = model_folder(store, trained, home(), remark)
-    return AnsweringModel(folder=folder, name=trained.job_name, trained=trained, store=store, is_tracked=is_tracked)
+        print_error(trained.chosen)
+    folder = model_folder(store, trained, home(), print_error)
+    return PredictionModel(folder=folder, name=trained.job_name, trained=trained, store=store, is_tracked=is_tracked)
 
 
 def _folder(model: str) -> Path:
@@ -69,29 +69,29 @@ def _folder(model: str) -> Path:
     return source.folder
 
 
-def loaded_predictor(model: AnsweringModel, given: Mapping[str, str]) -> Predictor:
-    """Return the model, loaded: as it was evaluated, where its run tells, and where nothing else is asked for."""
+def load_model(model: PredictionModel, fields: Mapping[str, str]) -> Predictor:
+    """Load the model with the precision and length of its evaluation, if known, unless the fields set others."""
     precision, length = None, None
     if model.trained is not None and model.store is not None:
         from models.batch.prediction_run import evaluated
 
-        known = evaluated(model.store, model.trained)
-        precision, length = known.precision, known.max_length
-    if "max_length" in given:
-        length = read.whole("max_length", given["max_length"], 1, 1_000_000)
+        evaluation = evaluated(model.store, model.trained)
+        precision, length = evaluation.precision, evaluation.max_length
+    if "max_length" in fields:
+        length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000)
     from models.inference.predictor import load_predictor
 
     return load_predictor(
         model.folder,
-        task=given.get("task") or (model.trained.task if model.trained else None) or None,
-        precision=given.get("precision"),
+        task=fields.get("task") or (model.trained.task if model.trained else None) or None,
+        precision=fields.get("precision"),
         evaluated_precision=precision,
         max_length=length,
     )
 
 
-def digest_of(folder: Path) -> str:
-    """Return the SHA-256 of all files of a model."""
+def hash_files(folder: Path) -> str:
+    """Return the SHA-256 of the names and contents of a model's files."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         with path.open("rb") as file:

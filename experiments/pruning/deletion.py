@@ -1,4 +1,8 @@
-"""Delete what may go: judged anew under the locks, each folder without its name before it is without its files."""
+"""Deletion of the folders that `jobs prune` selected.
+
+Under the locks every folder is judged again. A folder then loses its name in one step, and its files afterwards: a
+process that is killed meanwhile leaves no incomplete folder under a name that others use.
+"""
 
 from __future__ import annotations
 
@@ -19,56 +23,58 @@ from training.state import deletion, shared_folders
 NOTHING_DELETED = "Nothing was deleted."
 
 
-def look(found: Inventory, store: Store, choice: Choice) -> tuple[list[Judged], RunReferences]:
-    """Return what of the found the choice is about, judged, and what the tracking server says. Raises TrackingError."""
-    whole = [folder for folder in found.folders if not folder.is_left_over]
+def judge_inventory(local: Inventory, store: Store, choice: Choice) -> tuple[list[Judged], RunReferences]:
+    """Judge local folders by what the tracking server refers to; return that too. Raises TrackingError."""
+    complete = [folder for folder in local.folders if not folder.is_left_over]
     try:
-        told = find_references(
+        references = find_references(
             store,
-            job_names={folder.name for folder in whole if folder.place in OF_JOBS} | set(found.jobs),
-            with_log=set(found.jobs),
-            data_keys={folder.name for folder in whole if folder.place == "staged"},
+            job_names={folder.name for folder in complete if folder.place in OF_JOBS} | set(local.jobs),
+            with_log=set(local.jobs),
+            data_keys={folder.name for folder in complete if folder.place == "staged"},
         )
     except TrackingError as error:
         raise TrackingError(f"{str(error).rstrip('.')}. {NOTHING_DELETED}") from error
-    return judge(found, told, choice, time.time()), told
+    return judge(local, references, choice, time.time()), references
 
 
-def delete(going: Sequence[Judged], root: Path, store: Store, choice: Choice) -> tuple[list[Judged], list[str]]:
-    """Delete what still may go; return what is gone, and a sentence for each that could not be deleted.
+def delete(selected: Sequence[Judged], root: Path, store: Store, choice: Choice) -> tuple[list[Judged], list[str]]:
+    """Delete the selected folders that may still be deleted.
 
-    Raises TrackingError, and then nothing is deleted.
+    Returns the deleted ones, and an error message for each that could not be deleted. Raises TrackingError before
+    anything is deleted.
     """
     errors: list[str] = []
-    discarded = _discarded(going, root, store, choice, errors)
-    return [each for each, path in discarded if _is_gone(path, errors)], errors
+    discarded = _discard_all(selected, root, store, choice, errors)
+    return [each for each, path in discarded if _delete_files(path, errors)], errors
 
 
-def _discarded(
-    going: Sequence[Judged], root: Path, store: Store, choice: Choice, errors: list[str]
+def _discard_all(
+    selected: Sequence[Judged], root: Path, store: Store, choice: Choice, errors: list[str]
 ) -> list[tuple[Judged, Path]]:
-    """Take the names away of what still may go; its files go afterwards, which takes longer and needs no lock."""
+    """Rename the folders that may still be deleted. Deleting their files takes longer and needs no lock."""
     with ExitStack() as locks:
-        # A command that begins to read data waits from here on; what it finds gone afterwards it makes again.
-        free = {each.folder.path for each in going if locks.enter_context(_alone(each.folder))}
-        judged, told = look(inventory(root, time.time()), store, choice)
-        still = free & {each.folder.path for each in judged if each.goes}
-        paths = [(each, _discard(each, root, store, told, errors)) for each in going if each.folder.path in still]
+        # Commands that start to read data wait for the locks, and stage again what they then do not find.
+        locked = {each.folder.path for each in selected if locks.enter_context(_exclusive_lock(each.folder))}
+        judged, references = judge_inventory(inventory(root, time.time()), store, choice)
+        deletable = locked & {each.folder.path for each in judged if each.is_deletable}
+        chosen = [each for each in selected if each.folder.path in deletable]
+        paths = [(each, _discard(each.folder, root, store, references, errors)) for each in chosen]
     return [(each, path) for each, path in paths if path]
 
 
-def _alone(folder: Folder) -> AbstractContextManager[bool]:
+def _exclusive_lock(folder: Folder) -> AbstractContextManager[bool]:
     return nullcontext(True) if folder.place in OF_JOBS else shared_folders.lock_for_deletion(folder.path)
 
 
-def _discard(each: Judged, root: Path, store: Store, told: RunReferences, errors: list[str]) -> Path | None:
-    """Take a folder's name away, and return where it is now; None where somebody has it."""
-    folder = each.folder
+def _discard(folder: Folder, root: Path, store: Store, references: RunReferences, errors: list[str]) -> Path | None:
+    """Rename a folder and return its new path, or None if another process uses or deletes it."""
+    job = references.jobs.get(folder.name)
     try:
-        with _supervised(folder):
-            # First: a run that names a model which is gone would be a lie, one that does not is only late.
-            if each.kind in {"models", "copies"} and folder.place == "outputs":
-                mark_models_deleted(store, told.jobs[folder.name])
+        with _supervisor_lock(folder):
+            # First, because a run must not name a model that does not exist.
+            if folder.place == "outputs" and job is not None and not job.is_deleted:
+                mark_models_deleted(store, job)
             return deletion.discard(folder.path, root)
     except (BlockingIOError, FileNotFoundError):
         return None
@@ -78,8 +84,8 @@ def _discard(each: Judged, root: Path, store: Store, told: RunReferences, errors
 
 
 @contextmanager
-def _supervised(folder: Folder) -> Iterator[None]:
-    """Be the supervisor of a job whose work folder goes. Raises BlockingIOError where there is one."""
+def _supervisor_lock(folder: Folder) -> Iterator[None]:
+    """Hold the supervisor's lock of a job's work folder. Raises BlockingIOError if a supervisor runs."""
     if folder.place != "jobs":
         yield
         return
@@ -90,10 +96,10 @@ def _supervised(folder: Folder) -> Iterator[None]:
         os.close(lock)
 
 
-def _is_gone(path: Path, errors: list[str]) -> bool:
+def _delete_files(path: Path, errors: list[str]) -> bool:
     try:
         deletion.delete(path)
     except OSError as error:
-        errors.append(f"{path} is not deleted to its end: {error}. The next prune goes on with it.")
+        errors.append(f"{path} is only partly deleted: {error}. The next prune deletes the rest.")
         return False
     return True

@@ -1,4 +1,4 @@
-"""What of the state lies on this machine: folders that may go one day, and the local jobs that may still need them."""
+"""Inventory of the local state: folders that can be deleted, and the local jobs that may need them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ of scripts, by the hash of what they hold; fetched models, by the id of the MLfl
 OF_JOBS = frozenset({"jobs", "checkpoints", "outputs"})
 
 KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
-"""Of a hash, or of an id of MLflow's."""
+"""Pattern of a hash, or of an MLflow id."""
 UNFINISHED = {
     "jobs": r"\.[a-zA-Z0-9-]+-[a-z0-9_]{8}",  # as `tempfile.mkdtemp` names it
     "staged": r"\.unfinished-[0-9a-f]{32}",
     "sources": r"\.unfinished-[0-9a-f]{32}",
     "models": r"\.unfinished-[0-9a-f]{32}",
 }
-"""How a folder is called in each place while it is made; it gets its name once it is whole."""
+"""Patterns of temporary names, by place. A folder gets its final name once it is complete."""
 ABANDONED_SECONDS = 86_400.0
-"""Age at which a folder that is still being made counts as left behind by a process that was killed."""
+"""Age at which a folder with a temporary name counts as left behind by a process that was killed."""
 
-TOLD_ANYHOW = frozenset({"events.jsonl"})
-"""What our own job writes to its output folder: its log says the same."""
+COPIED_FILES = frozenset({"events.jsonl"})
+"""Files that our own job writes to its output folder; its log holds the same lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +44,14 @@ class Folder:
 
     place: Place
     name: str
-    """Of the job, or the hash or id."""
+    """Name of the job, or hash or id of the content."""
     path: Path
     size_bytes: int
-    """Of the files in it; what links lead to is not counted."""
+    """Size of the files in it; targets of links do not count."""
     changed: float
-    """When anything in it last changed, seconds since the epoch."""
+    """Time of the latest change in it, seconds since the epoch."""
     is_left_over: bool = False
-    """Whether it was left half made, or half deleted, by a process that was killed."""
+    """True if a process that was killed left it incomplete."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,28 +60,28 @@ class LocalJob:
 
     name: str
     has_ended: bool
-    """Whether its service says so and its supervisor is gone."""
+    """True if its status is final and its supervisor has exited."""
     request: str
-    """Text of its request, in which stand the names of all that it reads and writes."""
+    """Text of its request, which names everything that it reads and writes."""
     wrote_output: bool = False
-    """Whether its script wrote files to its output folder, which are nowhere else."""
+    """True if its script wrote files to its output folder, which exist nowhere else."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """All that was found."""
+    """Folders and jobs of a state folder."""
 
     folders: tuple[Folder, ...]
     jobs: Mapping[str, LocalJob]
-    """By name."""
+    """Jobs by name."""
     unreadable: frozenset[str] = frozenset()
-    """Names of work folders whose job cannot be read: another user's, or broken."""
+    """Names of work folders whose job cannot be read: another user owns it, or it is corrupt."""
     links: tuple[Path, ...] = ()
-    """Places and folders that are symbolic links, which are left alone with all they lead to."""
+    """Symbolic links, which are kept together with their targets."""
 
 
 def inventory(home: Path, now: float) -> Inventory:
-    """Return what lies in a state folder, whose path holds no link; `now` in seconds since the epoch."""
+    """List a state folder, whose path must hold no link; `now` in seconds since the epoch."""
     links: list[Path] = []
     folders = tuple(folder for place in get_args(Place) for folder in _folders(home, place, now, links))
     jobs = _jobs(home)
@@ -94,7 +94,7 @@ def inventory(home: Path, now: float) -> Inventory:
 
 
 def _folders(home: Path, place: Place, now: float, links: list[Path]) -> Iterator[Folder]:
-    """Yield the folders of a place, and note links."""
+    """Yield the folders of a place, and append symbolic links to `links`."""
     parent = home / place
     if parent.is_symlink():
         links.append(parent)
@@ -107,14 +107,14 @@ def _folders(home: Path, place: Place, now: float, links: list[Path]) -> Iterato
 
 
 def _folder(place: Place, path: Path, now: float) -> Folder | None:
-    """Return a folder with its size, or None of one that is none of ours or is just being made."""
+    """Return a folder with its size, or None if it is not ours or is being written."""
     pattern = JOB_NAME_PATTERN if place in OF_JOBS else KEY_PATTERN
     is_trash, is_whole = path.name.startswith(TRASH), re.fullmatch(pattern, path.name) is not None
     if not (is_trash or is_whole or re.fullmatch(UNFINISHED.get(place, "(?!)"), path.name)):
         return None
     try:
         size_bytes, changed = measured(path)
-    except FileNotFoundError:  # another prune is at it
+    except FileNotFoundError:  # another prune has deleted it
         return None
     if not is_trash and not is_whole and now - changed < ABANDONED_SECONDS:
         return None
@@ -129,19 +129,19 @@ def _folder(place: Place, path: Path, now: float) -> Folder | None:
 
 
 def measured(folder: Path) -> tuple[int, float]:
-    """Return the bytes of a folder's files and when anything in it last changed, seconds since the epoch.
+    """Return the size of a folder's files, bytes, and the time of the latest change, seconds since the epoch.
 
-    Links are not followed. What goes meanwhile, or cannot be read, does not count. Raises FileNotFoundError.
+    Links are not followed. Files that vanish meanwhile, or cannot be read, do not count. Raises FileNotFoundError.
     """
     size_bytes, changed = 0, folder.lstat().st_mtime
-    for place, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             try:
-                found = os.lstat(os.path.join(place, name))  # noqa: PTH118 - of many thousands of files
+                status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - faster over thousands of files
             except OSError:
                 continue
-            changed = max(changed, found.st_mtime)
-            size_bytes += found.st_size if stat.S_ISREG(found.st_mode) else 0
+            changed = max(changed, status.st_mtime)
+            size_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
     return size_bytes, changed
 
 
@@ -152,7 +152,7 @@ def _jobs(home: Path) -> dict[str, LocalJob | None]:
 
 
 def _job(service: LocalService, folder: JobFolder) -> LocalJob | None:
-    """Return a job, or None where its state cannot be read."""
+    """Return a job, or None if its state cannot be read."""
     try:
         status = service.describe(folder.name)["TrainingJobStatus"]
         return LocalJob(
@@ -166,4 +166,4 @@ def _job(service: LocalService, folder: JobFolder) -> LocalJob | None:
 
 
 def _wrote_output(folder: JobFolder) -> bool:
-    return any(path.name not in TOLD_ANYHOW for path in (folder.base / "output" / "data").glob("*"))
+    return any(path.name not in COPIED_FILES for path in (folder.base / "output" / "data").glob("*"))

@@ -1,4 +1,4 @@
-"""What `jobs prune` shows: what may go, and why the rest stays. Pure."""
+"""Output of `jobs prune`: the folders to delete, and why the others are kept. Pure."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from rich.table import Table
 from experiments.pruning.rules import Judged
 
 
-def table(going: Sequence[Judged]) -> Table:
-    """Return a row for each folder that may go."""
-    made = Table(box=None, header_style="bold")
-    for name in ("what", "of", "experiment", "size", "age"):
-        made.add_column(name, no_wrap=True, justify="right" if name in {"size", "age"} else "left")
-    made.add_column("why it may go", overflow="ellipsis", no_wrap=True)
-    for each in going:
+def table(deletable: Sequence[Judged]) -> Table:
+    """Return a table with a row for each folder that can be deleted."""
+    rows = Table(box=None, header_style="bold")
+    for name in ("folder", "name", "experiment", "size", "age"):
+        rows.add_column(name, no_wrap=True, justify="right" if name in {"size", "age"} else "left")
+    rows.add_column("reason", overflow="ellipsis", no_wrap=True)
+    for each in deletable:
         folder = each.folder
-        size, age = decimal(folder.size_bytes), aged(each.age_seconds)
-        made.add_row(folder.place, folder.name, each.experiment, size, age, each.why)
-    return made
+        size, age = decimal(folder.size_bytes), format_age(each.age_seconds)
+        rows.add_row(folder.place, folder.name, each.experiment, size, age, each.why)
+    return rows
 
 
-def stays(judged: Sequence[Judged]) -> list[str]:
-    """Return a line for each reason why something stays, what takes most room first."""
+def kept_lines(judged: Sequence[Judged]) -> list[str]:
+    """Return a line for each reason why folders are kept, largest total size first."""
     by_reason: dict[str, list[Judged]] = {}
     for each in judged:
-        if not each.goes:
+        if not each.is_deletable:
             by_reason.setdefault(each.why, []).append(each)
-    ordered = sorted(by_reason.items(), key=lambda each: -bytes_of(each[1]))
-    return [f"stays: {counted(found)}: {why}" for why, found in ordered]
+    ordered = sorted(by_reason.items(), key=lambda each: -total_bytes(each[1]))
+    return [f"kept: {count_and_size(folders)}: {why}" for why, folders in ordered]
 
 
-def counted(judged: Sequence[Judged]) -> str:
-    """Return how many folders there are, and how large they are together."""
-    return f"{len(judged)} folder{'' if len(judged) == 1 else 's'}, {decimal(bytes_of(judged))}"
+def count_and_size(judged: Sequence[Judged]) -> str:
+    """Return the number of folders and their total size as text."""
+    return f"{len(judged)} folder{'' if len(judged) == 1 else 's'}, {decimal(total_bytes(judged))}"
 
 
-def bytes_of(judged: Sequence[Judged]) -> int:
-    """Return the size of the folders together."""
+def total_bytes(judged: Sequence[Judged]) -> int:
+    """Return the total size of folders, bytes."""
     return sum(each.folder.size_bytes for each in judged)
 
 
-def aged(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Return an age in its largest whole unit."""
     lengths_seconds = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
     unit = next((unit for unit, length in lengths_seconds.items() if seconds >= length), "s")

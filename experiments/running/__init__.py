@@ -1,5 +1,4 @@
 """Start the planned jobs of a group, follow them and write the group's report.
 
-Open `launch.py` first. What the verbs share stands here; the parsing of a verb's options belongs in
-`experiments.commands`.
+Open `launch.py` first. The verbs of `experiments.commands` call these modules; their options are declared there.
 """

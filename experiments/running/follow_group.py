@@ -1,4 +1,4 @@
-"""From planned jobs to their report: what `train`, `compare`, `probe` and `attach` have in common."""
+"""Follow planned jobs to the end, then report: shared by `train`, `compare`, `probe` and `attach`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ Say = Callable[[str], None]
 
 
 def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob], parallel: int, say: Say) -> int:
-    """Run what is left of the jobs, report, and return 0, 1 when one failed, or 130 when a person stopped them."""
+    """Run the remaining jobs and report.
+
+    Returns the exit code: 0, 1 if a job failed, 130 if a person stopped jobs or detached.
+    """
     try:
         outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=say, charts=PngClassCharts())
     except Detached:
-        say(f"Left running; the same command attaches to it again, and so does `attach --group {group.id}` elsewhere.")
+        say(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130
     refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
     if refusals and len(refusals) == len(jobs):
         close_group(store, group, "FAILED", note=str(refusals[0]))
         raise refusals[0]
     if service.name == "sagemaker":
-        record_warm_pool_costs(store, service)  # a job's machines may have gone to a later one
-    # Only now: what draws the report takes as long to load as all the rest.
+        record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier one
+    # Imported late, because drawing takes as long to import as everything else.
     from experiments.running.write_report import report_group
 
     report_group(store, group, group.experiment_name)
@@ -40,7 +43,10 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
 
 
 def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], say: Say) -> None:
-    """Log what was trained, last: it delays no job and no report, and a group stays open until it is through."""
+    """Log the trained models.
+
+    This comes last, so that it delays no job and no report. The group stays open until it is done.
+    """
     if any(outcome.planned.model for outcome in outcomes):
         from models.logged.group_models import log_models
         from models.logged.model_folder import PLACE
@@ -49,7 +55,7 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
             log_models(store, service, group, outcomes, home() / PLACE, say)
         except KeyboardInterrupt as end:
             end.add_note(
-                "All jobs are done. The same command logs the models that are missing, "
+                "All jobs have ended. The same command logs the remaining models, "
                 f"and so does `attach --group {group.id}`."
             )
             raise

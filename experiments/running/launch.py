@@ -1,6 +1,6 @@
-"""The verbs `train`, `compare` and `probe`: everything is checked first, then the jobs run, then the report is made.
+"""Launch the jobs of `train`, `compare` and `probe`: check everything, run the jobs, report.
 
-`train` is a comparison of one arm and one repeat; `probe` is one of which every job ends early.
+`train` is a comparison of one arm and one repeat. `probe` is a comparison in which every job ends early.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import Inputs, group_key, plan
 from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.planning.staged_inputs import inputs_of
-from experiments.running.output import say
-from experiments.running.service_context import open_where
+from experiments.running.output import print_line
+from experiments.running.service_context import open_service_context
 from training.contract.errors import InputError
 from training.state.home import home
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from tracking.server.store import Store
 
 
-def launch(verb: str, given: Mapping[str, str]) -> int:
-    """Run a verb with `--field value` pairs; return 0, or 1 when a job failed."""
-    fields = dict(given)
-    name, wait = fields.pop("experiment", "demo"), _waits(fields.pop("wait", "true"))
+def launch(verb: str, overrides: Mapping[str, str]) -> int:
+    """Run a verb with overrides of the experiment's fields; return the exit code, see `follow`."""
+    fields = dict(overrides)
+    name, wait = fields.pop("experiment", "demo"), _read_wait(fields.pop("wait", "true"))
     experiment = load(name, fields)
     chosen, repeats = _chosen(verb, experiment)
-    # The data first: what is wrong with it leaves nothing behind, not even an empty tracking database.
-    staged = inputs_of(chosen, say)
+    # Data comes first: an error in it leaves nothing behind, not even an empty tracking database.
+    staged = inputs_of(chosen, print_line)
     from tracking.server.store import open_store
 
-    store = open_store(say=say)
+    store = open_store(say=print_line)
     parallel = _parallel(verb, experiment, chosen)
     return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel, wait=wait)
 
 
-def _waits(text: str) -> bool:
-    """Return whether the jobs are followed; no field of the experiment, since both commands mean the same jobs."""
+def _read_wait(text: str) -> bool:
+    """Return whether to follow the jobs. `wait` is not a field of the experiment: it does not change the jobs."""
     if text not in {"true", "false"}:
         raise InputError(f"wait is '{text}': it must be true or false.")
     return text == "true"
@@ -48,7 +48,7 @@ def _waits(text: str) -> bool:
 
 def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "compare":
-        return whole_trainings(without_pushes(arms(experiment), say)), experiment.compare.repeats
+        return whole_trainings(without_pushes(arms(experiment), print_line)), experiment.compare.repeats
     if verb == "probe":
         return probes(arms(experiment)), 1
     check_token(experiment)
@@ -56,7 +56,7 @@ def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
 
 
 def _parallel(verb: str, experiment: Experiment, chosen: Sequence[Arm]) -> int:
-    """Return how many jobs run at a time: probes all, where each has machines of its own."""
+    """Return the number of jobs that run at a time. Probes on SageMaker all run at once, on instances of their own."""
     if verb == "probe" and experiment.service != "local":
         return len(chosen)
     return experiment.compare.parallel
@@ -80,20 +80,21 @@ def _run(
     from tracking.groups.plan_file import write_plan
     from tracking.recording.warm_pools import record_warm_pool_costs
 
-    where = open_where(chosen[0].experiment, say)
-    # Once for nothing: what cannot run there is refused before a run is opened and before anything is uploaded.
+    context = open_service_context(chosen[0].experiment, print_line)
+    # Check a plan without a group first, before a run is opened or anything is uploaded.
     for job in plan("check", name, chosen, 1, staged, home()):
-        where.checked(job.spec)
-    if where.service.name == "sagemaker":
-        record_warm_pool_costs(store, where.service)
+        context.check(job.spec)
+    if context.service.name == "sagemaker":
+        record_warm_pool_costs(store, context.service)
     key = group_key(verb, name, chosen, repeats, staged)
     group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
-    jobs = [where.made_ready(job) for job in plan(group.id, name, chosen, repeats, staged, home())]
-    say(f"{'Taking up' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
+    jobs = [context.prepare(job) for job in plan(group.id, name, chosen, repeats, staged, home())]
+    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
     write_plan(store, group, jobs, parallel)
     if not wait:
-        left = start_jobs(store, where.service, group, jobs, parallel=parallel, say=say, charts=PngClassCharts())
-        say(f"Left running{f', {left} jobs not started yet' if left else ''}: the same command without wait follows,")
-        say(f"and `attach --group {group.id}` does from any machine.")
+        charts = PngClassCharts()
+        left = start_jobs(store, context.service, group, jobs, parallel=parallel, say=print_line, charts=charts)
+        print_line(f"Jobs keep running{f', {left} jobs not started yet' if left else ''}.")
+        print_line(f"Follow them with the same command without wait, or with `attach --group {group.id}`.")
         return 0
-    return follow(store, where.service, group, jobs, parallel, say)
+    return follow(store, context.service, group, jobs, parallel, print_line)

@@ -1,4 +1,4 @@
-"""Lines for a person, who may have gone: a closed terminal or the end of a pipe ends nothing that is under way."""
+"""Output lines of the commands. A closed terminal or pipe does not end a command that is running."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import sys
 from typing import TextIO
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on standard output."""
-    _print(text, sys.stdout)
+    _write(text, sys.stdout)
 
 
-def remark(text: str) -> None:
+def print_error(text: str) -> None:
     """Print a line on standard error."""
-    _print(text, sys.stderr)
+    _write(text, sys.stderr)
 
 
-def _print(text: str, stream: TextIO) -> None:
+def _write(text: str, stream: TextIO) -> None:
     try:
         print(text, file=stream, flush=True)
     except OSError:
-        # What is in the buffer would be tried again at the end.
+        # Otherwise Python would write the buffer again at exit.
         with contextlib.suppress(OSError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""Where an experiment's jobs run, and what has to be there first."""
+"""Service of an experiment's jobs, and the preparation of a job for it."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
-    """A service, and the way of a job there."""
+class ServiceContext:
+    """A service, with the steps that prepare a job for it."""
 
     service: Service
-    checked: Callable[[JobSpec], JobSpec]
-    """Refuses what cannot run there, before anything is uploaded."""
-    ready: Callable[[JobSpec], JobSpec]
-    """Brings what the job reads to where it runs."""
+    check: Callable[[JobSpec], JobSpec]
+    """Raises InputError for a job that cannot run there. Uploads nothing."""
+    upload: Callable[[JobSpec], JobSpec]
+    """Copies the inputs of a job to the service; returns the spec with their locations."""
     price: Callable[[JobSpec], Price | None]
-    """What a machine of the job costs, where that is known."""
+    """Returns the price of the job's instance type, or None if unknown."""
 
-    def made_ready(self, job: PlannedJob) -> PlannedJob:
-        """Return a job with all that it reads where it runs, and with the prices of its machines."""
-        kinds = job.spec.fallback_instance_types
-        others = {kind: self.price(job.spec.model_copy(update={"instance_type": kind})) for kind in kinds}
+    def prepare(self, job: PlannedJob) -> PlannedJob:
+        """Upload the inputs of a job, and add the prices of its instance types."""
+        types = job.spec.fallback_instance_types
+        prices = {each: self.price(job.spec.model_copy(update={"instance_type": each})) for each in types}
         return replace(
             job,
-            spec=self.ready(job.spec),
+            spec=self.upload(job.spec),
             price=self.price(job.spec),
-            fallback_prices={kind: price for kind, price in others.items() if price},
+            fallback_prices={each: price for each, price in prices.items() if price},
         )
 
 
-def open_where(experiment: Experiment, say: Say) -> Where:
-    """Return where the experiment's jobs run. Raises InputError, AccessError."""
+def open_service_context(experiment: Experiment, say: Say) -> ServiceContext:
+    """Open the service of the experiment's jobs. Raises InputError, AccessError."""
     return OPENERS[experiment.service](experiment, say)
 
 
-def _local(_: Experiment, __: Say) -> Where:
+def _local(_: Experiment, __: Say) -> ServiceContext:
     from training.services.local.service import LocalService
 
-    return Where(service=LocalService(home()), checked=_as_it_is, ready=_as_it_is, price=lambda _: None)
+    return ServiceContext(service=LocalService(home()), check=_unchanged, upload=_unchanged, price=lambda _: None)
 
 
-def _sagemaker(experiment: Experiment, say: Say) -> Where:
+def _sagemaker(experiment: Experiment, say: Say) -> ServiceContext:
     from training.services.sagemaker.aws_context import open_aws_context
     from training.services.sagemaker.prices import listed_price, table_price
     from training.services.sagemaker.service import SageMakerService
 
-    site = open_aws_context(experiment.aws.given())
+    aws_context = open_aws_context(experiment.aws.given())
     table = experiment.aws.prices
 
     def price(spec: JobSpec) -> Price | None:
         if table:
             return table_price(Path(table), spec.instance_type)
-        return listed_price(site.clients, spec.instance_type, home() / "prices.json", say)
+        return listed_price(aws_context.clients, spec.instance_type, home() / "prices.json", say)
 
-    return Where(
-        service=SageMakerService(site.clients),
-        checked=site.resolve,
-        ready=lambda spec: site.upload(spec, say),
+    return ServiceContext(
+        service=SageMakerService(aws_context.clients),
+        check=aws_context.resolve,
+        upload=lambda spec: aws_context.upload(spec, say),
         price=price,
     )
 
 
-def _as_it_is(spec: JobSpec) -> JobSpec:
+def _unchanged(spec: JobSpec) -> JobSpec:
     return spec
 
 
-OPENERS: Mapping[str, Callable[[Experiment, Say], Where]] = {"local": _local, "sagemaker": _sagemaker}
-"""By the experiment's `service`."""
+OPENERS: Mapping[str, Callable[[Experiment, Say], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
+"""Openers by the experiment's `service`."""

@@ -1,4 +1,4 @@
-"""The verb `report --overview true`: everything that an MLflow experiment holds."""
+"""Overview of an MLflow experiment, for `report --overview true`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tracking.server.store import open_store
 from training.state.home import home
 
 PATIENCE_SECONDS = 10.0
-"""A person waits for a report, and one can be made again at any time."""
+"""Short, because a person waits, and a report can be repeated at any time."""
 
 
 def overview(name: str) -> None:
-    """Print and write the overview of the MLflow experiment `name`; of an experiment file, of that of its name.
+    """Print and write the overview of the MLflow experiment `name`, which may also be an experiment file.
 
-    Where `mlflow run` opened a run for it, that run holds it too.
+    It is also logged to the run that `mlflow run` opened for the command, if any.
     """
     store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
     with ReadProgress("runs", sys.stderr) as reading:

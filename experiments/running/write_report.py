@@ -1,4 +1,4 @@
-"""The verb `report`, and what `train` and `compare` end with."""
+"""Write the report of a group or of chosen runs."""
 
 from __future__ import annotations
 
@@ -23,111 +23,109 @@ from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, nearest
 from training.state.home import home
 
-FIELDS = ("experiment", "group", "runs", "overview", "baseline", "allow", "format")
 FORMATS = ("text", "markdown", "json")
 _NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
-"""Fields that nothing stands for when they are empty, as where a shell's variable is not set."""
-AS_THE_JOBS_SAY = Wanted()
+"""Fields that must not be empty, with what they mean. An unset shell variable makes one empty."""
+DEFAULT = Wanted()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a report is to be about, and how it is printed."""
+class ReportRequest:
+    """Subject and format of a report."""
 
     experiment: str = "demo"
-    """Whose latest group is reported on, where neither `group` nor `runs` is given."""
+    """Experiment whose latest group is reported on; ignored if `group` or `runs` is set."""
     group: str | None = None
     """Id of a group."""
     runs: tuple[str, ...] = ()
-    """Jobs of any groups: run ids, job names, or groups for all their jobs."""
+    """Run ids, job names, and group ids, which stand for all their jobs."""
     overview: bool = False
-    """All groups of the MLflow experiment of that name, and what they cost."""
-    wanted: Wanted = AS_THE_JOBS_SAY
+    """Report on all groups of the MLflow experiment of that name, with their cost."""
+    wanted: Wanted = DEFAULT
     format: str = "text"
-    """What is printed: a summary for people, Markdown, or JSON."""
+    """Printed format, one of FORMATS; `text` is a summary."""
 
 
-def report(given: Mapping[str, str]) -> int:
-    """Report on a group of tracked jobs, the latest of an experiment, or any jobs; see `Asked`."""
-    asked = asked_of(given)
-    if asked.overview:
-        overview(asked.experiment)
+def report(fields: Mapping[str, str]) -> int:
+    """Report on the latest group of an experiment, another group, or any jobs; see `ReportRequest`."""
+    request = read_request(fields)
+    if request.overview:
+        overview(request.experiment)
         return 0
     store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No report was made.")
-    if asked.runs:
-        _report_chosen(store, asked)
+    if request.runs:
+        _report_chosen(store, request)
         return 0
-    title = Path(asked.experiment).stem
-    group = find_group(store, group_id=asked.group, experiment_name=title)
+    title = Path(request.experiment).stem
+    group = find_group(store, group_id=request.group, experiment_name=title)
     name = group.experiment_name or title
     store.subject = f"the experiment of group '{group.id}'"
-    made = render(store.client, group.id, name, asked.wanted)
+    made = render(store.client, group.id, name, request.wanted)
     folder = home() / "reports" / group.id
-    _tell(store, made, folder, group.experiment_id, asked.format)
-    with here_alone(partial(print, file=_places(asked.format))):
+    _print(store, made, folder, group.experiment_id, request.format)
+    with here_alone(partial(print, file=_location_stream(request.format))):
         log_alone(store, group.experiment_id, name, [group.id], made, folder)
-        if asked.wanted == AS_THE_JOBS_SAY:
+        if request.wanted == DEFAULT:
             publish(store, group.run_id, made, folder, group.name)
     return 0
 
 
 def report_group(store: Store, group: Group, title: str) -> None:
-    """Write the page of a group's jobs and print what they tell, then log it; where that is refused, say so."""
+    """Write, print and log the report of a group. A refusal to log it is printed."""
     store.subject = f"the experiment of group '{group.id}'"
     made = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
-    _tell(store, made, folder, group.experiment_id, "text")
+    _print(store, made, folder, group.experiment_id, "text")
     with here_alone(print):
         publish(store, group.run_id, made, folder, group.name)
 
 
-def asked_of(given: Mapping[str, str]) -> Asked:
-    """Return what the fields of the command line ask for. Raises `InputError` with one sentence."""
-    for name in given:
-        if name not in FIELDS:
-            raise InputError(f"unknown field '{name}' of report: {', '.join(FIELDS)}.{nearest(name, FIELDS)}")
-        if not given[name].strip() and name in _NAMES:
-            raise InputError(f"{name} is empty: it must be {_NAMES[name]}.")
-    runs = _listed(given.get("runs", ""))
-    if "runs" in given and not runs:
+def read_request(fields: Mapping[str, str]) -> ReportRequest:
+    """Read the fields of the command line. Raises `InputError`."""
+    for name, description in _NAMES.items():
+        if not fields.get(name, description).strip():
+            raise InputError(f"{name} is empty: it must be {description}.")
+    runs = _listed(fields.get("runs", ""))
+    if "runs" in fields and not runs:
         raise InputError("runs is empty: name runs, jobs or groups, separated by commas.")
-    if runs and "group" in given:
-        raise InputError("runs and group exclude each other: a group may stand among the runs.")
-    chosen = given.get("format", "text")
+    if runs and "group" in fields:
+        raise InputError("runs and group exclude each other: runs also accepts group ids.")
+    chosen = fields.get("format", "text")
     if chosen not in FORMATS:
         raise InputError(f"format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
-    wanted = Wanted(baseline=given.get("baseline") or None, allowed=frozenset(_kinds(given.get("allow", ""))))
-    is_overview = _is_true("overview", given.get("overview", "false"))
-    if is_overview and (
-        others := [name for name in FIELDS if name in given and name not in ("experiment", "overview")]
-    ):
-        raise InputError(f"overview and {others[0]} exclude each other: an overview is of all groups of an experiment.")
-    return Asked(
-        experiment=given.get("experiment", "demo"),
+    wanted = Wanted(baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", ""))))
+    is_overview = _is_true("overview", fields.get("overview", "false"))
+    if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
+        raise InputError(f"overview and {others[0]} exclude each other: an overview covers all groups.")
+    return ReportRequest(
+        experiment=fields.get("experiment", "demo"),
         overview=is_overview,
-        group=given.get("group") or None,
+        group=fields.get("group") or None,
         runs=runs,
         wanted=wanted,
         format=chosen,
     )
 
 
-def _report_chosen(store: Store, asked: Asked) -> None:
-    table = chosen_jobs(store.client, asked.runs)
+def _report_chosen(store: Store, request: ReportRequest) -> None:
+    table = chosen_jobs(store.client, request.runs)
     experiment_id = str(table["experiment_id"].iloc[0])
     title = str(store.call(store.client.get_experiment, experiment_id).name)
-    made = render_chosen(store.client, table, title, asked.wanted, asked.runs)
+    made = render_chosen(store.client, table, title, request.wanted, request.runs)
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
-    _tell(store, made, folder, experiment_id, asked.format)
-    with here_alone(partial(print, file=_places(asked.format))):
-        log_alone(store, experiment_id, title, asked.runs, made, folder)
+    _print(store, made, folder, experiment_id, request.format)
+    with here_alone(partial(print, file=_location_stream(request.format))):
+        log_alone(store, experiment_id, title, request.runs, made, folder)
 
 
-def _tell(store: Store, made: Report, folder: Path, experiment_id: str, chosen: str) -> None:
-    """Write the report to `folder` and print it; where others read that, its places stand on the other stream."""
+def _print(store: Store, made: Report, folder: Path, experiment_id: str, chosen: str) -> None:
+    """Write the report to `folder` and print it, then its location.
+
+    The location goes to standard error if standard output is Markdown or JSON for other programs.
+    """
     page = write(made, folder)
-    places = _places(chosen)
+    stream = _location_stream(chosen)
     if chosen == "markdown":
         print(made.markdown)
     elif chosen == "json":
@@ -136,11 +134,11 @@ def _tell(store: Store, made: Report, folder: Path, experiment_id: str, chosen: 
         print()
         print_report(made)
         print()
-    print(f"Report: {page}", file=places)
-    print(f"MLflow: {_ui(store.uri, experiment_id)}", file=places, flush=True)
+    print(f"Report: {page}", file=stream)
+    print(f"MLflow: {_ui(store.uri, experiment_id)}", file=stream, flush=True)
 
 
-def _places(chosen: str) -> TextIO:
+def _location_stream(chosen: str) -> TextIO:
     return sys.stdout if chosen == "text" else sys.stderr
 
 
@@ -155,18 +153,18 @@ def _is_true(name: str, text: str) -> bool:
 
 
 def _kinds(text: str) -> tuple[Kind, ...]:
-    given = _listed(text)
-    for name in given:
+    names = _listed(text)
+    for name in names:
         if name not in KINDS:
             raise InputError(f"allow names '{name}': it may name {', '.join(KINDS)}.{nearest(name, KINDS)}")
-    return tuple(kind for kind in KINDS if kind in given)
+    return tuple(kind for kind in KINDS if kind in names)
 
 
 def _ui(uri: str, experiment_id: str) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
         return run_table(uri, experiment_id)
     default = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
-    # A database's address is shown without its password, which the command needs.
-    place_of_store = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
-    command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {place_of_store}"
+    # The address of a database is shown without its password, which the command needs.
+    shown_uri = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
+    command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {shown_uri}"
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"

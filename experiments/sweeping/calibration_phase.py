@@ -1,4 +1,4 @@
-"""What a sweep measures before its trials: every batch size under every compiler, and the baseline's quality."""
+"""Measurements before the trials: times of every batch size under every compiler, and the baseline's quality."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from tracking.recording.job_run import find_job_run
 from training.contract.errors import InputError
 
 
-class NotTimed(Exception):
-    """The batch sizes are not all timed: the budget is spent, or somebody stopped it."""
+class CalibrationIncomplete(Exception):
+    """Not all batch sizes were timed: the budget is spent, or a person stopped the sweep."""
 
 
-def searches(opened: Opened) -> dict[str, Search]:
-    """Return the question of each compiler's study, once all is measured; of one whose calibration failed, none.
+def prepare_searches(opened: Opened) -> dict[str, Search]:
+    """Run the calibrations and return the search of each compiler whose calibration succeeded.
 
-    Raises `NotTimed`, and `InputError` where no compiler is left.
+    Raises `CalibrationIncomplete`, and `InputError` if no compiler is left.
     """
     planned = _planned(opened)
     with hold_lease(opened.storage, f"{opened.name}/timing", opened.say):
         if len(opened.run(planned)) < len(planned):
-            raise NotTimed
+            raise CalibrationIncomplete
     sweep = opened.jobs.sweep
     objective = replace(sweep.objective, bound=_bound(opened))
-    found: dict[str, Search] = {}
+    searches: dict[str, Search] = {}
     for compiler in sweep.fields.compilers:
         model = _costs(opened, compiler) if sweep.fields.calibration_seconds else None
         if model or not sweep.fields.calibration_seconds:
-            found[compiler] = Search(
+            searches[compiler] = Search(
                 space=sweep.space, objective=objective, samples=opened.jobs.samples, base=sweep.base_point, costs=model
             )
-    if not found:
-        raise InputError("no compiler is left to sweep: the calibration of each has failed")
-    return found
+    if not searches:
+        raise InputError("no compiler is left to sweep: every calibration failed")
+    return searches
 
 
 def _planned(opened: Opened) -> list[PlannedJob]:
@@ -57,19 +57,19 @@ def _costs(opened: Opened, compiler: str) -> CostModel | None:
     run = find_job_run(opened.store, opened.group, name)
     if run is None or run.failure or not run.has_ended:
         why = f" ({run.failure[0]})" if run and run.failure else ""
-        opened.say(f"{compiler} is left out: its calibration {name} has not completed{why}")
+        opened.say(f"Skipping {compiler}: its calibration {name} did not complete{why}")
         return None
     every = opened.jobs.sweep.evaluated_every(opened.jobs.staged.train_rows)
     machines = opened.jobs.sweep.experiment.machine.instance_count
     try:
         return calibrated_costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
     except ValueError as error:
-        opened.say(f"{compiler} is left out: {error}")
+        opened.say(f"Skipping {compiler}: {error}")
         return None
 
 
 def _bound(opened: Opened) -> float | None:
-    """Return the worst quality that is let pass: the baseline's, and what it may be worse by."""
+    """Return the worst acceptable quality: the baseline's, worse by `sweep.worse_by`."""
     sweep = opened.jobs.sweep
     worse_by, quality = sweep.fields.worse_by, sweep.objective.quality
     if worse_by is None or quality is None:
@@ -78,6 +78,6 @@ def _bound(opened: Opened) -> float | None:
     run = find_job_run(opened.store, opened.group, name)
     value = run.metrics.get(quality.metric, math.nan) if run else math.nan
     if not math.isfinite(value):
-        raise InputError(f"sweep.worse_by has nothing to go by: the baseline's job {name} told no {quality.metric}")
-    opened.say(f"Baseline {quality.metric} {value:.4g}; let pass: {worse_by:g} worse")
+        raise InputError(f"sweep.worse_by needs the baseline's quality, but job {name} logged no {quality.metric}")
+    opened.say(f"Baseline {quality.metric} {value:.4g}; accepted: at most {worse_by:g} worse")
     return value - worse_by if quality.higher_is_better else value + worse_by

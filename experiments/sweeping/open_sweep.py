@@ -1,4 +1,4 @@
-"""A sweep that is open: its jobs, where they run, and what keeps it."""
+"""An open sweep: its jobs, their service, its storage and its studies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import optuna
 
 from experiments.planning.staged_inputs import Say
-from experiments.running.service_context import Where
+from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_jobs import SweepJobs
 from reports.charts.class_charts import PngClassCharts
 from sweeps.space.grid import Point
@@ -26,40 +26,40 @@ from tracking.server.store import Store, open_store
 from training.state.home import home
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
-"""Names the database of all workers; a password in it stays out of commands and runs."""
+"""Variable with the database of all workers, so that its password stays out of commands and runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A sweep in this worker's hands."""
+    """A sweep in the process of one worker."""
 
     jobs: SweepJobs
-    where: Where
+    context: ServiceContext
     store: Store
     group: Group
     storage: Storage
     studies: Mapping[str, optuna.Study]
-    """By compiler."""
+    """Studies by compiler."""
     command: Sequence[str]
-    """Words that train the experiment."""
+    """Command line that trains the experiment."""
     say: Say
 
     @property
     def name(self) -> str:
-        """Under which the studies stand in the storage."""
+        """Name of the studies in the storage."""
         return self.jobs.sweep.fields.name or self.group.id
 
-    def ready(self, compiler: str, point: Point) -> PlannedJob:
-        """Return a point's job with all that it reads where it runs."""
-        return self.where.made_ready(self.jobs.trial(self.group.id, compiler, point))
+    def prepared_trial(self, compiler: str, point: Point) -> PlannedJob:
+        """Return the job of a point, with its inputs uploaded."""
+        return self.context.prepare(self.jobs.trial(self.group.id, compiler, point))
 
     def run(self, planned: Sequence[PlannedJob]) -> list[Outcome]:
-        """Run what is left of some jobs that are no trials, within the budgets."""
+        """Run those of the jobs that have not run, within the budgets. Trials are run by the worker."""
         return run_jobs(
             self.store,
-            self.where.service,
+            self.context.service,
             self.group,
-            [self.where.made_ready(job) for job in planned],
+            [self.context.prepare(job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             may_start=self._has_budget,
             say=self.say,
@@ -74,22 +74,22 @@ class Opened:
         return seconds < (fields.max_billable_seconds or math.inf) and usd < (fields.max_usd or math.inf)
 
 
-def open_sweep(jobs: SweepJobs, where: Where, key: str, command: Sequence[str], say: Say) -> Opened:
-    """Open or continue a sweep.
+def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], say: Say) -> Opened:
+    """Open or resume a sweep.
 
-    Raises TrainfareError for what does not answer, and InputError where a sweep of its name asks for something else;
-    nothing is started and no run is opened then.
+    Raises TrainfareError if the storage or the tracking server does not answer, and InputError if another sweep has
+    its name. Then no job is started and no run is opened.
     """
     storage = open_storage(storage_url(), say=say)
     name = jobs.sweep.fields.name
     studies = _studies(storage, name, jobs) if name else {}
     description = jobs.sweep.experiment.description
-    with hold_lease(storage, f"{key}/opening", say):  # workers that begin together must find one group
+    with hold_lease(storage, f"{key}/opening", say):  # workers that start together must share one group
         store = open_store(say=say)
         group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
     return Opened(
         jobs=jobs,
-        where=where,
+        context=context,
         store=store,
         group=group,
         storage=storage,
@@ -101,7 +101,7 @@ def open_sweep(jobs: SweepJobs, where: Where, key: str, command: Sequence[str], 
 
 def _studies(storage: Storage, name: str, jobs: SweepJobs) -> dict[str, optuna.Study]:
     sweep = jobs.sweep
-    # The bound itself is known later: what it may be worse by stands for it.
+    # The bound is known only after the baseline has run; `worse_by` stands for it.
     objective = replace(sweep.objective, bound=sweep.fields.worse_by)
     return {
         compiler: open_study(
@@ -112,8 +112,8 @@ def _studies(storage: Storage, name: str, jobs: SweepJobs) -> dict[str, optuna.S
 
 
 def storage_url() -> str:
-    """Return the address of the studies' database: `TRAINFARE_SWEEP_STORAGE`, or a file among the state."""
-    if given := os.environ.get(STORAGE_VARIABLE):
-        return given
+    """Return the address of the studies' database: `TRAINFARE_SWEEP_STORAGE`, or a file in the state folder."""
+    if url := os.environ.get(STORAGE_VARIABLE):
+        return url
     home().mkdir(parents=True, exist_ok=True)
     return f"sqlite:///{home() / 'sweeps.db'}"

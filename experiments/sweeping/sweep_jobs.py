@@ -1,4 +1,4 @@
-"""The jobs of a sweep, planned: calibrations, trials, and the repeats of its winner."""
+"""Planned jobs of a sweep: calibrations, trials, and repeats of the winner."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import cast
 
 from experiments.planning.plan import job, source_digest
 from experiments.planning.staged_inputs import Say, inputs_of
-from experiments.running.service_context import Where
-from experiments.sweeping.sweep_plan import Sweeping
+from experiments.running.service_context import ServiceContext
+from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.confirmation import Setting
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
@@ -20,46 +20,46 @@ from training.contract.job_spec import Compiler
 from training.staging.tokens.staged import Staged
 from training.state.home import home
 
-KEPT_WHEN_CONTINUED = {"trials", "repeats", "max_parallel", "max_billable_seconds", "max_usd", "pruning", "sampler"}
-"""Fields of a sweep that may be others when it goes on."""
+CHANGEABLE_FIELDS = {"trials", "repeats", "max_parallel", "max_billable_seconds", "max_usd", "pruning", "sampler"}
+"""Fields that may change when a sweep is resumed."""
 
 
 @dataclass(frozen=True)
 class SweepJobs:
-    """Plans a sweep's jobs; the same setting has always the same job."""
+    """Plans the jobs of a sweep. The same setting always has the same job."""
 
     name: str
-    """The experiment's."""
-    sweep: Sweeping
+    """Name of the experiment."""
+    sweep: SweepPlan
     say: Say
 
     @cached_property
     def staged(self) -> Staged:
-        """The data, which all jobs share. Raises InputError, also where the largest batch is larger than the data."""
+        """Data that all jobs share. Raises InputError, also if the largest batch exceeds the data."""
         largest = Point(self.sweep.space.batch_sizes[-1])
-        (found,) = inputs_of([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.say)
-        return cast(Staged, found)
+        (inputs,) = inputs_of([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.say)
+        return cast(Staged, inputs)
 
     @property
     def key(self) -> str:
-        """Hash of all that the sweep asks for, but for how long it goes on; or of its name, where it has one."""
+        """Hash of the sweep's name or, without a name, of all fields that must not change."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        return _hash(named if fields.name else {**named, **self._asked, "trains": self.trains})
+        return _hash(named if fields.name else {**named, **self._fixed_fields, "trains": self.trains})
 
     @property
     def trains(self) -> str:
-        """Hash of all that is trained."""
+        """Hash of the experiment, the data and the source that are trained."""
         experiment = self.sweep.experiment.model_dump(mode="json", exclude={"sweep", "compare", "log_model"})
         return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
     @property
     def samples(self) -> int:
-        """Samples of a whole training."""
+        """Samples of a full training."""
         return self.sweep.samples(self.staged.train_rows)
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
-        """Return the job of a point; repeats have other seeds."""
+        """Return the job of a point. Each repeat has another seed."""
         arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows, is_whole=repeat > 0)
         tags = {
             "platform.role": "confirmation" if repeat else "trial",
@@ -79,12 +79,12 @@ class SweepJobs:
         return replace(planned, tags={"platform.role": "calibration"})
 
     def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
-        """Return the repeats of the settings, in turn, so that a drifting machine drifts for all of them."""
+        """Return the repeats of the settings, interleaved so that a drift of the machine affects all of them."""
         repeats = range(1, self.sweep.fields.repeats + 1)
         return [self.trial(group_id, compiler, point, repeat) for repeat in repeats for compiler, point in settings]
 
     def trial_names(self, group_id: str) -> set[str]:
-        """Return the names of all jobs that are trials."""
+        """Return the names of all trials."""
         sweep = self.sweep
         return {self.name_of(group_id, each, point) for each in sweep.fields.compilers for point in sweep.space.points}
 
@@ -96,21 +96,21 @@ class SweepJobs:
             f"s{repeat}" if repeat else ""
         )
 
-    def check(self, where: Where) -> None:
-        """Refuse, before anything is uploaded, what cannot run there."""
+    def check(self, context: ServiceContext) -> None:
+        """Raise InputError for a sweep that cannot run on the service, before anything is uploaded."""
         points = self.sweep.space.points
         for compiler in self.sweep.fields.compilers:
             for point in {points[0], points[-1]}:
-                where.checked(self.trial("check", compiler, point).spec)
+                context.check(self.trial("check", compiler, point).spec)
 
     @property
-    def _asked(self) -> dict[str, object]:
-        return self.sweep.fields.model_dump(mode="json", exclude=KEPT_WHEN_CONTINUED)
+    def _fixed_fields(self) -> dict[str, object]:
+        return self.sweep.fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
 
 
 _SHORT = {"trcomp-off": "off"}
-"""A job's name has 63 characters."""
+"""Abbreviations, because a job's name has at most 63 characters."""
 
 
-def _hash(asked: object) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What a sweep has found, as its parent run keeps it for whoever reports on it."""
+"""Metadata of a sweep, as its parent run stores it for reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from experiments.sweeping.sweep_plan import Sweeping
+from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
 from sweeps.study.importance import importances
@@ -16,11 +16,11 @@ from sweeps.workers.decisions import Decisions
 from sweeps.workers.trial_queue import Part
 
 Bests = Mapping[str, tuple[Point, float]]
-"""Best point of each compiler that has one, with its cost."""
+"""Best point of each compiler, with its cost."""
 
 
-def facts(
-    sweep: Sweeping,
+def metadata(
+    sweep: SweepPlan,
     parts: Sequence[Part],
     samples: int,
     command: Sequence[str],
@@ -28,7 +28,7 @@ def facts(
     bests: Bests = MappingProxyType({}),
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the sweep's facts, so far or at its end; `command` are the words that train its experiment."""
+    """Return the metadata so far, or at the end; `command` is the command line that trains the experiment."""
     compiler, base = sweep.baseline
     return {
         "objective": _objective(parts[0].objective),
@@ -45,7 +45,7 @@ def facts(
 
 
 def decisions(part: Part) -> Decisions:
-    """Return what decides in a study of the verb's own."""
+    """Return the strategy of a study that this room opened."""
     assert isinstance(part.strategy, Decisions)
     return part.strategy
 
@@ -62,7 +62,7 @@ def _objective(objective: Objective) -> dict[str, Any]:
     }
 
 
-def _train_command(sweep: Sweeping, bests: Bests, command: Sequence[str]) -> str | None:
+def _train_command(sweep: SweepPlan, bests: Bests, command: Sequence[str]) -> str | None:
     if not bests:
         return None
     sign = -1.0 if sweep.maximises else 1.0

@@ -1,4 +1,4 @@
-"""What the fields of a sweep mean: its space, its objective, and the experiment that each of its jobs trains. Pure."""
+"""Plan of a sweep: its space, its objective, and the experiment of each job. Pure."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from training.contract.errors import InputError
 from training.contract.job_spec import Compiler
 
 DEFAULT_BATCH_SIZES = "8..256"
-MOST_TIMED = 12
-"""Batch sizes of one calibration."""
+MAX_TIMED_SIZES = 12
+"""Largest number of batch sizes in one calibration."""
 PRECISION = 0.05
-"""Of a trial that tells throughput alone: it ends when it is certain to so much."""
+"""Relative precision of throughput at which a trial that measures only throughput ends."""
 COSTS = get_args(CostName)
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
-"""A trial tells what its training costs and how good it is; its model would be uploaded and paid for. The repeats of
-the winner and its controls keep theirs, if the experiment does: one of them is the model that the sweep was for."""
+"""Fields that trials override. A trial measures cost and quality, and uploading its model would cost time. The repeats
+of the winner and its controls keep their models if the experiment does: one of them is the result of the sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweeping:
-    """A sweep's experiment, checked."""
+class SweepPlan:
+    """A checked sweep."""
 
     experiment: Experiment
     space: Space
     objective: Objective
-    """Without the bound that `worse_by` asks for: it is known once the baseline has ended."""
+    """Objective without the bound of `worse_by`, which is known only after the baseline has run."""
 
     @property
     def fields(self) -> Sweep:
-        """What the experiment says of the sweep."""
+        """Fields `sweep.*` of the experiment."""
         return self.experiment.sweep
 
     @property
     def baseline(self) -> tuple[Compiler, Point]:
-        """What the others are compared with: the first compiler at the experiment's own batch size and rate."""
+        """First compiler, at the experiment's own batch size and learning rate."""
         return self.fields.compilers[0], self.base_point
 
     @property
     def base_point(self) -> Point:
-        """The experiment's own batch size and factor on the rate."""
+        """The experiment's own batch size and learning-rate multiplier."""
         return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
 
     def trial(self, compiler: Compiler, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
-        """Return a point as an arm. Raises InputError where the experiment cannot be trained so.
+        """Return a point as an arm. Raises InputError if the experiment cannot be trained with it.
 
-        Where throughput alone is sought, a trial is a probe, unless `is_whole`.
+        If the objective is throughput alone, a trial is a probe, unless `is_whole`.
         """
         fields = {
             **NOT_IN_TRIALS,
@@ -83,7 +83,7 @@ class Sweeping:
         return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
 
     def samples(self, train_rows: int) -> int:
-        """Return the samples of a whole training: the same at every batch size."""
+        """Return the samples of a full training, the same for every batch size."""
         experiment = self.experiment
         if experiment.epochs is not None:
             return math.ceil(experiment.epochs * train_rows)
@@ -91,13 +91,13 @@ class Sweeping:
 
     @property
     def maximises(self) -> bool:
-        """Whether the first objective is made large."""
+        """True if the first objective is maximised."""
         return self.objective.directions[0] == "maximize"
 
     def evaluated_every(self, train_rows: int) -> int:
         """Return the samples between two evaluations of a trial."""
-        given = self.experiment.eval_samples if self.experiment.eval_strategy == "samples" else None
-        return given or max(1, self.samples(train_rows) // self.fields.evaluations)
+        samples = self.experiment.eval_samples if self.experiment.eval_strategy == "samples" else None
+        return samples or max(1, self.samples(train_rows) // self.fields.evaluations)
 
     def _length(self, point: Point, train_rows: int) -> dict[str, Any]:
         if self.experiment.epochs is not None:
@@ -116,29 +116,29 @@ class Sweeping:
 
 
 def timed_sizes(sizes: Sequence[int]) -> list[int]:
-    """Return the batch sizes to time, the smallest and the largest among them: between them a line tells the rest."""
-    if len(sizes) <= MOST_TIMED:
+    """Return the batch sizes to time, with the smallest and the largest. A fitted line predicts the others."""
+    if len(sizes) <= MAX_TIMED_SIZES:
         return list(sizes)
     low, high = math.log(sizes[0]), math.log(sizes[-1])
-    wanted = [math.exp(low + (high - low) * at / (MOST_TIMED - 1)) for at in range(MOST_TIMED)]
-    return sorted({min(sizes, key=lambda size: abs(math.log(size / each))) for each in wanted})
+    targets = [math.exp(low + (high - low) * at / (MAX_TIMED_SIZES - 1)) for at in range(MAX_TIMED_SIZES)]
+    return sorted({min(sizes, key=lambda size: abs(math.log(size / each))) for each in targets})
 
 
-def sweeping(experiment: Experiment) -> Sweeping:
-    """Return the sweep of an experiment. Raises InputError for what contradicts itself."""
+def plan_sweep(experiment: Experiment) -> SweepPlan:
+    """Plan the sweep of an experiment. Raises InputError for contradictory fields."""
     if experiment.script is not None:
-        raise InputError("sweep goes with a task: a script does not tell its evaluations; `compare` takes its arms")
+        raise InputError("sweep needs a task, because a script logs no evaluations; use `compare` for a script")
     try:
         _check_objective(experiment)
         _check_compilers(experiment.sweep)
         searched = _space(experiment)
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
-    return Sweeping(experiment=experiment, space=searched, objective=_objective(experiment))
+    return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
 
 
 def label(compiler: str, point: Point) -> str:
-    """Return what a point is called, such as `inductor, batch 64, rate × 2`."""
+    """Return the label of a point, such as `inductor, batch 64, rate × 2`."""
     rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
     return f"{compiler}, batch {point.batch_size}{rate}"
 
@@ -150,9 +150,9 @@ def _space(experiment: Experiment) -> Space:
 
 
 def _tested_sizes(experiment: Experiment) -> str | None:
-    """Return the range that AWS has tested for the model on the machine, over all compilers; None where it tells none.
+    """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
 
-    Each compiler's own limit is found by its calibration.
+    Calibration finds the limit of each compiler.
     """
     machine, length = experiment.machine.instance_type, experiment.max_length
     tested = [
@@ -175,24 +175,24 @@ def _check_objective(experiment: Experiment) -> None:
     named = f"objective {','.join(fields.objective)}"
     if cost not in COSTS:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
-    told = METRICS_OF_TASKS[experiment.task]
+    metrics = METRICS_OF_TASKS[experiment.task]
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
-        if metric not in told:
-            raise ValueError(f"{named}: {metric} is not told by task {experiment.task}, which tells {', '.join(told)}")
+        if metric not in metrics:
+            raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")
     if fields.worse_by is None:
         if not others and cost != "steady_samples_per_second" and experiment.target is None:
             raise ValueError(
-                f"{named} needs a target, or sweep.worse_by: without either the largest batch wins, whatever it learns"
+                f"{named} needs a target, or sweep.worse_by: without either, the largest batch wins at any quality"
             )
         return
     if others:
         raise ValueError(
-            f"{named} and sweep.worse_by {fields.worse_by:g} exclude each other: a front has no constraint"
+            f"{named} and sweep.worse_by {fields.worse_by:g} exclude each other: a Pareto front has no constraint"
         )
     if experiment.target is not None and cost != "steady_samples_per_second":
         raise ValueError(
             f"worse_by {fields.worse_by:g} and target {experiment.target.metric} {experiment.target.value:g} exclude "
-            f"each other: until the target, or all samples with the constraint? (target=null takes the target away)"
+            f"each other: train until the target, or all samples with the constraint (target=null removes the target)"
         )
 
 

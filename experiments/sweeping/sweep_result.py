@@ -1,4 +1,4 @@
-"""What a sweep ends with: repeats of its winner, what was found in MLflow, and the report."""
+"""End of a sweep: repeats of the winner, metadata in MLflow, and the report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from experiments.running.follow_group import log_trained
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import Opened
-from experiments.sweeping.sweep_metadata import Bests, decisions, facts
+from experiments.sweeping.sweep_metadata import Bests, decisions, metadata
 from sweeps.cost_model.trials import best, records
 from sweeps.space.confirmation import settings
 from sweeps.space.objective import cost_of
@@ -19,37 +19,37 @@ from tracking.groups.sweep_file import write_sweep
 
 
 def confirm(opened: Opened, bests: Bests) -> list[Outcome]:
-    """Repeat the winner and its controls with new seeds, and return how these jobs ended."""
+    """Repeat the winner and its controls with new seeds; return the outcomes."""
     sweep = opened.jobs.sweep
     chosen = settings(bests, sweep.baseline, maximise=sweep.maximises)
     if not chosen or not sweep.fields.repeats or sweep.objective.is_front:
-        return []  # of a front nobody has said yet which of its points is the winner
+        return []  # a Pareto front has no single winner
     planned = opened.jobs.confirmation(opened.group.id, chosen)
     opened.say(f"Repeating the winner and its controls: {len(planned)} jobs")
     outcomes = opened.run(planned)
     if len(outcomes) < len(planned):
-        opened.say("Not all were repeated: the budget is spent, or somebody stopped them.")
+        opened.say("Not all repeats ran: the budget is spent, or a person stopped them.")
     return outcomes
 
 
 def report(
     opened: Opened, parts: Sequence[Part], bests: Bests, reasons: Mapping[str, str], repeated: Sequence[Outcome]
 ) -> None:
-    """Write what was found to the parent run, report, log the models of the repeats, and close the group."""
+    """Store the metadata in the parent run, report, log the models of the repeats, and close the group."""
     jobs = opened.jobs
-    found = facts(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
-    write_sweep(opened.store, opened.group, found)
+    results = metadata(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
+    write_sweep(opened.store, opened.group, results)
     report_group(opened.store, opened.group, jobs.name)
-    log_trained(opened.store, opened.where.service, opened.group, repeated, opened.say)
+    log_trained(opened.store, opened.context.service, opened.group, repeated, opened.say)
     close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")
 
 
 def bests_of(parts: Sequence[Part]) -> Bests:
     """Return the best point of each compiler that has one."""
-    found = {}
+    bests = {}
     for part in parts:
         search = decisions(part).search
         record = best(search, records(informative(part.trials), part.space))
         if record is not None and record.outcome is not None:
-            found[part.compiler] = record.point, cost_of(search.objective, record.outcome)
-    return found
+            bests[part.compiler] = record.point, cost_of(search.objective, record.outcome)
+    return bests

@@ -1,12 +1,12 @@
-"""The course of a sweep in one worker: timing, search, repeats of the winner, report."""
+"""Steps of one sweep worker: timing, search, repeats of the winner, report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.sweeping.calibration_phase import NotTimed, searches
+from experiments.sweeping.calibration_phase import CalibrationIncomplete, prepare_searches
 from experiments.sweeping.open_sweep import Opened
-from experiments.sweeping.sweep_metadata import facts
+from experiments.sweeping.sweep_metadata import metadata
 from experiments.sweeping.sweep_result import bests_of, confirm, report
 from reports.charts.class_charts import PngClassCharts
 from sweeps.cost_model.trials import Search
@@ -21,22 +21,25 @@ from tracking.recording.job_run import cost_so_far
 
 
 def run(opened: Opened) -> int:
-    """Search, judge and report; return 0, 1 where nothing was found, 130 where it was stopped."""
+    """Search, repeat the winner and report.
+
+    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    """
     sweep, say = opened.jobs.sweep, opened.say
-    told = f"{len(sweep.space.points)} points under each of {', '.join(sweep.fields.compilers)}"
-    say(f"{'Going on with' if opened.group.continued else 'Sweeping'} {opened.group.id}: {told}")
+    size = f"{len(sweep.space.points)} points for each compiler setting: {', '.join(sweep.fields.compilers)}"
+    say(f"{'Resuming' if opened.group.continued else 'Sweeping'} {opened.group.id}: {size}")
     try:
-        parts = [_part(opened, compiler, search) for compiler, search in searches(opened).items()]
-    except NotTimed as stopped:
-        say(f"Stopped. {stopped.__doc__} The same command goes on with it.")
+        parts = [_part(opened, compiler, search) for compiler, search in prepare_searches(opened).items()]
+    except CalibrationIncomplete as stopped:
+        say(f"Stopped. {stopped.__doc__} The same command resumes it.")
         return 130
     _count_other_jobs(opened, parts)
-    write_sweep(opened.store, opened.group, facts(sweep, parts, opened.jobs.samples, opened.command))
+    write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.command))
     done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), say=say)
     if done.is_stopped:
-        say("Stopped; the same command goes on with it.")
+        say("Stopped. The same command resumes the sweep.")
         return 130
-    say(f"The search has ended: {done.reason}.")
+    say(f"The search ended: {done.reason}.")
     with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", say):
         bests = bests_of(parts)
         repeated = confirm(opened, bests)
@@ -52,8 +55,10 @@ def _part(opened: Opened, compiler: str, search: Search) -> Part:
 
 
 def _runner(opened: Opened, parts: Sequence[Part]) -> TrialJobs:
-    service, objective = opened.where.service, parts[0].objective
-    return TrialJobs(opened.store, service, opened.group, opened.ready, objective, opened.say, PngClassCharts())
+    service, objective = opened.context.service, parts[0].objective
+    return TrialJobs(
+        opened.store, service, opened.group, opened.prepared_trial, objective, opened.say, PngClassCharts()
+    )
 
 
 def _limits(opened: Opened) -> Limits:
@@ -68,7 +73,7 @@ def _limits(opened: Opened) -> Limits:
 
 
 def _count_other_jobs(opened: Opened, parts: Sequence[Part]) -> None:
-    """Count what was paid beside the trials, failed calibrations and earlier repeats too, against the budgets."""
+    """Charge jobs other than trials to the budgets, including failed calibrations and earlier repeats."""
     seconds, usd = cost_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
     parts[0].study.set_user_attr("other_billable_seconds", seconds)
     parts[0].study.set_user_attr("other_usd", usd)

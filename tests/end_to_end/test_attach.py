@@ -41,7 +41,7 @@ def test_another_machine_follows_and_starts_what_is_left(
     assert "batch 16" in done.stdout
     again = elsewhere("attach", {"group": group_id})
     assert again.returncode == 2
-    assert again.stderr == f"error: group {group_id} has ended: `report --group {group_id}` tells what it found.\n"
+    assert again.stderr == f"error: group {group_id} has ended: `report --group {group_id}` shows its result.\n"
 
 
 @pytest.mark.slow

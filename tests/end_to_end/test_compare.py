@@ -29,7 +29,7 @@ def test_compare_under_both_compilers(command_line: CommandLine, reviews: dict[s
     launcher.communicate()
     done = command_line("compare", fields)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Taking up" in done.stdout
+    assert "Resuming" in done.stdout
     [group] = command_line.runs("group")
     assert group.info.status == "FINISHED"
     runs = command_line.runs()

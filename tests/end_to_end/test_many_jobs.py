@@ -146,7 +146,7 @@ def test_jobs_are_started_and_left(command_line: CommandLine, tmp_path: Path) ->
     here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
     left = command_line("compare", {**here, "wait": "false"})
     assert left.returncode == 0, left.stderr
-    assert "Left running, 2 jobs not started yet" in left.stdout
+    assert "Jobs keep running, 2 jobs not started yet" in left.stdout
     service = LocalService(command_line.folder / "home")
     started = {each["TrainingJobName"] for each in service.jobs()}
     assert len(started) == 2

@@ -47,7 +47,7 @@ def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
     with Forwarding(tracking_server.uri) as proxy:
         done = CommandLine(tmp_path, proxy.url)("compare", fields)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Taking up" in done.stdout
+    assert "Resuming" in done.stdout
     assert "2 models logged in MLflow (" in done.stdout
     runs = CommandLine(tmp_path, tracking_server.uri).runs()
     client = MlflowClient(tracking_server.uri)

@@ -75,7 +75,7 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
 
     more = command_line("sweep", {**asked, "trials": 3})
     assert more.returncode == 0, more.stdout + more.stderr
-    assert "Going on with" in more.stdout
+    assert "Resuming" in more.stdout
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}
     assert by_role(command_line.runs())["calibration"] == 1

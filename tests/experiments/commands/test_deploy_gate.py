@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from experiments.commands.deploy import _of_run, _settings
-from experiments.commands.register import register
+from experiments.deployments.deploy_model import read_spec, with_run
+from experiments.deployments.register_model import register
 from tests.support.models.group_models import parent
 from tests.support.models.tiny import modelled
 from tests.support.tracking.tracked import Tracked
@@ -29,7 +29,7 @@ def tracked(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def deployed(run: str) -> str | None:
     """Return the run whose model would be deployed."""
     given = {"run": run}
-    return _of_run(given, _settings(given, "local")).run_id
+    return with_run(given, read_spec(given, "local")).run_id
 
 
 def test_a_registered_model_is_compared_with_its_own_versions(tracked: Tracked, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from experiments.__main__ import main
-from experiments.commands.endpoints import _table
-from experiments.deployments.arguments import seconds
+from experiments.deployments.arguments import read_seconds
 from experiments.deployments.known_endpoints import Note, notes
+from experiments.deployments.list_endpoints import _table
 from models.endpoints.protocol import EndpointState
 from tests.conftest import ROOT
 from tests.support.endpoints.small_models import made
@@ -48,27 +48,30 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("deploy",), "deploy needs run=, a run's id, a job's name or a group's id, or else model=, a folder."),
-        (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a folder of Transformers"),
+        (("deploy",), "deploy needs either run= (a run's id, a job's name or a group's id) or model= (a folder)."),
+        (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
         (("deploy", "--model", "M", "--lifetme", "2h"), "unknown field 'lifetme' of deploy"),
         (("deploy", "--model", "M", "--lifetme", "2h"), "Did you mean 'lifetime'?"),
         (("deploy", "--model", "M", "--lifetime", "soon"), "lifetime is 'soon': it must be a time such as 90s"),
-        (("deploy", "--model", "M", "--when_over", "delete"), "when_over tells what follows a lifetime"),
+        (("deploy", "--model", "M", "--when_over", "delete"), "when_over needs a lifetime"),
         (("deploy", "--model", "M", "--service", "sagemker"), "Did you mean 'sagemaker'?"),
         (("deploy", "--model", "M", "--service", "sagemaker"), "service=sagemaker needs machine="),
-        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "service=local has no other than this one"),
-        (("deploy", "--model", "M", "--name", "a b"), "name is 'a b': an endpoint's name is up to 63 letters"),
+        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "service=local has only this machine"),
+        (
+            ("deploy", "--model", "M", "--name", "a b"),
+            "name is 'a b': an endpoint's name is up to 63 letters and digits",
+        ),
         (("deploy", "--model", "M", "--replace", "yes"), "replace is 'yes': it must be one of true, false."),
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
         (("deploy", "--model", "M", "--precision", "fp33"), "precision is 'fp33'"),
         (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
-        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "aws.* and image are for service=sagemaker"),
-        (("predict", "--text", "a"), "predict needs endpoint=NAME, and none was deployed from here."),
+        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "aws.* and image need service=sagemaker"),
+        (("predict", "--text", "a"), "predict needs endpoint=NAME: no endpoint was deployed from here."),
         (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "text and inputs exclude each other"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
         (("predict", "--endpoint", "../a", "--text", "b"), "endpoint is '../a': an endpoint's name"),
-        (("undeploy",), "undeploy needs endpoint=NAME, or else all=true."),
-        (("undeploy", "--endpoint", "a", "--all", "true"), "undeploy needs endpoint=NAME, or else all=true."),
+        (("undeploy",), "undeploy needs either endpoint=NAME or all=true."),
+        (("undeploy", "--endpoint", "a", "--all", "true"), "undeploy needs either endpoint=NAME or all=true."),
         (("endpoints", "--region", "a"), "unknown field 'region' of endpoints"),
         (("endpoint",), "unknown verb 'endpoint'"),
     ],
@@ -112,7 +115,7 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
 
     code, out, _ = run("endpoints")
     assert "winter" in out
-    assert "over since" in out
+    assert "ended " in out
     code, out, _ = run("undeploy", "--endpoint", "winter")
     assert (code, out) == (0, "winter: deleted\n")
     assert notes() == []
@@ -147,7 +150,7 @@ def test_ctrl_c_of_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
             assert "Starting a" in process.stdout.readline()
             process.send_signal(number)
             assert process.wait(60) == 130
-            assert process.stderr.read() == "error: interrupted; nothing of what was begun is left.\n"
+            assert process.stderr.read() == "error: interrupted; everything was undone.\n"
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -188,4 +191,4 @@ def test_a_list_tells_what_each_has_cost() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("7d", 604_800)])
 def test_a_lifetime_in_seconds(text: str, expected: float) -> None:
-    assert seconds("lifetime", text) == expected
+    assert read_seconds("lifetime", text) == expected

@@ -1,4 +1,4 @@
-"""`jobs prune` over real jobs and a real tracking store: what is over goes, what is open or told of stays."""
+"""`jobs prune` over real jobs and a real tracking store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.__main__ import main
 from tests.support.state import DATA, LATER_DATA, NOBODYS_DATA, OTHER_DATA, State
 
 
-def test_what_is_over_goes_and_what_is_open_stays(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ended_jobs_are_deleted_and_open_groups_are_kept(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     over = state.ended()
     state.stage(OTHER_DATA, LATER_DATA, NOBODYS_DATA)
     runs = state.running()
@@ -21,8 +21,8 @@ def test_what_is_over_goes_and_what_is_open_stays(state: State, capsys: pytest.C
     assert before - state.left() == {f"jobs/{over}", f"checkpoints/{over}", f"staged/{DATA}"}
     assert "3 folders, " in said
     assert "Deleted 3 folders, " in said
-    assert "stays: 1 folder, 500 bytes: the tracking server knows no run that read it (--what unknown)" in said
-    assert f"group {runs.rsplit('-', 1)[0]} is open: the same command, or attach, goes on with it" in said
+    assert "kept: 1 folder, 500 bytes: the tracking server has no run that read it (--everything deletes it)" in said
+    assert f"group {runs.rsplit('-', 1)[0]} is open: the same command, or attach, resumes it" in said
     # What the run names is there, and its log too.
     run = state.run_of(over)
     assert Path(run.data.tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 2000
@@ -32,7 +32,7 @@ def test_what_is_over_goes_and_what_is_open_stays(state: State, capsys: pytest.C
     assert [runs in (said := capsys.readouterr().out), over in said] == [True, False]
     assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
     assert main(["jobs", "prune", "--yes"]) == 0
-    assert "Nothing may go." in capsys.readouterr().out
+    assert "Nothing can be deleted." in capsys.readouterr().out
 
 
 def test_without_a_terminal_nothing_is_deleted(state: State, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,46 +42,49 @@ def test_without_a_terminal_nothing_is_deleted(state: State, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert over in said
     assert "its run has ended and holds its log" in said
-    assert said.endswith("no terminal to ask at: the same command with --yes deletes it.\n")
+    assert said.endswith("There is no terminal for the question: run the same command with --yes.\n")
     assert state.left() == before
 
 
-def test_models_checkpoints_of_failed_jobs_and_unknown_data_go_when_they_are_named(state: State) -> None:
+def test_everything_deletes_models_checkpoints_of_failed_jobs_and_unknown_data(state: State) -> None:
     over, failed = state.ended(), state.ended(die=1)
     state.stage(NOBODYS_DATA)
     assert main(["jobs", "prune", "--yes"]) == 0
     assert state.left() == {f"outputs/{over}", f"checkpoints/{failed}", f"staged/{NOBODYS_DATA}"}
-    assert main(["jobs", "prune", "--yes", "--what", "unfinished,unknown"]) == 0
-    assert state.left() == {f"outputs/{over}"}
-    assert main(["jobs", "prune", "--yes", "--what", "models"]) == 0
+    assert main(["jobs", "prune", "--yes", "--everything", "--older-than", "1h"]) == 0
+    assert state.left() == {f"outputs/{over}", f"checkpoints/{failed}", f"staged/{NOBODYS_DATA}"}
+    group = failed.rsplit("-", 1)[0]
+    assert main(["jobs", "prune", "--yes", "--everything", "--group", group]) == 0
+    assert state.left() == {f"outputs/{over}", f"staged/{NOBODYS_DATA}"}
+    assert main(["jobs", "prune", "--yes", "--everything"]) == 0
     assert state.left() == set()
     tags = state.run_of(over).data.tags
     assert "platform.model_uri" not in tags
     assert f"outputs/{over}/output/model.tar.gz" in tags["platform.model_deleted"]
 
 
-def test_an_artifact_whose_model_mlflow_holds_goes_by_itself(state: State) -> None:
-    """Whole, and not deleted there; then the run no longer names the artifact, and checkpoints are no last copy."""
+def test_an_artifact_whose_model_mlflow_holds_is_safe_to_delete(state: State) -> None:
+    """The model must be complete and not deleted in MLflow. Its run then no longer names the artifact."""
     client = state.store.client
     names = [state.ended() for _ in range(3)]
     runs = [state.run_of(name).info for name in names]
     models = [client.create_logged_model(run.experiment_id, name="model", source_run_id=run.run_id) for run in runs]
     for run, model in zip(runs, models, strict=True):
         client.set_tag(run.run_id, "platform.model_id", model.model_id)
-    whole, deleted, _ = models  # the third is still being written
-    client.finalize_logged_model(whole.model_id, "READY")
+    complete, deleted, _ = models  # the third is still being written
+    client.finalize_logged_model(complete.model_id, "READY")
     client.finalize_logged_model(deleted.model_id, "READY")
     client.delete_logged_model(deleted.model_id)
-    assert main(["jobs", "prune", "--yes", "--what", "copies"]) == 0
+    assert main(["jobs", "prune", "--yes"]) == 0
     assert {each for each in state.left() if each.startswith("outputs/")} == {f"outputs/{name}" for name in names[1:]}
     tags = state.run_of(names[0]).data.tags
     assert "platform.model_uri" not in tags
-    assert tags["platform.model_id"] == whole.model_id
+    assert tags["platform.model_id"] == complete.model_id
     assert main(["jobs", "prune", "--yes"]) == 0
     assert state.left() == {f"outputs/{name}" for name in names[1:]}
 
 
-def test_what_belongs_to_deleted_runs_goes_with_its_model(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_of_deleted_runs_is_deleted_with_the_model(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     over = state.ended()
     state.store.client.delete_run(state.run_of(over).info.run_id)
     assert main(["jobs", "prune", "--yes"]) == 0
@@ -89,7 +92,7 @@ def test_what_belongs_to_deleted_runs_goes_with_its_model(state: State, capsys: 
     assert state.left() == set()
 
 
-def test_another_tracking_store_knows_nothing_and_deletes_nothing(
+def test_with_another_tracking_store_nothing_is_deleted(
     state: State, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = f"sqlite:///{shutil.copy(state.folder / 'mlflow.db', state.folder / 'other.db')}"
@@ -99,12 +102,12 @@ def test_another_tracking_store_knows_nothing_and_deletes_nothing(
     assert main(["jobs", "prune", "--yes"]) == 0
     said = capsys.readouterr().out
     assert f"the runs of {other}" in said
-    assert "Nothing may go." in said
-    assert "the tracking server knows no run of it (--what unknown)" in said
+    assert "Nothing can be deleted." in said
+    assert "the tracking server has no run of it (--everything deletes it)" in said
     assert state.left() == before
 
 
-def test_a_server_out_of_reach_deletes_nothing(
+def test_with_an_unreachable_server_nothing_is_deleted(
     state: State, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state.ended()
@@ -118,7 +121,7 @@ def test_a_server_out_of_reach_deletes_nothing(
     assert state.left() == before
 
 
-def test_nothing_there_asks_nobody(
+def test_an_empty_state_folder_needs_no_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
@@ -127,22 +130,53 @@ def test_nothing_there_asks_nobody(
     assert capsys.readouterr().out == f"There is nothing to prune in {tmp_path / 'home'}.\n"
 
 
-def test_a_prune_that_was_cut_short_is_ended_by_the_next(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_next_prune_completes_one_that_was_killed(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     over = state.ended()
     half = state.home / "checkpoints" / f".trash-{DATA}"
     (state.home / "checkpoints" / over).rename(half)
     (half / "checkpoint-1" / "weights").unlink()
     assert main(["jobs", "prune", "--yes", "--older-than", "1d"]) == 0
-    assert "a process that was killed has left it" in capsys.readouterr().out
+    assert "left incomplete by a process that was killed" in capsys.readouterr().out
     assert state.left() == {f"jobs/{over}", f"outputs/{over}", f"staged/{DATA}"}
 
 
-def test_links_stay_with_what_they_lead_to(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     over = state.ended()
     outside = state.folder / "large disk"
     (state.home / "checkpoints").rename(outside)
     (state.home / "checkpoints").symlink_to(outside)
     assert main(["jobs", "prune", "--yes"]) == 0
-    assert f"{state.home / 'checkpoints'} is a link: it stays, with all that it leads to." in capsys.readouterr().out
+    assert f"{state.home / 'checkpoints'} is a link: it and its target are kept." in capsys.readouterr().out
     assert (outside / over / "checkpoint-1" / "weights").stat().st_size == 3000
     assert not (state.home / "jobs" / over).exists()
+
+
+def test_old_kinds_are_refused_with_the_two_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jobs", "prune", "--what", "data,models"]) == 2
+    assert capsys.readouterr().err == (
+        "error: --what no longer exists: jobs prune deletes what is safe, or all with --everything.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--yess"], "jobs prune: No such option '--yess'. Did you mean '--yes'?"),
+        (["everything"], "jobs prune: Got unexpected extra argument (everything)"),
+        (["--older-than", "7"], "--older-than is '7': it must be a number of hours or days, such as 12h or 7d."),
+        (["--older-than", "-7d"], "--older-than is '-7d'"),
+        (["--group"], "jobs prune: Option '--group' requires an argument."),
+        (["--group", "--yes"], "--group is '--yes': it must be the id of a group."),
+        (["--service", "sagemaker"], "jobs prune deletes local state; --service sagemaker has none."),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jobs", "prune", *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_only_local_state_is_pruned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jobs", "--service", "sagemaker", "prune", "--yes"]) == 2
+    assert capsys.readouterr().err == "error: jobs prune deletes local state; --service sagemaker has none.\n"

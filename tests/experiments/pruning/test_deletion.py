@@ -1,4 +1,4 @@
-"""`jobs prune` at awkward moments: what begins between the question and the answer, who is killed, who says no."""
+"""`jobs prune` beside other processes: jobs that start meanwhile, locks, kills, and refused questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 import pytest
 
 from experiments.__main__ import main
-from experiments.pruning.deletion import delete, look
+from experiments.pruning.deletion import delete, judge_inventory
 from experiments.pruning.inventory import inventory
 from experiments.pruning.rules import Choice
 from tests.conftest import ROOT
@@ -21,12 +21,12 @@ from training.services.local.job_folder import JobFolder
 
 
 class TestAtTheSameMoment:
-    """What begins between the question and the answer."""
+    """Jobs and commands that start between the question and the answer."""
 
-    def test_a_job_that_begins_to_read_data_keeps_it(self, state: State) -> None:
+    def test_data_is_kept_for_a_job_that_starts_to_read_it(self, state: State) -> None:
         over = state.ended()
-        judged, _ = look(inventory(state.home, time.time()), state.store, Choice())
-        going = [each for each in judged if each.goes]
+        judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
+        going = [each for each in judged if each.is_deletable]
         assert {each.folder.name for each in going} == {over, DATA}
         runs = state.running(DATA)
         gone, errors = delete(going, state.home, state.store, Choice())
@@ -35,10 +35,8 @@ class TestAtTheSameMoment:
         assert (state.home / "staged" / DATA / "train" / "data.parquet").exists()
         assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
 
-    def test_data_that_a_command_has_staged_waits_for_its_jobs(
-        self, state: State, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Between staging and the first run, nothing but the lock tells that the data is wanted."""
+    def test_staged_data_is_kept_until_its_jobs_start(self, state: State, capsys: pytest.CaptureFixture[str]) -> None:
+        """Between staging and the first run, only the lock shows that the data is in use."""
         state.ended()
         code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
         code += f"print(use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
@@ -47,40 +45,40 @@ class TestAtTheSameMoment:
         user = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert user.stdout
         assert user.stdout.readline() == "True\n"
-        assert main(["jobs", "prune", "--yes", "--what", "data"]) == 0
+        assert main(["jobs", "prune", "--yes"]) == 0
         said = capsys.readouterr().out
-        assert "Nothing was deleted." in said
-        assert "1 stay: something has begun to use them, or another prune was faster." in said
+        assert "Deleted 2 folders" in said
+        assert "Kept 1: another process started to use them, or another prune deleted them first." in said
         assert f"staged/{DATA}" in state.left()
         user.communicate("")
-        assert main(["jobs", "prune", "--yes", "--what", "data"]) == 0
+        assert main(["jobs", "prune", "--yes"]) == 0
         assert f"staged/{DATA}" not in state.left()
 
-    def test_a_supervisor_keeps_its_folder(self, state: State) -> None:
+    def test_a_supervised_job_keeps_its_folder(self, state: State) -> None:
         over = state.ended()
-        judged, _ = look(inventory(state.home, time.time()), state.store, Choice())
+        judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
         lock = JobFolder(state.home / "jobs" / over).hold()
-        gone, errors = delete([each for each in judged if each.goes], state.home, state.store, Choice())
+        gone, errors = delete([each for each in judged if each.is_deletable], state.home, state.store, Choice())
         assert (gone, errors) == ([], [])
         os.close(lock)
 
-    def test_a_job_that_is_being_created_for_a_day_keeps_its_folder(self, state: State) -> None:
-        """It has no name yet, so that only the lock of its supervisor tells that somebody is at it."""
+    def test_a_job_that_is_still_being_created_keeps_its_folder(self, state: State) -> None:
+        """It has no name yet, so only the lock of its supervisor shows that it is in use."""
         left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
         left.mkdir(parents=True)
         lock = JobFolder(left).hold()
         for path in (left / "supervisor.lock", left):
             os.utime(path, (0, 0))
-        assert main(["jobs", "prune", "--yes", "--what", "jobs"]) == 0
+        assert main(["jobs", "prune", "--yes"]) == 0
         assert left.exists()
         os.close(lock)
-        assert main(["jobs", "prune", "--yes", "--what", "jobs"]) == 0
+        assert main(["jobs", "prune", "--yes"]) == 0
         assert not left.exists()
 
-    def test_two_prunes(self, state: State) -> None:
+    def test_a_second_prune_finds_nothing(self, state: State) -> None:
         state.ended()
-        judged, _ = look(inventory(state.home, time.time()), state.store, Choice())
-        going = [each for each in judged if each.goes]
+        judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
+        going = [each for each in judged if each.is_deletable]
         assert len(delete(going, state.home, state.store, Choice())[0]) == 3
         assert delete(going, state.home, state.store, Choice()) == ([], [])
 
@@ -89,7 +87,7 @@ class TestAtTheSameMoment:
 @pytest.mark.parametrize(
     ("answer", "deleted"), [("y", True), ("n", False), ("", False), ("\x03", False), ("\x04", False)]
 )
-def test_at_a_terminal_it_asks(state: State, answer: str, deleted: bool) -> None:
+def test_it_asks_at_a_terminal(state: State, answer: str, deleted: bool) -> None:
     over = state.ended()
     before = state.left()
     pid, terminal = pty.fork()
@@ -114,7 +112,7 @@ def _read_until(terminal: int, words: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_prune_that_is_killed_leaves_nothing_half_under_its_name(state: State) -> None:
+def test_a_killed_prune_leaves_no_incomplete_folder_under_its_name(state: State) -> None:
     over = state.ended()
     checkpoint = state.home / "checkpoints" / over / "checkpoint-1"
     for number in range(20_000):

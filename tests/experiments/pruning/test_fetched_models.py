@@ -1,4 +1,4 @@
-"""Models that were fetched to be used go by themselves, unless somebody uses one just now."""
+"""Fetched models are deleted by default, unless a process uses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USED, UNUSED, OF_A_RUN = f"m-{'a' * 32}", f"m-{'b' * 32}", "c" * 32
 
 @pytest.fixture
 def models(state: State) -> Path:
-    """The place of three fetched models, of one that is half fetched, and of somebody's own folder."""
+    """The folder of three fetched models, of an incomplete one, and of an unrelated folder."""
     for name in (USED, UNUSED, OF_A_RUN, f".unfinished-{'d' * 32}", "mine"):
         (state.home / "models" / name).mkdir(parents=True)
         (state.home / "models" / name / "model.safetensors").write_bytes(b"w" * 1000)
@@ -28,7 +28,7 @@ def of_models(state: State) -> set[str]:
     return {name for name in state.left() if name.startswith("models/")}
 
 
-def test_fetched_models_go_unless_one_is_in_use(state: State, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetched_models_are_deleted_unless_used(state: State, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
     code += f"print(use(Path({str(state.home)!r}), [Path({str(models / USED)!r})]), flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -39,14 +39,8 @@ def test_fetched_models_go_unless_one_is_in_use(state: State, models: Path, caps
         assert main(["jobs", "prune", "--yes"]) == 0
         said = capsys.readouterr().out
         left = {f"models/{USED}", f"models/.unfinished-{'d' * 32}", "models/mine"}
-        assert (of_models(state), "1 stay: something has begun to use them" in said) == (left, True)
+        assert (of_models(state), "Kept 1: another process started to use them" in said) == (left, True)
         assert said.count("it can be fetched again") == 3
         user.communicate("")
-    assert main(["jobs", "prune", "--yes", "--what", "fetched"]) == 0
+    assert main(["jobs", "prune", "--yes"]) == 0
     assert of_models(state) == left - {f"models/{USED}"}
-
-
-def test_they_stay_where_other_kinds_are_named(state: State, models: Path) -> None:
-    before = state.left()
-    assert main(["jobs", "prune", "--yes", "--what", "data"]) == 0
-    assert state.left() == before

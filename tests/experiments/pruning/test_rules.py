@@ -1,4 +1,4 @@
-"""What may go and what stays: every rule on folders, jobs and runs made by hand; and the words around it."""
+"""Rules of `jobs prune`: the status of every kind of folder, the choices, and the output."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.__main__ import main
 from experiments.pruning.inventory import Folder, Inventory, LocalJob, Place
-from experiments.pruning.messages import aged, counted, stays
-from experiments.pruning.options import options
-from experiments.pruning.rules import KINDS, Choice, judge, kind_of
-from tracking.groups.run_references import JobReference, RunReferences
-from training.contract.errors import InputError
+from experiments.pruning.messages import count_and_size, format_age, kept_lines
+from experiments.pruning.rules import Choice, judge, status_of
+from tracking.groups.run_references import JobReference, RunReferences, Told
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -56,44 +53,44 @@ DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
 
 
 @pytest.mark.parametrize(
-    ("one", "others", "jobs", "runs", "kind"),
+    ("one", "others", "jobs", "runs", "status"),
     [
-        # A job whose end is recorded, log included.
-        (WORK, (), (local(),), told(), "jobs"),
-        (CHECKPOINTS, (MODEL,), (local(),), told(), "checkpoints"),
-        (CHECKPOINTS, (MODEL,), (), told(), "checkpoints"),
-        (MODEL, (), (local(),), told(), "models"),
-        # MLflow holds its model.
-        (MODEL, (), (local(),), told(replace(ENDED, has_model=True)), "copies"),
-        (CHECKPOINTS, (), (local(),), told(replace(ENDED, has_model=True)), "checkpoints"),
-        (MODEL, (), (), told(replace(ENDED, is_deleted=True, has_model=True)), "deleted"),
-        # What stands for something that is nowhere else.
-        (WORK, (), (local(wrote=True),), told(), "outputs"),
-        (CHECKPOINTS, (), (local(),), told(), "models"),
-        (CHECKPOINTS, (MODEL,), (local(),), told(replace(ENDED, is_completed=False)), "unfinished"),
-        # Its run is deleted, or unknown.
-        (WORK, (), (local(wrote=True),), told(replace(ENDED, is_deleted=True)), "deleted"),
-        (CHECKPOINTS, (), (local(),), told(replace(ENDED, is_deleted=True)), "deleted"),
-        (MODEL, (), (), told(replace(ENDED, is_deleted=True)), "deleted"),
-        (WORK, (), (local(),), told(None), "unknown"),
-        (CHECKPOINTS, (), (), told(None), "unknown"),
-        (MODEL, (), (), told(None), "unknown"),
-        # Data and scripts, by who has read them.
-        (DATA, (), (local(JOB, KEY),), told(), "data"),
-        (DATA, (), (), told(keys=(KEY,)), "data"),
-        (DATA, (), (local(JOB, KEY),), told(None, keys=(KEY,)), "unknown"),
-        (DATA, (), (local(JOB, OTHER_KEY),), told(), "unknown"),
-        (SOURCE, (), (local(JOB, COMMIT),), told(), "sources"),
-        (SOURCE, (), (), told(), "sources"),
-        (SOURCE, (), (local(JOB, COMMIT),), told(replace(ENDED, is_deleted=True)), "deleted"),
-        (SOURCE, (), (local(JOB, COMMIT),), told(None), "unknown"),
-        (folder("staged", ".unfinished-1", left_over=True), (), (), told(), "left over"),
+        # A job whose end and log are recorded.
+        (WORK, (), (local(),), told(), "safe"),
+        (CHECKPOINTS, (MODEL,), (local(),), told(), "safe"),
+        (CHECKPOINTS, (MODEL,), (), told(), "safe"),
+        (MODEL, (), (local(),), told(), "irreplaceable"),
+        # MLflow holds the model.
+        (MODEL, (), (local(),), told(replace(ENDED, has_model=True)), "safe"),
+        (CHECKPOINTS, (), (local(),), told(replace(ENDED, has_model=True)), "safe"),
+        (MODEL, (), (), told(replace(ENDED, is_deleted=True, has_model=True)), "safe"),
+        # Something that exists nowhere else.
+        (WORK, (), (local(wrote=True),), told(), "irreplaceable"),
+        (CHECKPOINTS, (), (local(),), told(), "irreplaceable"),
+        (CHECKPOINTS, (MODEL,), (local(),), told(replace(ENDED, is_completed=False)), "irreplaceable"),
+        # The run is deleted, or unknown.
+        (WORK, (), (local(wrote=True),), told(replace(ENDED, is_deleted=True)), "safe"),
+        (CHECKPOINTS, (), (local(),), told(replace(ENDED, is_deleted=True)), "safe"),
+        (MODEL, (), (), told(replace(ENDED, is_deleted=True)), "safe"),
+        (WORK, (), (local(),), told(None), "irreplaceable"),
+        (CHECKPOINTS, (), (), told(None), "irreplaceable"),
+        (MODEL, (), (), told(None), "irreplaceable"),
+        # Data and scripts, by the jobs that read them.
+        (DATA, (), (local(JOB, KEY),), told(), "safe"),
+        (DATA, (), (), told(keys=(KEY,)), "safe"),
+        (DATA, (), (local(JOB, KEY),), told(None, keys=(KEY,)), "irreplaceable"),
+        (DATA, (), (local(JOB, OTHER_KEY),), told(), "irreplaceable"),
+        (SOURCE, (), (local(JOB, COMMIT),), told(), "irreplaceable"),
+        (SOURCE, (), (), told(), "irreplaceable"),
+        (SOURCE, (), (local(JOB, COMMIT),), told(replace(ENDED, is_deleted=True)), "safe"),
+        (SOURCE, (), (local(JOB, COMMIT),), told(None), "irreplaceable"),
+        (folder("staged", ".unfinished-1", left_over=True), (), (), told(), "leftover"),
     ],
 )
-def test_every_folder_is_of_one_kind(
-    one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: RunReferences, kind: str
+def test_status_of_every_folder(
+    one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: Told, status: str
 ) -> None:
-    assert kind_of(one, found(one, *others, jobs=jobs), runs)[0] == kind
+    assert status_of(one, found(one, *others, jobs=jobs), runs)[0] == status
 
 
 OPEN = {GROUP: f'{{"channels": "file:///home/staged/{KEY}/train"}}'}
@@ -115,30 +112,27 @@ OPEN = {GROUP: f'{{"channels": "file:///home/staged/{KEY}/train"}}'}
         (SOURCE, (), told(open_groups={"x": f"sources/{COMMIT}"}), "group x is open"),
         (WORK, (local(),), told(replace(ENDED, has_ended=False)), "its run is open"),
         (CHECKPOINTS, (), told(replace(ENDED, has_ended=False)), "its run is open"),
-        (WORK, (local(),), told(replace(ENDED, has_log=False)), "its log is nowhere else"),
+        (WORK, (local(),), told(replace(ENDED, has_log=False)), "no run holds its log"),
     ],
 )
-def test_what_is_needed_stays_whatever_is_asked(
-    one: Folder, jobs: tuple[LocalJob, ...], runs: RunReferences, why: str
-) -> None:
-    everything = Choice(kinds=frozenset(KINDS))
-    [judged] = judge(found(one, jobs=jobs), runs, everything, NOW)
-    assert (judged.kind, judged.goes) == (None, False)
+def test_needed_folders_are_kept_by_every_choice(one: Folder, jobs: tuple[LocalJob, ...], runs: Told, why: str) -> None:
+    [judged] = judge(found(one, jobs=jobs), runs, Choice(everything=True), NOW)
+    assert (judged.status, judged.is_deletable) == ("needed", False)
     assert judged.why.startswith(why)
 
 
 @pytest.mark.parametrize("one", [WORK, CHECKPOINTS, MODEL, DATA, SOURCE])
-def test_a_job_that_cannot_be_read_may_be_running(one: Folder) -> None:
-    """Another user's, on a state folder that several share: it may also read any of the data."""
+def test_a_job_that_cannot_be_read_keeps_its_folders(one: Folder) -> None:
+    """It may be another user's job in a shared state folder. It may run, and read any of the data."""
     state = replace(found(one), unreadable=frozenset({JOB}))
-    [judged] = judge(state, told(keys=(KEY,)), Choice(kinds=frozenset(KINDS)), NOW)
-    assert not judged.goes
+    [judged] = judge(state, told(keys=(KEY,)), Choice(everything=True), NOW)
+    assert not judged.is_deletable
     assert "cannot be read" in judged.why
 
 
-def test_a_work_folder_that_has_gone_meanwhile_stays_untouched() -> None:
+def test_a_work_folder_without_a_job_is_kept() -> None:
     [judged] = judge(found(WORK), told(), Choice(), NOW)
-    assert not judged.goes
+    assert not judged.is_deletable
 
 
 class TestChoice:
@@ -152,28 +146,38 @@ class TestChoice:
         jobs=(local(JOB, KEY),),
     )
 
-    def going(self, choice: Choice) -> list[tuple[str, str]]:
-        return [(each.folder.place, each.folder.name) for each in judge(self.state, told(), choice, NOW) if each.goes]
+    def deletable(self, choice: Choice) -> list[tuple[str, str]]:
+        return [
+            (each.folder.place, each.folder.name)
+            for each in judge(self.state, told(), choice, NOW)
+            if each.is_deletable
+        ]
 
-    def test_largest_first_and_only_what_nothing_refers_to(self) -> None:
-        assert self.going(Choice()) == [("checkpoints", JOB), ("staged", KEY), ("jobs", JOB)]
+    def test_the_default_deletes_safe_folders_largest_first(self) -> None:
+        assert self.deletable(Choice()) == [("checkpoints", JOB), ("staged", KEY), ("jobs", JOB)]
 
-    def test_kinds(self) -> None:
-        assert self.going(Choice(kinds=frozenset({"models"}))) == [("outputs", JOB)]
-        assert self.going(Choice(kinds=frozenset({"unknown"}))) == [("checkpoints", "else-1"), ("staged", OTHER_KEY)]
+    def test_everything_deletes_irreplaceable_folders_too(self) -> None:
+        assert self.deletable(Choice(everything=True)) == [
+            ("checkpoints", JOB),
+            ("outputs", JOB),
+            ("staged", KEY),
+            ("checkpoints", "else-1"),
+            ("jobs", JOB),
+            ("staged", OTHER_KEY),
+        ]
 
-    def test_age_and_data_are_as_old_as_their_last_reader(self) -> None:
+    def test_data_is_as_old_as_its_latest_reader(self) -> None:
         """The data was staged 30 days ago, and the job that reads it ended yesterday."""
-        assert self.going(Choice(older_than_seconds=2 * DAY)) == [("checkpoints", JOB)]
+        assert self.deletable(Choice(older_than_seconds=2 * DAY)) == [("checkpoints", JOB)]
         ages = {each.folder.name: each.age_seconds for each in judge(self.state, told(), Choice(), NOW)}
         assert ages[KEY] == DAY
         assert ages[OTHER_KEY] == 30 * DAY
 
-    def test_what_is_as_old_as_asked_goes(self) -> None:
-        assert self.going(Choice(older_than_seconds=9 * DAY)) == [("checkpoints", JOB)]
-        assert self.going(Choice(older_than_seconds=9 * DAY + 1)) == []
+    def test_the_age_limit_is_inclusive(self) -> None:
+        assert self.deletable(Choice(older_than_seconds=9 * DAY)) == [("checkpoints", JOB)]
+        assert self.deletable(Choice(older_than_seconds=9 * DAY + 1)) == []
 
-    def test_a_group(self) -> None:
+    def test_a_group_limits_the_choice(self) -> None:
         judged = judge(self.state, told(), Choice(group=GROUP), NOW)
         assert {(each.folder.place, each.folder.name) for each in judged} == {
             ("jobs", JOB),
@@ -183,18 +187,18 @@ class TestChoice:
         }
         assert judge(self.state, told(), Choice(group=GROUP[:-1]), NOW) == []
 
-    def test_what_was_left_behind_goes_always(self) -> None:
+    def test_leftovers_are_always_deleted(self) -> None:
         state = found(folder("jobs", ".trash-1", age_days=0.0, left_over=True))
-        for choice in (Choice(older_than_seconds=DAY), Choice(group="x"), Choice(kinds=frozenset({"data"}))):
-            assert [each.goes for each in judge(state, NOTHING_TOLD, choice, NOW)] == [True]
+        for choice in (Choice(older_than_seconds=DAY), Choice(group="x"), Choice(everything=True)):
+            assert [each.is_deletable for each in judge(state, NOTHING_TOLD, choice, NOW)] == [True]
 
-    def test_the_words(self) -> None:
+    def test_output(self) -> None:
         judged = judge(self.state, told(), Choice(), NOW)
-        assert counted([each for each in judged if each.goes]) == "3 folders, 5.3 MB"
-        assert stays(judged) == [
-            "stays: 1 folder, 2.0 MB: its run names it (--what models)",
-            "stays: 1 folder, 4.0 kB: the tracking server knows no run of it (--what unknown)",
-            "stays: 1 folder, 70 bytes: the tracking server knows no run that read it (--what unknown)",
+        assert count_and_size([each for each in judged if each.is_deletable]) == "3 folders, 5.3 MB"
+        assert kept_lines(judged) == [
+            "kept: 1 folder, 2.0 MB: its run names it (--everything deletes it)",
+            "kept: 1 folder, 4.0 kB: the tracking server has no run of it (--everything deletes it)",
+            "kept: 1 folder, 70 bytes: the tracking server has no run that read it (--everything deletes it)",
         ]
         assert {each.folder.name: each.experiment for each in judged} == {
             JOB: "demo",
@@ -203,52 +207,14 @@ class TestChoice:
             "else-1": "",
         }
 
-    def test_too_young_is_said(self) -> None:
+    def test_young_folders_are_listed_as_kept(self) -> None:
         judged = judge(self.state, told(), Choice(older_than_seconds=2 * DAY), NOW)
-        assert "stays: 2 folders, 301.0 kB: younger than asked for" in stays(judged)
+        assert "kept: 2 folders, 301.0 kB: younger than --older-than" in kept_lines(judged)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [(-5.0, "0 s"), (59.9, "59 s"), (60.0, "1 min"), (7_199.0, "1 h"), (86_399.0, "23 h"), (200_000.0, "2 d")],
 )
-def test_ages(seconds: float, said: str) -> None:
-    assert aged(seconds) == said
-
-
-def test_options() -> None:
-    assert options([]) == (Choice(), False)
-    assert options(["--yes", "--older-than", "7d"]) == (Choice(older_than_seconds=7 * DAY), True)
-    assert options(["--older-than=12h", "--group", "g-1"]) == (
-        Choice(older_than_seconds=12 * 3600.0, group="g-1"),
-        False,
-    )
-    assert options(["--what", "data, models"]) == (Choice(kinds=frozenset({"data", "models"})), False)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--yess"],
-            "unknown option '--yess' of jobs prune: --what, --older-than, --group, --yes. Did you mean '--yes'?",
-        ),
-        (["everything"], "unknown option 'everything'"),
-        (["--what", "model"], "--what is 'model': it must be of jobs, checkpoints,"),
-        (["--older-than", "7"], "--older-than is '7': it must be a number of hours or days, such as 12h or 7d."),
-        (["--older-than", "-7d"], "--older-than is '-7d'"),
-        (["--group"], "--group of jobs prune has no value."),
-        (["--group", "--yes"], "--group of jobs prune has no value."),
-    ],
-)
-def test_wrong_options_are_refused(words: list[str], said: str) -> None:
-    with pytest.raises(InputError) as refused:
-        options(words)
-    assert said in str(refused.value)
-
-
-def test_only_this_machine_is_pruned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["jobs", "--service", "sagemaker", "prune", "--yes"]) == 2
-    assert capsys.readouterr().err == (
-        "error: jobs prune deletes what lies on this machine; --service sagemaker has nothing here.\n"
-    )
+def test_an_age_is_shown_in_its_largest_unit(seconds: float, expected: str) -> None:
+    assert format_age(seconds) == expected

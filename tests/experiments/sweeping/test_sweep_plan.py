@@ -8,8 +8,8 @@ import pytest
 
 from experiments.planning.load import load
 from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import SamplerName, with_full_names
-from experiments.sweeping.sweep_plan import Sweeping, label, sweeping, timed_sizes
+from experiments.schema.sweep_fields import SamplerName, spelt_out
+from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
 from sweeps.space.grid import Point
 from sweeps.study.sampler import SAMPLERS
 from training.contract.errors import InputError
@@ -17,13 +17,13 @@ from training.contract.errors import InputError
 TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
 
 
-def swept(**overrides: str) -> Sweeping:
-    return sweeping(load("demo", with_full_names({**TO_TARGET, **overrides}, is_field)))
+def swept(**overrides: str) -> SweepPlan:
+    return plan_sweep(load("demo", spelt_out({**TO_TARGET, **overrides}, is_field)))
 
 
 def refused(experiment: str = "demo", **overrides: str) -> str:
     with pytest.raises(InputError) as caught:
-        sweeping(load(experiment, with_full_names(overrides, is_field)))
+        plan_sweep(load(experiment, spelt_out(overrides, is_field)))
     return str(caught.value)
 
 
@@ -90,7 +90,7 @@ def test_throughput_alone_needs_no_whole_training_but_its_repeats_are_whole() ->
     found = swept(objective="steady_samples_per_second")
     assert found.trial("none", Point(8), 1500).experiment.probe is not None
     assert found.trial("none", Point(8), 1500, is_whole=True).experiment.probe is None
-    bounded = sweeping(load("demo", {"sweep.objective": "steady_samples_per_second", "sweep.worse_by": "0.02"}))
+    bounded = plan_sweep(load("demo", {"sweep.objective": "steady_samples_per_second", "sweep.worse_by": "0.02"}))
     assert bounded.trial("none", Point(8), 1500).experiment.probe is None
 
 
@@ -116,11 +116,11 @@ def test_points_are_called_by_what_they_are() -> None:
 def test_objectives() -> None:
     target = swept().objective
     assert (target.cost, target.target, target.is_front) == ("billable_seconds", 0.5, False)
-    front = sweeping(load("demo", {"sweep.objective": "usd,eval_accuracy"})).objective
+    front = plan_sweep(load("demo", {"sweep.objective": "usd,eval_accuracy"})).objective
     assert front.directions == ["minimize", "maximize"]
     fastest = swept(objective="steady_samples_per_second").objective
     assert (fastest.target, fastest.directions) == (None, ["maximize"])
-    bounded = sweeping(load("demo", {"sweep.worse_by": "0.02"})).objective
+    bounded = plan_sweep(load("demo", {"sweep.worse_by": "0.02"})).objective
     assert bounded.quality is not None
     assert bounded.quality.metric == "eval_loss"
 
@@ -136,12 +136,12 @@ def test_objectives() -> None:
         ({"batch_sizes": "256..8", **TO_TARGET}, "sweep.batch_sizes 256..8 is empty: 256 is above 8"),
         (
             {"worse_by": "0.1", **TO_TARGET},
-            "sweep.worse_by 0.1 and target eval_loss 0.5 exclude each other: until the target, or all samples with the "
-            "constraint? (target=null takes the target away)",
+            "sweep.worse_by 0.1 and target eval_loss 0.5 exclude each other: train until the target, or all samples "
+            "with the constraint (target=null removes the target)",
         ),
         (
             {"worse_by": "0.1", "objective": "usd,eval_loss"},
-            "sweep.objective usd,eval_loss and sweep.worse_by 0.1 exclude each other: a front has no constraint",
+            "sweep.objective usd,eval_loss and sweep.worse_by 0.1 exclude each other: a Pareto front has no constraint",
         ),
         (
             {"objective": "eval_loss,usd"},
@@ -149,7 +149,7 @@ def test_objectives() -> None:
         ),
         (
             {"objective": "usd,eval_f1"},
-            "sweep.objective usd,eval_f1: eval_f1 is not told by task classification, which tells eval_accuracy, "
+            "sweep.objective usd,eval_f1: task classification does not log eval_f1; it logs eval_accuracy, "
             "eval_f1_macro, eval_loss",
         ),
         ({"compilers": "none,none", **TO_TARGET}, "sweep.compilers names none twice"),

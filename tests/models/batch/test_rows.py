@@ -130,7 +130,7 @@ REFUSED = {
     "precision": ('{"text": "a"}\n', {"precision": "fp8"}, r"precision is 'fp8'"),
     "length": ('{"text": "a"}\n', {"max_length": "1000"}, r"max_length is 1000, but the model takes at most 64"),
     "folder": ('{"text": "a"}\n', {"output": "/no/such/a.jsonl"}, r"the folder /no/such does not exist"),
-    "run too": ('{"text": "a"}\n', {"run": "x"}, r"needs run=RUN or model=FOLDER, and not both"),
+    "run too": ('{"text": "a"}\n', {"run": "x"}, r"needs either run=RUN or model=FOLDER"),
 }
 
 

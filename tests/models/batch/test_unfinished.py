@@ -75,8 +75,8 @@ def test_a_killed_prediction_goes_on(tmp_path: Path, classifier_folder: Path, cl
     first = kept(tmp_path)
     code, said = interrupted(tmp_path, classifier_folder, signal.SIGINT)
     assert code == 130
-    assert f"{first:,} of 6,000 rows were answered before" in said
-    assert "The same command goes on" in said
+    assert f"{first:,} of 6,000 rows were predicted before" in said
+    assert "The same command continues" in said
     second = kept(tmp_path)
     assert first < second < ROWS
     last = started(tmp_path, classifier_folder)

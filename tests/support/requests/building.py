@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.running.service_context import Where, open_where
+from experiments.running.service_context import ServiceContext, open_service_context
 from tests.support.aws.account import Account
 from training.contract.request import build
 from training.contract.service import Request
@@ -26,18 +26,18 @@ class Built:
         self.rows = "rows"
         """What the staged files hold: other rows are uploaded to another place."""
         # Opening a site takes half a second: once for all requests of the same fields.
-        self._places: dict[str, Where] = {}
+        self._places: dict[str, ServiceContext] = {}
 
     def __call__(self, name: str, **overrides: str) -> Request:
         """Return the request of the job that `train` starts: `built("demo", **{"aws.bucket": "bucket"})`."""
         experiment = load(name, overrides)
         key = experiment.aws.model_dump_json()
         if key not in self._places:
-            self._places[key] = open_where(experiment, self.said.append)
+            self._places[key] = open_service_context(experiment, self.said.append)
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
         inputs = staged(self._home, self.rows, has_model=experiment.model_type is not None)
         [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
-        return build(self._places[key].ready(job.spec))
+        return build(self._places[key].upload(job.spec))
 
     def uploaded(self) -> set[str]:
         """Return what lies in the bucket."""

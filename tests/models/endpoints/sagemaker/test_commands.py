@@ -21,7 +21,7 @@ def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: py
     assert main([*deploy, "--lifetime", "1h"]) == 0
     said = capsys.readouterr().out
     assert "Endpoint: emotion (sagemaker, InService)" in said
-    assert "Costs: 36 USD an hour (prices.json, 2026-11-01)" in said
+    assert "Cost: 36 USD per hour (prices.json, 2026-11-01)" in said
     assert main(["predict", "--endpoint", "emotion", "--text", "Winter is coming."]) == 0
     assert capsys.readouterr().out == '{"inputs": "Winter is coming."}\n'
     assert main(["endpoints"]) == 0

@@ -54,8 +54,8 @@ def test_which_of_several_has_to_be_said(
     capsys.readouterr()
     assert main(["predict", "--endpoint", "emotion", "--text", "x"]) == 2
     assert capsys.readouterr().err == (
-        f"error: endpoint 'emotion' is at several places (sagemaker {ACCOUNT} eu-west-1, sagemaker {ACCOUNT} "
-        "us-east-1): say which with service= or aws.region=.\n"
+        f"error: endpoint 'emotion' exists more than once (sagemaker {ACCOUNT} eu-west-1, sagemaker {ACCOUNT} "
+        "us-east-1): choose with service= or aws.region=.\n"
     )
 
 
@@ -71,10 +71,10 @@ def test_an_endpoint_of_another_account_is_kept_in_mind(
     assert main(["undeploy", "--all", "true"]) == 1
     told = capsys.readouterr()
     assert "Endpoint emotion (sagemaker) is past its lifetime" not in told.err  # undeploy looks by itself
-    said = "endpoints were deployed from here that are of AWS account 210987654321, and these credentials are of "
+    said = "endpoints that were deployed from here belong to AWS account 210987654321, but the credentials belong to "
     assert f"error: {said}account {ACCOUNT}." in told.out
     main(["endpoints"])
-    assert "was not looked after: endpoint emotion is of AWS account 210987654321" in capsys.readouterr().err
+    assert "checking it failed: endpoint emotion belongs to AWS account 210987654321" in capsys.readouterr().err
     assert notes() == [theirs]
     assert account.hosting.names() != {}
 

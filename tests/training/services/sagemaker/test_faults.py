@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.commands.jobs import main as jobs
+from experiments.__main__ import main
 from tests.support.aws.account import BUCKET, Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running
@@ -61,19 +61,19 @@ def test_jobs_are_listed_and_stopped_by_group(
     running(job)
     table = tmp_path / "prices.json"
     table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
-    assert jobs(["--service", "sagemaker", "list", "--prices", str(table)]) == 0
-    output = capsys.readouterr().out
-    match = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", output)
-    assert match
-    # The price is a dollar per second.
-    assert float(match[2]) == pytest.approx(float(match[1]), abs=1)
-    assert "1 running" in output
-    assert "so far (prices.json, 2026-11-01)" in output
-    assert jobs(["--service", "sagemaker", "stop", "--group", "study-1"]) == 0
+    assert main(["jobs", "--service", "sagemaker", "list", "--prices", str(table)]) == 0
+    said = capsys.readouterr().out
+    found = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", said)
+    assert found
+    # At a dollar a second.
+    assert float(found[2]) == pytest.approx(float(found[1]), abs=1)
+    assert "1 running" in said
+    assert "so far (prices.json, 2026-11-01)" in said
+    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 0
     assert re.fullmatch(r"study-1-a0r0: Stopp(ing|ed)\n", capsys.readouterr().out)
     ended(job)
-    with pytest.raises(InputError, match="no job of this group runs"):
-        jobs(["--service", "sagemaker", "stop", "--group", "study-1"])
+    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 2
+    assert "no job of this group runs" in capsys.readouterr().err
 
 
 def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -> None:

@@ -1,0 +1,51 @@
+"""Class and options that the verbs `train`, `compare`, `probe` and `sweep` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from experiments.commands.verb import FieldVerb, experiment_field, field
+
+FIELD_REFERENCE = (
+    "Any field of the experiment is an option, nested fields with dots. docs/experiments.md describes all fields."
+)
+
+
+class ExperimentVerb(FieldVerb):
+    """A verb that takes any field of an experiment."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, is_closed=False, completes_fields=True, epilog=FIELD_REFERENCE, **attributes)
+
+
+COMMON = (
+    experiment_field(),
+    field("model", "Model to fine-tune: a folder or a name on the Hugging Face Hub.", metavar="NAME"),
+    field("task", "Task, such as text_classification or question_answering.", metavar="TASK"),
+    field("data.train", "Your own training data: a .jsonl, .csv, .tsv, .parquet or .txt file.", metavar="FILE"),
+    field("compiler", "Compiler setting: none, inductor, trcomp or trcomp-off.", metavar="NAME"),
+    field("batch_size", "Samples in the batch of one device.", metavar="N"),
+    field("service", "Where jobs run.", metavar="local|sagemaker"),
+    field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE"),
+    field("backend_config", "File with service, machine and aws, laid over the experiment.", metavar="FILE"),
+)
+
+WAIT = field(
+    "wait",
+    "false starts the jobs and leaves them running. The same command without it follows them.",
+    metavar="true|false",
+    default="true",
+    show_default=True,
+)
+
+
+def experiment_options(*more: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the decorator that declares the common options and, after them, the verb's own."""
+
+    def declare(function: Any) -> Any:
+        for option in reversed((*COMMON, *more)):
+            function = option(function)
+        return function
+
+    return declare

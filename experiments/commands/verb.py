@@ -1,0 +1,142 @@
+"""Click commands of this project: help with examples, and options for any field of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from experiments.commands.verb_group import usage_errors_of
+from training.contract.errors import InputError, nearest
+
+HELP_NAMES = ("-h", "--help")
+CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
+
+
+class Verb(click.Command):
+    """A command with examples in its help.
+
+    Before it runs, endpoints whose lifetime has ended are reported or deleted, unless `ends_lifetimes` is False.
+    """
+
+    def __init__(
+        self, *args: Any, examples: Sequence[str] = (), ends_lifetimes: bool = True, **attributes: Any
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.examples = examples
+        self.ends_lifetimes = ends_lifetimes
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options. Raises `click.UsageError`."""
+        with usage_errors_of(ctx):
+            return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then the epilog."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in self.examples))
+        super().format_epilog(ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb and return its exit code."""
+        if self.ends_lifetimes:
+            from experiments.deployments.expired_endpoints import end_lifetimes
+
+            end_lifetimes()
+        return super().invoke(ctx)
+
+
+class FieldVerb(Verb):
+    """A verb that receives its options as a mapping of names to texts, in the argument `fields`.
+
+    The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
+    knows only declared options, and any field of an experiment is an option too. A closed verb refuses undeclared
+    names, except those with one of `prefixes`. An open verb leaves that check to what it calls.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        is_closed: bool,
+        prefixes: tuple[str, ...] = (),
+        completes_fields: bool = False,
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.is_closed = is_closed
+        self.prefixes = prefixes
+        self.completes_fields = completes_fields
+
+    @property
+    def field_names(self) -> list[str]:
+        """Names of the declared options, without hyphens."""
+        return [param.opts[0].removeprefix("--") for param in self.params]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments as fields. Raises `InputError`."""
+        if ctx.resilient_parsing or not set(args).isdisjoint(HELP_NAMES):
+            return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
+        fields = read_fields(args)
+        if self.is_closed:
+            self._check_names(str(ctx.info_name), fields)
+        ctx.params = {"fields": fields}
+        return []
+
+    def _check_names(self, verb: str, fields: Mapping[str, str]) -> None:
+        known = self.field_names
+        for name in fields:
+            if name not in known and not name.startswith(self.prefixes):
+                raise InputError(f"unknown field '{name}' of {verb}: {', '.join(known)}.{nearest(name, known)}")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the declared options and, where they are accepted, all fields of an experiment."""
+        items = super().shell_complete(ctx, incomplete)
+        if not self.completes_fields or not incomplete.startswith("--"):
+            return items
+        from experiments.schema.overrides import known_fields
+
+        names = (f"--{name}" for name in known_fields() if name not in self.field_names)
+        return [*items, *(CompletionItem(name) for name in names if name.startswith(incomplete))]
+
+
+def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
+    """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
+
+    A name always takes the argument after it, since values may begin with a hyphen: a negative number, for example.
+    """
+    fields: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        name = rest.pop(0)
+        if not name.startswith("--") or name == "--":
+            raise InputError(f"unexpected argument '{name}': fields are given as --name value.")
+        name, equals, value = name[2:].partition("=")
+        if not equals:
+            if not rest:
+                raise InputError(f"--{name} has no value: fields are given as --name value.")
+            value = rest.pop(0)
+        if name in fields:
+            raise InputError(f"--{name} is given twice, as '{fields[name]}' and as '{value}'.")
+        fields[name] = value
+    return fields
+
+
+def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
+    """Return the decorator that declares the option `--name` of a `FieldVerb`; the name may have dots."""
+    return click.option(f"--{name}", name.replace(".", "_"), help=help, **attributes)
+
+
+def experiment_field(
+    help: str = "Name of an experiment in experiments/, or path of a .yaml file.",
+) -> Callable[[Any], Any]:
+    """Return the decorator that declares `--experiment`."""
+    return field("experiment", help, metavar="NAME", default="demo", show_default=True, shell_complete=_names)
+
+
+def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from experiments.planning.load import experiment_names
+
+    return [name for name in experiment_names() if name.startswith(incomplete)]

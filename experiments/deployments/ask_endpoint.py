@@ -1,0 +1,103 @@
+"""Send a request to an endpoint, or predict a whole file."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.deployments import arguments as read
+from experiments.deployments.known_endpoints import find, notes
+from experiments.running.output import print_error
+from models.endpoints.protocol import EndpointState
+from training.contract.errors import InputError, TrackingError
+
+FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
+PATIENCE_SECONDS = 10.0
+
+
+def predict(fields: Mapping[str, str]) -> int:
+    """Print the answer of an endpoint as JSON, or predict a file with `predict_file`."""
+    if "file" in fields:
+        from experiments.deployments.predict_file import predict_file
+
+        return predict_file(fields)
+    read.check_known("predict", fields, FIELDS)
+    read.check_not_empty(fields)
+    is_traced = read.one_of("trace", fields.get("trace", "true"), ("true", "false")) == "true"
+    name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
+    body = _body(fields)
+    note, service = find(name, fields, print_error)
+    state = service.describe(note.name)
+    started_ns = time.time_ns()
+    answer = service.predict(note.name, json.dumps(body).encode())
+    ended_ns = time.time_ns()
+    print(answer.decode("utf-8", "replace"), flush=True)
+    if is_traced and state.run_id:
+        _trace(state, body, answer, started_ns, ended_ns)
+    return 0
+
+
+def _body(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the request; `inputs` may hold the whole request or only the value of its key `inputs`."""
+    if "text" in fields and "inputs" in fields:
+        raise InputError("text and inputs exclude each other: text is one input.")
+    if "text" in fields:
+        inputs: Any = fields["text"]
+    else:
+        inputs = _json("inputs", fields["inputs"] if "inputs" in fields else _standard_input())
+    body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
+    if "parameters" in fields:
+        if "parameters" in body:
+            raise InputError("parameters is set twice: as an option and within inputs.")
+        body = {**body, "parameters": _json("parameters", fields["parameters"])}
+    return body
+
+
+def _standard_input() -> str:
+    """Return standard input. Raises `InputError` if it is empty or a terminal."""
+    text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    if not text.strip():
+        raise InputError("predict needs text=, inputs= (JSON), file=, or JSON on standard input.")
+    return text
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        shown = text if len(text) < 60 else text[:60] + "…"
+        raise InputError(f"{name} is not JSON: {error} in {shown!r}; use text= for plain text.") from error
+
+
+def _only_name() -> str:
+    names = sorted({note.name for note in notes()})
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise InputError(f"predict needs endpoint=NAME: known endpoints are {', '.join(names)}.")
+    raise InputError("predict needs endpoint=NAME: no endpoint was deployed from here.")
+
+
+def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
+    """Log request and answer to MLflow. A failure is only reported, since the answer has already been printed."""
+    from models.endpoints.traces import Asked, trace
+    from tracking.server.store import open_store
+
+    request = Asked(
+        endpoint=state.name,
+        service=state.service,
+        run_id=str(state.run_id),
+        model_id=state.model_id,
+        request=body,
+        answer=json.loads(answer),
+        started_ns=started_ns,
+        ended_ns=ended_ns,
+    )
+    try:
+        store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="The answer is valid.", say=print_error)
+        print_error(f"Trace: {trace(store, request)}")
+    except TrackingError as error:
+        print_error(f"The request was not traced: {error}")

@@ -1,0 +1,166 @@
+"""Deploy a trained model to an endpoint, on this machine or SageMaker."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from experiments.deployments import arguments as read
+from experiments.deployments.interruption import interruptible
+from experiments.deployments.known_endpoints import Note, open_note
+from experiments.running.output import print_line
+from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
+from training.contract.errors import EndpointNotFound, InputError, TrainfareError
+from training.state.home import home
+
+WAIT_SECONDS = 1800.0
+PATIENCE_SECONDS = 30.0
+PENDING_NAME = "later"
+"""Name in a spec whose own name is known only once its run has been read."""
+
+
+def deploy(fields: Mapping[str, str]) -> int:
+    """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
+    read.check_not_empty(fields)
+    service = read.read_service(fields) or "local"
+    aws = read.read_aws(fields) | ({"image": fields["image"]} if "image" in fields else {})
+    spec = read_spec(fields, service)
+    if service == "local" and aws:
+        raise InputError("aws.* and image need service=sagemaker, but service is local.")
+    if "prices" in aws:
+        from training.services.sagemaker.prices import table_price
+
+        table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
+    spec = with_run(fields, spec) if "run" in fields else spec
+    with interruptible():
+        _print_state(_deploy(spec, Note(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
+    return 0
+
+
+def _deploy(spec: EndpointSpec, note: Note) -> EndpointState:
+    """Deploy and record the endpoint.
+
+    The record is written first, so that an endpoint of a command that is killed is known and its lifetime ends.
+    """
+    note, service = open_note(note, print_line)
+    if spec.lifetime_seconds is not None:
+        replace(note, expires=time.time() + spec.lifetime_seconds).keep()
+    elif not note.path.exists():
+        note.keep()
+    try:
+        state = service.deploy(spec, print_line)
+    except BaseException:
+        _update_note(note, service)
+        raise
+    note.of(state).keep()
+    return state
+
+
+def _update_note(note: Note, service: Endpoints) -> None:
+    """Record the endpoint's present state; the record stays as it is if the service does not answer."""
+    try:
+        note.of(service.describe(note.name)).keep()
+    except EndpointNotFound:
+        note.forget()
+    except (TrainfareError, OSError, KeyboardInterrupt):
+        return
+
+
+def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
+    """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
+    if ("run" in fields) == ("model" in fields):
+        raise InputError("deploy needs either run= (a run's id, a job's name or a group's id) or model= (a folder).")
+    machine = _machine(fields, service)
+    folder = Path(fields.get("model", "."))
+    if "model" in fields and not (folder / "config.json").is_file():
+        raise InputError(f"model is '{folder}': it must be a Transformers folder, with a config.json.")
+    when_over: Literal["warn", "delete"] = "delete" if _when_over(fields) == "delete" else "warn"
+    name = fields.get("name") or _name_of(folder)
+    return EndpointSpec(
+        name=read.read_name("name", name) if "run" not in fields else PENDING_NAME,
+        model=folder.resolve(),
+        machine=machine,
+        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 100 if service == "sagemaker" else 1),
+        lifetime_seconds=read.read_seconds("lifetime", fields["lifetime"]) if "lifetime" in fields else None,
+        when_over=when_over,
+        replace=read.read_flag(fields, "replace"),
+        precision=_precision(fields),
+        wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
+    )
+
+
+def _machine(fields: Mapping[str, str], service: str) -> str:
+    if service == "local" and fields.get("machine", "local") != "local":
+        raise InputError(f"machine is '{fields['machine']}': service=local has only this machine.")
+    if service == "sagemaker" and "machine" not in fields:
+        raise InputError("service=sagemaker needs machine=, an instance type such as ml.g4dn.xlarge.")
+    return fields.get("machine", "local")
+
+
+def _precision(fields: Mapping[str, str]) -> str | None:
+    if "precision" not in fields:
+        return None
+    return read.one_of("precision", fields["precision"], ("auto", "fp32", "bf16", "fp16"))
+
+
+def _when_over(fields: Mapping[str, str]) -> str:
+    if "when_over" in fields and "lifetime" not in fields:
+        raise InputError("when_over needs a lifetime: add lifetime=, such as 2h.")
+    return read.one_of("when_over", fields.get("when_over", "warn"), ("warn", "delete"))
+
+
+def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
+    """Return the spec with the model of the run, which must pass the quality gate.
+
+    Raises `InputError`, `NotGoodEnough` and `TrackingError`.
+    """
+    from models.batch.prediction_run import evaluated
+    from models.logged.model_folder import model_folder
+    from models.lookup.trained_model import trained_model
+    from models.lookup.versions import model_name
+    from models.registry.gate import allowed_words, check
+    from models.registry.registry import CHAMPION, Registry, checked_alias, registered_name
+    from tracking.server.store import open_store
+
+    allowed = allowed_words(fields.get("allow", ""))
+    alias = checked_alias(fields.get("alias", CHAMPION))
+    name = read.read_name("name", fields["name"]) if "name" in fields else None
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=print_line)
+    trained = trained_model(store, fields["run"])
+    if trained.chosen:
+        print_line(f"Winner of group {trained.group}: {trained.chosen}")
+    registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
+    check(trained, Registry(store).in_use(registered, alias), allowed)
+    evaluation = evaluated(store, trained)
+    return replace(
+        spec,
+        evaluated_precision=evaluation.precision,
+        max_length=evaluation.max_length,
+        name=name or read.read_name("name", trained.job_name),
+        model=model_folder(store, trained, home(), print_line),
+        task=trained.task or None,
+        run_id=trained.run_id,
+        model_id=trained.model_id,
+        artifact_uri=trained.artifact_uri,
+        versions=trained.versions,
+    )
+
+
+def _name_of(folder: Path) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-") or "model"
+
+
+def _print_state(state: EndpointState) -> None:
+    print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
+    print_line(f"Address: {state.address}")
+    if state.price:
+        price = state.price
+        print_line(f"Cost: {price.usd_per_hour * state.machines:.4g} USD per hour ({price.source}, {price.date})")
+    if state.expires:
+        action = "deletes it" if state.when_over == "delete" else "prints a warning"
+        print_line(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; the next command after that {action}")
+    print_line(f'Try it: python -m experiments predict --endpoint {state.name} --text "..."')

@@ -1,0 +1,75 @@
+"""Run `jobs prune`: list what can be deleted, ask, and delete it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from experiments.pruning.deletion import NOTHING_DELETED, delete, judge_inventory
+from experiments.pruning.inventory import inventory
+from experiments.pruning.messages import count_and_size, kept_lines, table
+from experiments.pruning.rules import Choice, Judged
+from tracking.server.store import open_store
+from training.state.home import home
+
+PATIENCE_SECONDS = 10.0
+"""Time without an answer after which the tracking server counts as unreachable."""
+
+
+def prune(choice: Choice, *, is_confirmed: bool) -> int:
+    """List what the choice covers and delete it once confirmed; return 0, or 1 if something could not be deleted.
+
+    Raises TrackingError if the tracking server does not answer.
+    """
+    root = home().resolve()
+    local = inventory(root, time.time())
+    for link in local.links:
+        print(f"{link} is a link: it and its target are kept.")
+    if not local.folders:
+        print(f"There is nothing to prune in {root}.")
+        return 0
+    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise=NOTHING_DELETED)
+    print(f"Comparing {root} with the runs of {store.uri}", flush=True)
+    judged, _ = judge_inventory(local, store, choice)
+    deletable = [each for each in judged if each.is_deletable]
+    _print_lists(judged, deletable)
+    if not deletable or not (is_confirmed or _ask(deletable)):
+        return 0
+    deleted, errors = delete(deletable, root, store, choice)
+    return _print_result(deletable, deleted, errors)
+
+
+def _print_lists(judged: Sequence[Judged], deletable: Sequence[Judged]) -> None:
+    if deletable:
+        # A truncated name cannot be searched for: print whole lines where output is not a terminal.
+        Console(width=None if sys.stdout.isatty() else 200).print(table(deletable))
+    print(f"{count_and_size(deletable) if deletable else 'Nothing'} can be deleted.")
+    for line in kept_lines(judged):
+        print(line)
+
+
+def _ask(deletable: Sequence[Judged]) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(f"{NOTHING_DELETED} There is no terminal for the question: run the same command with --yes.")
+        return False
+    answer = ""
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        answer = input(f"Delete {count_and_size(deletable)}? [y/N] ")
+    if answer.strip().lower() in {"y", "yes"}:
+        return True
+    print(NOTHING_DELETED)
+    return False
+
+
+def _print_result(deletable: Sequence[Judged], deleted: Sequence[Judged], errors: Sequence[str]) -> int:
+    """Print what was deleted, and return the exit code."""
+    print(f"Deleted {count_and_size(deleted)}." if deleted else NOTHING_DELETED)
+    if kept := len(deletable) - len(deleted) - len(errors):
+        print(f"Kept {kept}: another process started to use them, or another prune deleted them first.")
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    return 1 if errors else 0

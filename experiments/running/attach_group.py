@@ -1,0 +1,51 @@
+"""Follow a group that another command started, from what the tracking server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from experiments.running.follow_group import follow
+from experiments.running.output import print_line
+from tracking.groups.group import find_group
+from tracking.groups.plan_file import read_plan
+from tracking.server.store import open_store
+from training.contract.errors import InputError
+from training.contract.job_spec import JobSpec
+from training.contract.service import Service
+from training.state.home import home
+
+
+def attach(fields: Mapping[str, str]) -> int:
+    """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start."""
+    group_id = fields.get("group")
+    if group_id is None:
+        raise InputError("attach needs --group ID: the command that started the jobs printed the id.")
+    store = open_store(say=print_line)
+    group = find_group(store, group_id=group_id, experiment_name="")
+    if group.verb == "sweep":
+        raise InputError(f"group {group.id} is a sweep: the same `sweep` command, wherever it runs, joins it.")
+    if not group.is_open:
+        raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
+    plan = read_plan(store, group)
+    print_line(f"Resuming {group.id}: {len(plan.jobs)} jobs")
+    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, print_line)
+
+
+def _service(spec: JobSpec, group_id: str) -> Service:
+    if spec.region != "local":
+        from training.services.sagemaker.clients import Clients
+        from training.services.sagemaker.identity import account_of
+        from training.services.sagemaker.service import SageMakerService
+
+        clients = Clients(spec.region)
+        account_of(clients)  # fails at once without credentials or network
+        return SageMakerService(clients)
+    from training.services.local.service import LocalService
+
+    if not Path(unquote(urlparse(spec.output_uri).path)).parent.is_relative_to(home()):
+        raise InputError(
+            f"group {group_id} runs under {urlparse(spec.output_uri).path}, not under {home()}: attach there."
+        )
+    return LocalService(home())

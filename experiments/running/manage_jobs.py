@@ -1,0 +1,110 @@
+"""List jobs of this machine or of SageMaker, stop them, and print their logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.running import job_costs
+from training.contract.errors import InputError
+from training.contract.price import Price
+from training.contract.service import Description, Service
+from training.services.local.service import LocalService
+from training.state.home import home
+
+
+def print_jobs(service: str, prices: str | None) -> None:
+    """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
+    descriptions = _all_jobs(_open_service(service))
+    known = job_costs.prices(descriptions, job_costs.price_of(service, prices, print))
+    # A truncated name cannot be passed to `stop`: print whole names, also where output is not a terminal.
+    Console(width=None if sys.stdout.isatty() else 200).print(_table(descriptions, known))
+    if summary := job_costs.total(descriptions, known):
+        print(summary)
+
+
+def stop_job(service: str, name: str) -> None:
+    """Stop a job and print its status."""
+    _stop(_open_service(service), name)
+
+
+def stop_group(service: str, group: str) -> None:
+    """Stop all running jobs of a group. Raises `InputError` if there are none."""
+    opened = _open_service(service)
+    names = [each["TrainingJobName"] for each in opened.jobs(running_only=True)]
+    members = [name for name in names if name.startswith(f"{group}-")]
+    if not members:
+        raise InputError(f"jobs stop --group {group}: no job of this group runs.")
+    for name in members:
+        _stop(opened, name)
+
+
+def print_log(service: str, name: str) -> None:
+    """Print the log of a job."""
+    opened = _open_service(service)
+    opened.describe(name)
+    cursor = None
+    while (page := opened.logs(name, cursor)).lines:
+        print(*page.lines, sep="\n")
+        cursor = page.cursor
+
+
+def _open_service(name: str) -> Service:
+    if name == "sagemaker":
+        from training.services.sagemaker.clients import Clients
+        from training.services.sagemaker.identity import account_of
+        from training.services.sagemaker.service import SageMakerService
+
+        clients = Clients()
+        account_of(clients)  # fails at once without credentials or network
+        return SageMakerService(clients)
+    return LocalService(home())
+
+
+def _all_jobs(service: Service) -> list[Description]:
+    """Return the jobs, running ones first.
+
+    SageMaker's list of jobs lacks the time from which a running job is billed, so running jobs are described.
+    """
+    if service.name == "local":
+        return service.jobs()
+    running = {each["TrainingJobName"]: each for each in service.jobs(running_only=True)}
+    return [service.describe(name) for name in running] + [
+        each for each in service.jobs() if each["TrainingJobName"] not in running
+    ]
+
+
+def _stop(service: Service, name: str) -> None:
+    service.stop(name)
+    print(f"{name}: {service.describe(name)['TrainingJobStatus']}")
+
+
+def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
+    table = Table(box=None, header_style="bold")
+    longest = max((len(description["TrainingJobName"]) for description in descriptions), default=0)
+    table.add_column("job", no_wrap=True, min_width=longest)
+    table.add_column("status", no_wrap=True)
+    table.add_column("started", no_wrap=True)
+    table.add_column("billable s", no_wrap=True, justify="right")
+    table.add_column("USD", no_wrap=True, justify="right")
+    table.add_column("reason", overflow="ellipsis", no_wrap=True)
+    for description in descriptions:
+        table.add_row(
+            description["TrainingJobName"],
+            description["SecondaryStatus"],
+            f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
+            _billable(description),
+            "" if (usd := job_costs.usd_so_far(description, known)) is None else f"{usd:.2f} so far",
+            description.get("FailureReason", "").splitlines()[0] if description.get("FailureReason") else "",
+        )
+    return table
+
+
+def _billable(description: Description) -> str:
+    so_far, seconds = job_costs.seconds_so_far(description), description.get("BillableTimeInSeconds")
+    if so_far is not None and seconds is None:
+        return f"{so_far:.0f} so far"
+    return "" if seconds is None else str(seconds)

@@ -1,0 +1,47 @@
+"""Open MLflow's UI on an experiment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import webbrowser
+from collections.abc import Mapping
+
+from tracking.queries.mlflow_ui import experiment_to_show, require_database, run_table, serve
+from tracking.server.store import open_store
+from training.state.home import home
+
+
+def ui(fields: Mapping[str, str]) -> int:
+    """Show the runs of `--experiment NAME`, or those of the latest command, in a browser.
+
+    A tracking server serves its own UI. For a database, MLflow's UI is started and runs until Ctrl-C.
+    """
+    require_database()
+    store = open_store()
+    experiment_id = experiment_to_show(store, fields.get("experiment"))
+    if store.uri.startswith(("http:", "https:", "arn:")):
+        _show(run_table(store.uri, experiment_id))
+        return 0
+    # SIGINT too, because a process that a script starts in the background ignores it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    print(f"Starting MLflow on {store.uri}", flush=True)
+    try:
+        log = home() / "mlflow-ui.log"
+        serve(store, log, lambda address: _show(run_table(address, experiment_id), "Press Ctrl-C to stop it."))
+    except KeyboardInterrupt:
+        print("\nStopped MLflow's UI.")
+    return 0
+
+
+def _show(address: str, *more: str) -> None:
+    print(f"MLflow: {address}", *more, sep="\n", flush=True)
+    if address.startswith("http") and _has_display():
+        webbrowser.open(address)
+
+
+def _has_display() -> bool:
+    # Without a display, webbrowser would open a text browser in this terminal. Remote editors set BROWSER.
+    return sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))

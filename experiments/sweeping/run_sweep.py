@@ -1,0 +1,59 @@
+"""Run a sweep: time the batch sizes, search them with their learning rates, and repeat the winner.
+
+Every process that runs the same command on the same storage is a worker of the same sweep. One worker does the timing
+and the repeats; the others wait for it and use the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.planning.load import load
+from experiments.running.output import print_line
+from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.schema.overrides import is_field
+from experiments.schema.sweep_fields import with_full_names
+from experiments.sweeping.sweep_jobs import SweepJobs
+from experiments.sweeping.sweep_plan import SweepPlan, plan_sweep
+from training.contract.errors import InputError
+
+SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_multiplier")
+
+
+def sweep(overrides: Mapping[str, str]) -> int:
+    """Run or resume a sweep with overrides of the experiment's fields.
+
+    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    """
+    fields = with_full_names(overrides, is_field)
+    name = fields.pop("experiment", "demo")
+    plan = plan_sweep(load(name, fields))
+    jobs = SweepJobs(Path(name).stem, plan, print_line)
+    key = jobs.key  # stages the data: an error in it leaves nothing behind
+    context = open_service_context(plan.experiment, print_line)
+    jobs.check(context)
+    _check_price(plan, jobs, context)
+    from experiments.sweeping.open_sweep import open_sweep
+    from experiments.sweeping.sweep_worker import run
+
+    return run(open_sweep(jobs, context, key, _command(name, overrides), print_line))
+
+
+def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+    fields = plan.fields
+    spec = jobs.trial("check", *plan.baseline).spec
+    field = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
+    if field and context.price(spec) is None:
+        raise InputError(f"{field} needs the price of {spec.instance_type}, which is unknown")
+
+
+def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
+    """Return the command line that trains this experiment; the settings of the winner are appended to it."""
+    fields = {
+        field: text for field, text in with_full_names(overrides, is_field).items() if not field.startswith("sweep.")
+    }
+    for field in SETTINGS_OF_WINNER:
+        fields.pop(field, None)  # mlflow refuses a repeated parameter
+    parameters = [word for field, text in fields.items() for word in ("-P", f"{field}={text}")]
+    return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *parameters]

@@ -1,0 +1,163 @@
+"""The command line as a whole: help, version, completion, unknown names, and exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+
+import click
+import pytest
+import yaml
+
+from experiments.__main__ import VERBS, cli, main
+from experiments.commands.verb import FieldVerb, read_fields
+from tests.conftest import ROOT
+from training.contract.errors import InputError
+
+JOBS_VERBS = ("list", "stop", "log", "prune")
+COMMANDS = [(), *((verb,) for verb in VERBS), *(("jobs", verb) for verb in JOBS_VERBS)]
+
+
+def verb(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_verb_has_help_with_options_and_an_example(
+    command: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, option]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: {' '.join(('trainfare', *command))} ")
+    assert "--help" in shown
+    assert shown.partition("Examples:")[2].split()[:1] == ["trainfare"]
+
+
+def test_help_is_shown_among_other_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--data.train", "x.jsonl", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: trainfare compare ")
+
+
+def test_help_is_the_answer_to_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    without = capsys.readouterr().out
+    assert main(["help"]) == 0
+    assert capsys.readouterr().out == without
+    for name in VERBS:
+        assert f"\n  {name} " in without
+    assert main(["help", "probe"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: trainfare probe ")
+
+
+def test_summaries_are_not_truncated(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("--help",), ("jobs", "--help"):
+        assert main(command) == 0
+        assert "..." not in capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("name", ["train", "compare", "probe", "sweep"])
+def test_help_of_experiments_points_to_all_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert "docs/experiments.md describes all fields" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert capsys.readouterr().out == f"trainfare {version}\n"
+
+
+def test_entry_points_of_mlflow_are_verbs() -> None:
+    entry_points = yaml.safe_load((ROOT / "MLproject").read_text())["entry_points"]
+    for entry_point in entry_points.values():
+        python, module, package, name, *_ = entry_point["command"].split()
+        assert (python, module, package) == ("python", "-m", "experiments")
+        assert name in VERBS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "unknown verb 'trian': it must be one of train, compare, .* Did you mean 'train'?"),
+        (["--trian"], "No such option '--trian'."),
+        (["jobs", "lst"], "unknown verb 'jobs lst': it must be one of list, stop, log, prune. Did you mean 'list'?"),
+        (["jobs", "--service", "sagemker"], "jobs: Invalid value for '--service': 'sagemker' is not one of"),
+        (["jobs", "stop"], "jobs stop needs one job name, or --group ID."),
+        (["jobs", "log"], "jobs log: Missing argument 'NAME'."),
+        (["jobs", "stop", "a", "b"], "jobs stop: Got unexpected extra argument (b)"),
+        (["ui", "--experment", "demo"], "unknown field 'experment' of ui: experiment. Did you mean 'experiment'?"),
+        (["report", "--grup", "x"], "unknown field 'grup' of report: experiment, group, runs, overview, baseline, "),
+        (["report", "--grup", "x"], "Did you mean 'group'?"),
+        (
+            ["register", "--rn", "x"],
+            "unknown field 'rn' of register: experiment, group, run, name, alias, allow. Did you mean 'run'?",
+        ),
+        (["attach", "--grup", "x"], "unknown field 'grup' of attach: group. Did you mean 'group'?"),
+        (["train", "--compilr", "none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
+        (["train", "--compilr=none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
+        (["train", "demo"], "unexpected argument 'demo': fields are given as --name value."),
+        (["train", "--compiler"], "--compiler has no value: fields are given as --name value."),
+        (["train", "--seed", "1", "--seed=2"], "--seed is given twice, as '1' and as '2'."),
+        (["train", "--wait", "maybe"], "wait is 'maybe': it must be true or false."),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert shown.err.count("\n") == 1
+    for part in message.split(".*"):
+        assert part in shown.err
+
+
+def test_a_field_takes_the_argument_after_it() -> None:
+    assert read_fields(["--a.b", "-5", "--c=--d", "--e", "--f", "--g="]) == {
+        "a.b": "-5",
+        "c": "--d",
+        "e": "--f",
+        "g": "",
+    }
+    with pytest.raises(InputError, match="unexpected argument '-x'"):
+        read_fields(["-x", "1"])
+
+
+def test_field_names_are_unique() -> None:
+    for name in VERBS:
+        if isinstance(command := verb(name), FieldVerb):
+            assert len(set(command.field_names)) == len(command.field_names)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("trainfare com", "compare"),
+        ("trainfare jobs pr", "prune"),
+        ("trainfare compare --compare.rep", "--compare.repeats"),
+        ("trainfare train --data.col", "--data.columns"),
+        ("trainfare train --compiler none --seed 1 --experiment dem", "demo"),
+        ("trainfare jobs prune --every", "--everything"),
+    ],
+)
+def test_shell_completion(words: str, expected: str) -> None:
+    variables = {"_TRAINFARE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    command = [sys.executable, "-m", "experiments"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert f"plain,{expected}" in done.stdout.splitlines()
+
+
+def test_the_line_in_the_help_sets_completion_up() -> None:
+    environment = os.environ | {"_TRAINFARE_COMPLETE": "bash_source"}
+    command = [sys.executable, "-m", "experiments"]
+    script = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "_TRAINFARE_COMPLETE=bash_complete" in script
+    assert "trainfare" in script

@@ -1,0 +1,94 @@
+"""Everything that is imported is declared in pyproject.toml, and everything declared is pinned by a lock."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.layout.imports import JOB, ORDER, ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+RUNTIME = tuple(PROJECT["project"]["dependencies"])
+DEVELOPMENT = tuple(PROJECT["dependency-groups"]["dev"])
+BUILD = tuple(PROJECT["build-system"]["requires"])
+IN_CONTAINERS = {"torch_xla", "smdistributed", "sagemaker_training"}
+"""Modules that only SageMaker's images have; the job imports them where they exist."""
+
+
+def distribution_names(requirements: Iterable[str]) -> set[str]:
+    """Return the normalised names of requirements (PEP 503)."""
+    return {normalised(re.split(r"[ \[<>=~!;]", each.strip())[0]) for each in requirements}
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@cache
+def own_modules() -> frozenset[str]:
+    """Return the top-level names that are ours; the job imports its own files and rooms flatly."""
+    flat = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or path.is_dir()}
+    return frozenset({*ORDER, "benchmarks", "tests", *flat})
+
+
+def imported_modules(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the file and the top-level module of every import of third parties below a folder."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            else:
+                continue
+            for module in {name.partition(".")[0] for name in names}:
+                if module not in sys.stdlib_module_names and module not in own_modules():
+                    yield str(path.relative_to(ROOT)), module
+
+
+def undeclared(folders: Iterable[str], declared: set[str]) -> list[str]:
+    """Return a message for each import whose distribution is not declared."""
+    installed = packages_distributions()
+    messages = []
+    for folder in folders:
+        for path, module in imported_modules(folder):
+            # A declared distribution may be split: `sagemaker` is installed by sagemaker-core and others.
+            providers = {normalised(name) for name in installed.get(module, ())} | {normalised(module)}
+            if module not in IN_CONTAINERS and not providers & declared:
+                messages.append(f"{path} imports {module}: declare {' or '.join(sorted(providers))} in pyproject.toml")
+    return messages
+
+
+def test_imports_of_the_product_are_declared() -> None:
+    assert undeclared([*ORDER, "src"], distribution_names(RUNTIME)) == []
+
+
+def test_imports_of_tests_and_benchmarks_are_declared() -> None:
+    assert undeclared(["tests", "benchmarks"], distribution_names(RUNTIME + DEVELOPMENT)) == []
+
+
+def test_an_undeclared_import_is_found() -> None:
+    declared = distribution_names(RUNTIME) - {"numpy"}
+    assert any("imports numpy: declare numpy in pyproject.toml" in each for each in undeclared(["models"], declared))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "locks"),
+    [
+        (RUNTIME, ["requirements.lock"]),
+        (BUILD, ["requirements.lock"]),
+        (DEVELOPMENT, ["requirements.lock", "requirements-dev.lock"]),
+    ],
+    ids=["runtime", "build", "development"],
+)
+def test_what_is_declared_is_pinned(requirements: tuple[str, ...], locks: list[str]) -> None:
+    pinned = distribution_names(line for lock in locks for line in Path(ROOT / lock).read_text().splitlines())
+    assert distribution_names(requirements) - pinned == set()

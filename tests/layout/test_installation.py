@@ -1,0 +1,56 @@
+"""The installed command `trainfare`: it runs from any folder, and puts nothing else on the import path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+from tests.layout.imports import ORDER, ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def test_only_the_entry_point_is_installed() -> None:
+    assert PROJECT["tool"]["flit"]["module"] == {"name": "trainfare"}
+    assert [path.name for path in (ROOT / "src").iterdir() if path.name != "__pycache__"] == ["trainfare.py"]
+    assert PROJECT["project"]["scripts"] == {"trainfare": "trainfare:main"}
+
+
+def test_the_entry_point_runs_from_any_folder(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "src" / "trainfare.py")]
+    done = subprocess.run([*command, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"trainfare {PROJECT['project']['version']}\n"
+    done = subprocess.run([*command, "trian"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Did you mean 'train'?" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def installed() -> Path:
+    """The command of this environment, which `make setup` installs."""
+    try:
+        version = distribution("trainfare").version
+    except PackageNotFoundError:
+        assert not os.environ.get("TRAINFARE_CI"), "`make setup` has not installed the command trainfare"
+        pytest.skip("this environment was not made by `make setup`")
+    assert version == PROJECT["project"]["version"]
+    return Path(sys.executable).parent / "trainfare"
+
+
+def test_the_installed_command_runs_from_any_folder(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run([installed, "compare", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: trainfare compare ")
+
+
+@pytest.mark.parametrize("package", [*ORDER, "benchmarks"])
+def test_other_processes_of_the_environment_cannot_import_our_packages(package: str, tmp_path: Path) -> None:
+    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is not None)"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0, f"`import {package}` works outside the repository"
