@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,88 +29,72 @@ ROOM_BYTES = 100_000
 """Longest environment that /proc shows of a program; one variable can hold 128 KiB."""
 
 INTERPRETER_VARIABLES = ("PYTHON", "HOME", "XDG_")
-JOB_VARIABLES = (
-    *(
-        "ACCELERATE_",
-        "HF_",
-        "HUGGINGFACE_",
-        "TRANSFORMERS_",
-        "TORCH_",
-        "TORCHINDUCTOR_",
-        "TORCHDYNAMO_",
-        "PYTORCH_",
-        "TRITON_",
-        "CUDA_",
-        "XLA_",
-        "PJRT_",
-    ),
-    *("MKL_", "OPENBLAS_", "SAFETENSORS_"),
-)
-COMMAND_VARIABLES = ("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_")
-"""Beginnings of variables that packages or the interpreter may read when they start.
-
-A program with other values than the server's is left to the real interpreter.
-"""
-
 READ_LATER = (
     # Taken on by the child itself.
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONIOENCODING"),
     # Read whenever they are needed.
-    *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_REGISTRY_URI"),
-    *("MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"),
-    *("MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "TORCHINDUCTOR_CACHE_DIR"),
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    *("TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
 )
-
-JOB_PACKAGES = (
-    "torch",
-    "transformers",
-    "transformers.trainer",
-    "transformers.models.auto.modeling_auto",
-    "transformers.models.auto.tokenization_auto",
-    "transformers.models.bert.modeling_bert",
-    "transformers.trainer_pt_utils",
-    "pyarrow.parquet",
-    "accelerate",
-    "safetensors.torch",
-    "torch.distributed.run",
-    "psutil",
-)
-
-COMMAND_PACKAGES = (
-    "mlflow",
-    "mlflow.tracking",
-    "pandas",
-    "pyarrow.parquet",
-    "pydantic",
-    "yaml",
-    "jinja2",
-    "sqlalchemy",
-)
-COMMAND_MODULES = ("experiments", "training.services.local.supervisor")
 
 
 STARTED: list[subprocess.Popen[bytes]] = []
 """The servers that run; they end with this process."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Server:
     """What one server has imported, and which programs it is for."""
 
     name: str
-    packages: tuple[str, ...]
+    imported: tuple[str, ...]
+    forgotten: tuple[str, ...]
+    """Packages that are imported anew by each program, because they read the environment; what they import is kept."""
+    folders: tuple[str, ...] = ()
+    """Folders to import from."""
     variables: tuple[str, ...]
+    """Beginnings of variables that the packages may read as they are imported.
+
+    A program with other values than the server's is left to the real interpreter.
+    """
     modules: tuple[str, ...] = ()
     """Programs started by `-m`."""
     entry_point: tuple[str, str] | None = None
     """A script, and a file beside it by which it is known."""
 
 
-SERVERS = (
-    Server("job", JOB_PACKAGES, JOB_VARIABLES, entry_point=("train.py", "compilation/lean_imports.py")),
-    Server("command", COMMAND_PACKAGES, COMMAND_VARIABLES, modules=COMMAND_MODULES),
+JOB_SERVER = Server(
+    name="job",
+    imported=(
+        "compilation.lean_imports",
+        *("torch", "torch.distributed.run", "accelerate", "safetensors.torch", "pyarrow.parquet", "psutil"),
+        *("transformers", "transformers.trainer", "transformers.trainer_pt_utils"),
+        *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
+        *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
+    ),
+    forgotten=("compilation",),
+    folders=(str(JOB),),
+    variables=(
+        *("ACCELERATE_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "SAFETENSORS_", "MKL_", "OPENBLAS_"),
+        *("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_", "TRITON_", "CUDA_", "XLA_", "PJRT_"),
+    ),
+    entry_point=("train.py", "compilation/lean_imports.py"),
 )
+COMMAND_SERVER = Server(
+    name="command",
+    imported=(
+        *("mlflow", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "mlflow.cli", "alembic.command"),
+        *("mlflow.server.handlers", "mlflow.server.fastapi_app", "uvicorn.main", "uvicorn.protocols.http.auto"),
+        *("pandas", "pyarrow.parquet", "pyarrow.csv", "pyarrow.dataset", "pydantic", "yaml", "jinja2", "psutil"),
+        *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.stats"),
+        *("rich.console", "rich.table", "rich.progress", "rich.traceback", "optuna", "boto3", "psycopg"),
+        *("transformers.models.auto.tokenization_auto", "transformers.models.auto.configuration_auto"),
+        *("transformers.convert_slow_tokenizer", "tokenizers", "huggingface_hub", "datasets"),
+    ),
+    forgotten=("mlflow.server",),
+    variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
+    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn"),
+)
+SERVERS = (JOB_SERVER, COMMAND_SERVER)
 
 
 @cache
@@ -174,8 +158,7 @@ def _start(server: Server, folder: Path, listener: socket.socket, alive: int) ->
             [
                 *(sys.executable, "-u", "-P", str(FOLDER / "server.py")),
                 *(str(listener.fileno()), str(alive)),
-                *((str(JOB), "compilation.lean_imports") if server.entry_point else ("",)),
-                *server.packages,
+                json.dumps(asdict(server)),
             ],
             cwd="/",
             env=_environment() | single | {"FORK_SERVER_ROOM": "-" * ROOM_BYTES},

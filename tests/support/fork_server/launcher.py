@@ -56,19 +56,6 @@ def choose(words):  # type: ignore[no-untyped-def]
     for name, server in SETTINGS["servers"].items():
         if suits(server, words) and all(os.environ.get(each) == value for each, value in read_at_import(server)):
             return name, words
-    if os.environ.get("FORK_SERVER_LOG"):
-        import time
-
-        with open("/tmp/ts/fallback.log", "a") as f:
-            print(
-                time.time(),
-                words[:6],
-                [
-                    (n, [(e, v, os.environ.get(e)) for e, v in read_at_import(s) if os.environ.get(e) != v])
-                    for n, s in SETTINGS["servers"].items()
-                ],
-                file=f,
-            )
     return None, words
 
 

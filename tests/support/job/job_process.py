@@ -1,0 +1,120 @@
+"""A training job in a process of its own, on a random model of two layers, without a service."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.support.fork_server.interpreter import forking_interpreter
+
+JOB = Path(__file__).resolve().parents[3] / "training" / "job"
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+"""Words of a launcher of two processes."""
+
+VOCABULARY = 50
+LABELS = ("calm", "wild é")
+
+
+def write_channel(
+    folder: Path, ids: Sequence[Sequence[int]], labels: Sequence[int], types: Any = None, **facts: Any
+) -> None:
+    columns = {"input_ids": pa.array(ids, pa.list_(pa.int32())), "label": pa.array(labels, pa.int64())}
+    if types is not None:
+        columns["token_type_ids"] = pa.array(types, pa.list_(pa.int8()))
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), folder / "data.parquet", store_schema=False)
+    known = {"task": "classification", "label_names": LABELS, "max_length": 12, "rows": len(ids)}
+    known |= {"pad_token_id": 0, "pad_token_type_id": 0, "padding_side": "right"}
+    (folder / "channel.json").write_text(json.dumps({**known, **facts}))
+
+
+def example_rows(count: int) -> tuple[list[list[int]], list[int]]:
+    """Rows of 3 to 12 tokens; the first token tells the label."""
+    labels = [at % 2 for at in range(count)]
+    ids = [[10 + label, *((at * 7 + i) % 30 + 15 for i in range(2 + at % 10))] for at, label in enumerate(labels)]
+    return ids, labels
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that has ended."""
+
+    code: int
+    output: str
+    folder: Path
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        lines = (self.folder / "output/data/events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        assert self.code == 0, self.output[-3000:]
+        return self.events("result")[0]
+
+    @property
+    def losses(self) -> list[float]:
+        return [event["values"]["loss"] for event in self.events("metric") if "loss" in event["values"]]
+
+
+class Job:
+    """The folders and variables of one job, run in a process of its own."""
+
+    def __init__(self, folder: Path, model: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            "SM_MODEL_DIR": str(folder / "model"),
+            "SM_OUTPUT_DIR": str(folder / "output"),
+            "SM_OUTPUT_DATA_DIR": str(folder / "output/data"),
+            "SM_CHANNEL_TRAIN": str(folder / "train"),
+            "SM_CHANNEL_VALIDATION": str(folder / "validation"),
+            "SM_CHANNEL_MODEL": str(model),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        write_channel(folder / "train", *example_rows(50))
+        write_channel(folder / "validation", *example_rows(13))
+
+    def start(
+        self, launcher: Sequence[str] = (), *, python: Sequence[str] | None = None, **arguments: Any
+    ) -> subprocess.Popen[str]:
+        """Start the job; `launcher` are words before the script, `python` an interpreter that imports everything."""
+        command = [*(python or [forking_interpreter()]), *launcher]
+        words = [word for name, value in arguments.items() for word in (f"--{name}", str(value))]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
+        return subprocess.Popen(
+            [*command, str(JOB / "train.py"), *words],
+            env=kept | self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, launcher: Sequence[str] = (), *, python: Sequence[str] | None = None, **arguments: Any) -> Ended:
+        """Run the job to its end, with small batches unless `arguments` say otherwise."""
+        defaults = {"per_device_batch_size": 8, "precision": "fp32", "logging_steps": 1}
+        process = self.start(launcher, python=python, **(defaults | arguments))
+        output, _ = process.communicate(timeout=480)
+        return Ended(process.returncode, output, self.folder)
+
+
+def write_tiny_model(folder: Path, vocabulary: int = VOCABULARY, positions: int = 16) -> Path:
+    """A random BERT of two layers."""
+    from transformers import BertConfig, BertForSequenceClassification, set_seed
+
+    set_seed(1)
+    config = BertConfig(
+        vocab_size=vocabulary, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=positions,
+    )  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
