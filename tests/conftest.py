@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fork_server.interpreter import forking_interpreter
+from tests.support.fork_server.interpreter import INTERPRETER, forking_interpreter
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -47,6 +47,21 @@ SHARED = ROOT.parent / "shared"
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
         os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forking() -> Iterator[None]:
+    """What a test starts by `sys.executable` need not import everything anew; see `forking_interpreter`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", forking_interpreter())
+        yield
+
+
+@pytest.fixture
+def plain_interpreter(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The interpreter that people have, for this test and what it starts."""
+    monkeypatch.setattr(sys, "executable", INTERPRETER)
+    return INTERPRETER
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.conftest import ROOT
-from tests.support.fork_server.interpreter import forking_interpreter
+from tests.support.fork_server.interpreter import INTERPRETER
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,7 @@ class CommandLine:
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "TRAINFARE_HOME": str(self.folder / "home"),
             "HF_HUB_OFFLINE": "1",
-            # `python` is the forking one, `mlflow` that of the environment.
-            "PATH": os.pathsep.join(
-                map(str, (Path(forking_interpreter()).parent, Path(sys.executable).parent, os.environ["PATH"]))
-            ),
+            "PATH": f"{Path(INTERPRETER).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> subprocess.CompletedProcess[str]:
@@ -71,7 +68,7 @@ class CommandLine:
     def command(self, verb: str, fields: Mapping[str, object]) -> list[str]:
         """Return the words of the command."""
         words = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
-        return [forking_interpreter(), "-m", "experiments", verb, *words]
+        return [sys.executable, "-m", "experiments", verb, *words]
 
     def runs(self, kind: str = "job") -> list[Run]:
         """Return the runs of a kind, oldest first."""

@@ -22,6 +22,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+INTERPRETER = sys.executable
+"""The real one."""
+
 FOLDER = Path(__file__).parent
 JOB = FOLDER.parents[2] / "training" / "job"
 
@@ -58,8 +61,8 @@ class Server:
     """
     modules: tuple[str, ...] = ()
     """Programs started by `-m`."""
-    entry_point: tuple[str, str] | None = None
-    """A script, and a file beside it by which it is known."""
+    beside: str = ""
+    """A file that lies beside the scripts that it runs."""
 
 
 JOB_SERVER = Server(
@@ -77,7 +80,7 @@ JOB_SERVER = Server(
         *("ACCELERATE_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "SAFETENSORS_", "MKL_", "OPENBLAS_"),
         *("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_", "TRITON_", "CUDA_", "XLA_", "PJRT_"),
     ),
-    entry_point=("train.py", "compilation/lean_imports.py"),
+    beside="compilation/lean_imports.py",
 )
 COMMAND_SERVER = Server(
     name="command",
@@ -106,7 +109,7 @@ def forking_interpreter() -> str:
     alive, _held = os.pipe()
     listeners = {server.name: _listener(folder / server.name) for server in SERVERS}
     launcher = folder / "python"
-    launcher.write_text(f"#!{sys.executable} -IS\n{(FOLDER / 'launcher.py').read_text()}")
+    launcher.write_text(f"#!{INTERPRETER} -IS\n{(FOLDER / 'launcher.py').read_text()}")
     launcher.with_name("python.json").write_text(json.dumps(_settings(folder)))
     launcher.chmod(0o755)
     threading.Thread(target=_start_on_demand, args=(folder, listeners, alive), daemon=True).start()
@@ -122,12 +125,12 @@ def _listener(path: Path) -> socket.socket:
 
 def _settings(folder: Path) -> dict[str, Any]:
     return {
-        "interpreter": sys.executable,
+        "interpreter": INTERPRETER,
         "read_later": READ_LATER,
         "servers": {
             server.name: {
                 "socket": str(folder / server.name),
-                "entry_point": server.entry_point,
+                "beside": server.beside,
                 "modules": server.modules,
                 "variables": (*INTERPRETER_VARIABLES, *server.variables),
                 "environment": _environment(),
@@ -156,7 +159,7 @@ def _start(server: Server, folder: Path, listener: socket.socket, alive: int) ->
     with (folder / f"{server.name}.log").open("ab") as log:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-u", "-P", str(FOLDER / "server.py")),
+                *(INTERPRETER, "-u", "-P", str(FOLDER / "server.py")),
                 *(str(listener.fileno()), str(alive)),
                 json.dumps(asdict(server)),
             ],

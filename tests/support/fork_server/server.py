@@ -193,11 +193,6 @@ def main() -> None:
         return
     listener.detach()
     become(request)
-
-        atexit.register(
-            lambda: open("/tmp/ts/trace.log", "a").write(
-                f"{request['words'][:4]} wall {time.time() - t0[0]:.2f} cpu {time.process_time() - t0[1]:.2f} children {resource.getrusage(resource.RUSAGE_CHILDREN)[:2]} new {len(set(sys.modules) - before)} {sorted({'.'.join(m.split('.')[:3]) for m in set(sys.modules) - before})}\n"
-            )
     run(request["words"])
 
 
