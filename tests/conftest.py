@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,10 +17,16 @@ from typing import Any
 
 import pytest
 
+from tests.support.fork_server.interpreter import INTERPRETER, forking_interpreter
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # A server would start half a dozen processes to run jobs of its own, which nothing here has.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+
+# Hundreds of processes import the same files: each file is compiled once.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that the tests start.
@@ -40,6 +47,21 @@ SHARED = ROOT.parent / "shared"
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
         os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forking() -> Iterator[None]:
+    """What a test starts by `sys.executable` need not import everything anew; see `forking_interpreter`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", forking_interpreter())
+        yield
+
+
+@pytest.fixture
+def plain_interpreter(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The interpreter that people have, for this test and what it starts."""
+    monkeypatch.setattr(sys, "executable", INTERPRETER)
+    return INTERPRETER
 
 
 @pytest.fixture
@@ -79,6 +101,10 @@ def tracking_uri(_template_database: Path, tmp_path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+MARK = "TRACKING_SERVER_FOLDER"
+"""Variable by which the processes of a tracking server are known."""
+
+
 class TrackingServer:
     """A real `mlflow server` on a SQLite database, which a test can halt and let go on."""
 
@@ -93,11 +119,13 @@ class TrackingServer:
 
     def start(self, *artifacts: str) -> None:
         """Start it; `artifacts` are the options that say where these are, by default with the server itself."""
-        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(self._port)]
+        command = [forking_interpreter(), "-m", "mlflow", "server", "--workers", "1", "--port", str(self._port)]
         command += ["--backend-store-uri", self.database_uri]
         command += artifacts or ("--artifacts-destination", str(self._folder / "artifacts"))
         with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, env=os.environ | {MARK: str(self._folder)}, cwd=self._folder, stdout=log, stderr=log
+            )
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             try:
@@ -108,8 +136,10 @@ class TrackingServer:
         raise AssertionError((self._folder / "server.log").read_text())
 
     def send(self, number: signal.Signals) -> None:
-        assert self._process
-        os.killpg(self._process.pid, number)
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if f"{MARK}={self._folder}".encode() in environment.read_bytes().split(b"\0"):
+                    os.kill(int(environment.parent.name), number)
 
     def stop(self) -> None:
         if self._process:

@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.conftest import ROOT
+from tests.support.fork_server.interpreter import INTERPRETER
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class CommandLine:
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "TRAINFARE_HOME": str(self.folder / "home"),
             "HF_HUB_OFFLINE": "1",
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{Path(INTERPRETER).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> subprocess.CompletedProcess[str]:

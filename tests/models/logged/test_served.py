@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.models.made_models import LABELS
 from tests.support.models.place import Place
 
@@ -59,7 +59,7 @@ def served(place: Place, uri: str) -> Iterator[Served]:
     words = ["models", "serve", "-m", uri, "--env-manager", "local", "--port", str(port), "--workers", "1"]
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     variables |= {"MLFLOW_TRACKING_URI": str(place.client.tracking_uri), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    variables |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    variables |= {"PATH": f"{Path(INTERPRETER).parent}{os.pathsep}{os.environ['PATH']}"}
     elsewhere = place.folder / "elsewhere"
     elsewhere.mkdir()
     with (place.folder / "served.log").open("wb") as log:

@@ -17,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+INTERPRETER = sys.executable
+"""The real one."""
 
 FOLDER = Path(__file__).parent
 JOB = FOLDER.parents[2] / "training" / "job"
@@ -29,88 +32,72 @@ ROOM_BYTES = 100_000
 """Longest environment that /proc shows of a program; one variable can hold 128 KiB."""
 
 INTERPRETER_VARIABLES = ("PYTHON", "HOME", "XDG_")
-JOB_VARIABLES = (
-    *(
-        "ACCELERATE_",
-        "HF_",
-        "HUGGINGFACE_",
-        "TRANSFORMERS_",
-        "TORCH_",
-        "TORCHINDUCTOR_",
-        "TORCHDYNAMO_",
-        "PYTORCH_",
-        "TRITON_",
-        "CUDA_",
-        "XLA_",
-        "PJRT_",
-    ),
-    *("MKL_", "OPENBLAS_", "SAFETENSORS_"),
-)
-COMMAND_VARIABLES = ("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_")
-"""Beginnings of variables that packages or the interpreter may read when they start.
-
-A program with other values than the server's is left to the real interpreter.
-"""
-
 READ_LATER = (
     # Taken on by the child itself.
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONIOENCODING"),
     # Read whenever they are needed.
-    *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_REGISTRY_URI"),
-    *("MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"),
-    *("MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "TORCHINDUCTOR_CACHE_DIR"),
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    *("TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
 )
-
-JOB_PACKAGES = (
-    "torch",
-    "transformers",
-    "transformers.trainer",
-    "transformers.models.auto.modeling_auto",
-    "transformers.models.auto.tokenization_auto",
-    "transformers.models.bert.modeling_bert",
-    "transformers.trainer_pt_utils",
-    "pyarrow.parquet",
-    "accelerate",
-    "safetensors.torch",
-    "torch.distributed.run",
-    "psutil",
-)
-
-COMMAND_PACKAGES = (
-    "mlflow",
-    "mlflow.tracking",
-    "pandas",
-    "pyarrow.parquet",
-    "pydantic",
-    "yaml",
-    "jinja2",
-    "sqlalchemy",
-)
-COMMAND_MODULES = ("experiments", "training.services.local.supervisor")
 
 
 STARTED: list[subprocess.Popen[bytes]] = []
 """The servers that run; they end with this process."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Server:
     """What one server has imported, and which programs it is for."""
 
     name: str
-    packages: tuple[str, ...]
+    imported: tuple[str, ...]
+    forgotten: tuple[str, ...]
+    """Packages that are imported anew by each program, because they read the environment; what they import is kept."""
+    folders: tuple[str, ...] = ()
+    """Folders to import from."""
     variables: tuple[str, ...]
+    """Beginnings of variables that the packages may read as they are imported.
+
+    A program with other values than the server's is left to the real interpreter.
+    """
     modules: tuple[str, ...] = ()
     """Programs started by `-m`."""
-    entry_point: tuple[str, str] | None = None
-    """A script, and a file beside it by which it is known."""
+    beside: str = ""
+    """A file that lies beside the scripts that it runs."""
 
 
-SERVERS = (
-    Server("job", JOB_PACKAGES, JOB_VARIABLES, entry_point=("train.py", "compilation/lean_imports.py")),
-    Server("command", COMMAND_PACKAGES, COMMAND_VARIABLES, modules=COMMAND_MODULES),
+JOB_SERVER = Server(
+    name="job",
+    imported=(
+        "compilation.lean_imports",
+        *("torch", "torch.distributed.run", "accelerate", "safetensors.torch", "pyarrow.parquet", "psutil"),
+        *("transformers", "transformers.trainer", "transformers.trainer_pt_utils"),
+        *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
+        *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
+    ),
+    forgotten=("compilation",),
+    folders=(str(JOB),),
+    variables=(
+        *("ACCELERATE_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "SAFETENSORS_", "MKL_", "OPENBLAS_"),
+        *("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_", "TRITON_", "CUDA_", "XLA_", "PJRT_"),
+    ),
+    beside="compilation/lean_imports.py",
 )
+COMMAND_SERVER = Server(
+    name="command",
+    imported=(
+        *("mlflow", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "mlflow.cli", "alembic.command"),
+        *("mlflow.server.handlers", "mlflow.server.fastapi_app", "uvicorn.main", "uvicorn.protocols.http.auto"),
+        *("pandas", "pyarrow.parquet", "pyarrow.csv", "pyarrow.dataset", "pydantic", "yaml", "jinja2", "psutil"),
+        *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.stats"),
+        *("rich.console", "rich.table", "rich.progress", "rich.traceback", "optuna", "boto3", "psycopg"),
+        *("transformers.models.auto.tokenization_auto", "transformers.models.auto.configuration_auto"),
+        *("transformers.convert_slow_tokenizer", "tokenizers", "huggingface_hub", "datasets"),
+    ),
+    forgotten=("mlflow.server",),
+    variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
+    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn"),
+)
+SERVERS = (JOB_SERVER, COMMAND_SERVER)
 
 
 @cache
@@ -122,7 +109,7 @@ def forking_interpreter() -> str:
     alive, _held = os.pipe()
     listeners = {server.name: _listener(folder / server.name) for server in SERVERS}
     launcher = folder / "python"
-    launcher.write_text(f"#!{sys.executable} -IS\n{(FOLDER / 'launcher.py').read_text()}")
+    launcher.write_text(f"#!{INTERPRETER} -IS\n{(FOLDER / 'launcher.py').read_text()}")
     launcher.with_name("python.json").write_text(json.dumps(_settings(folder)))
     launcher.chmod(0o755)
     threading.Thread(target=_start_on_demand, args=(folder, listeners, alive), daemon=True).start()
@@ -138,12 +125,12 @@ def _listener(path: Path) -> socket.socket:
 
 def _settings(folder: Path) -> dict[str, Any]:
     return {
-        "interpreter": sys.executable,
+        "interpreter": INTERPRETER,
         "read_later": READ_LATER,
         "servers": {
             server.name: {
                 "socket": str(folder / server.name),
-                "entry_point": server.entry_point,
+                "beside": server.beside,
                 "modules": server.modules,
                 "variables": (*INTERPRETER_VARIABLES, *server.variables),
                 "environment": _environment(),
@@ -172,10 +159,9 @@ def _start(server: Server, folder: Path, listener: socket.socket, alive: int) ->
     with (folder / f"{server.name}.log").open("ab") as log:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-u", "-P", str(FOLDER / "server.py")),
+                *(INTERPRETER, "-u", "-P", str(FOLDER / "server.py")),
                 *(str(listener.fileno()), str(alive)),
-                *((str(JOB), "compilation.lean_imports") if server.entry_point else ("",)),
-                *server.packages,
+                json.dumps(asdict(server)),
             ],
             cwd="/",
             env=_environment() | single | {"FORK_SERVER_ROOM": "-" * ROOM_BYTES},

@@ -5,7 +5,7 @@ inherits over to a child of the server, passes signals on, and ends as the child
 interpreter would, the interpreter runs. Standard library only, and little of it: this is what each start costs.
 """
 
-# ruff: noqa: PTH
+# ruff: noqa: PTH100, PTH109, PTH110, PTH118, PTH120, PTH123, PTH208
 
 import json
 import os
@@ -56,28 +56,14 @@ def choose(words):  # type: ignore[no-untyped-def]
     for name, server in SETTINGS["servers"].items():
         if suits(server, words) and all(os.environ.get(each) == value for each, value in read_at_import(server)):
             return name, words
-    if os.environ.get("FORK_SERVER_LOG"):
-        import time
-
-        with open("/tmp/ts/fallback.log", "a") as f:
-            print(
-                time.time(),
-                words[:6],
-                [
-                    (n, [(e, v, os.environ.get(e)) for e, v in read_at_import(s) if os.environ.get(e) != v])
-                    for n, s in SETTINGS["servers"].items()
-                ],
-                file=f,
-            )
     return None, words
 
 
 def suits(server, words):  # type: ignore[no-untyped-def]
-    if server["entry_point"]:
-        # The job keeps packages out of its process: only the job itself may start without them.
-        entry_point, beside = server["entry_point"]
-        names = [each for each in words if os.path.basename(each) == entry_point]
-        return any(os.path.exists(os.path.join(os.path.dirname(each), beside)) for each in names)
+    if server["beside"]:
+        # The job keeps packages out of its process: only a script that lies with the job's files may lack them.
+        scripts = [each for each in words if each.endswith(".py")]
+        return any(os.path.exists(os.path.join(os.path.dirname(each), server["beside"])) for each in scripts)
     return words[0] == "-m" and words[1] in server["modules"]
 
 

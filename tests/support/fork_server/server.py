@@ -1,8 +1,8 @@
 """Process that has imported the heavy packages once, and forks a child for each program it is asked to run.
 
-    python -u -P server.py LISTENING_FD ALIVE_FD FOLDER MODULE ...
+    python -u -P server.py LISTENING_FD ALIVE_FD PACKAGES
 
-FOLDER is on the path while the modules are imported; a module found there is forgotten again, but not its effects.
+PACKAGES is the JSON of an `interpreter.Server`.
 
 Started by `interpreter.py`; its clients are the launchers of `launcher.py`. It stays single-threaded, so that a fork
 copies all of it. It ends when ALIVE_FD, the read end of a pipe, is closed by the test process. Standard library only.
@@ -168,19 +168,20 @@ def run(words: list[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
-def import_packages(folder: str, names: list[str]) -> None:
-    sys.path.insert(0, folder)
-    for name in names:
+def import_packages(packages: dict[str, Any]) -> None:
+    """Import packages, and forget those that read the environment as they are imported, but not what they import."""
+    sys.path[:0] = packages["folders"]
+    for name in packages["imported"]:
         importlib.import_module(name)
-    sys.path.pop(0)
-    for name, module in list(sys.modules.items()):
-        if folder and (getattr(module, "__file__", None) or "").startswith(folder):
+    del sys.path[: len(packages["folders"])]
+    for name in list(sys.modules):
+        if any(f"{name}.".startswith(f"{each}.") for each in packages["forgotten"]):
             del sys.modules[name]
 
 
 def main() -> None:
     listener, alive = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
-    import_packages(sys.argv[3], sys.argv[4:])
+    import_packages(json.loads(sys.argv[3]))
     # Arrow's allocator starts its thread anew after a fork.
     threads = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     lost = [name for name in threads if name != "jemalloc_bg_thd"][1:]

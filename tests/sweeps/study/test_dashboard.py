@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.workers.trial_queue import Limits
+from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.sweeps.bench import Bench, short
 
 
@@ -24,7 +24,7 @@ def test_the_dashboard_shows_the_sweep(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("optuna-dashboard")), bench.url, "--port", str(port)]
+    command = [str(Path(INTERPRETER).with_name("optuna-dashboard")), bench.url, "--port", str(port)]
     dashboard = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         studies = json.loads(_get(f"http://127.0.0.1:{port}/api/studies"))["study_summaries"]

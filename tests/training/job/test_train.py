@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -148,10 +147,10 @@ def test_tokens_of_another_model_are_bad_data(job: Any, channel_writer: Any) -> 
     assert "token 50, but the model has 50 tokens" in event["message"]
 
 
-def test_real_memory_running_out_is_told(job: Any, channel_writer: Any) -> None:
+def test_real_memory_running_out_is_told(job: Any, channel_writer: Any, plain_interpreter: str) -> None:
     count = 4000
     channel_writer(job.folder / "train", [[5] * 12] * count, [0] * count)
-    python = ["prlimit", f"--as={6 * 2**30}", sys.executable]
+    python = ["prlimit", f"--as={6 * 2**30}", plain_interpreter]
     wide = job.folder / "wide model"
     write_wide_model(wide)
     job.environment["SM_CHANNEL_MODEL"] = str(wide)
@@ -193,8 +192,8 @@ def test_a_stop_ends_it_at_once(job: Any) -> None:
     assert not (job.folder / "model").exists()
 
 
-def test_a_stop_while_it_still_loads(job: Any) -> None:
-    process = job.start(epochs=10_000)
+def test_a_stop_while_it_still_loads(job: Any, plain_interpreter: str) -> None:
+    process = job.start(python=[plain_interpreter], epochs=10_000)
     time.sleep(0.7)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -221,12 +220,12 @@ def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -
 
 
 @pytest.mark.slow
-def test_a_stop_that_reaches_every_process(job: Any, whole: Any) -> None:
+def test_a_stop_that_reaches_every_process(job: Any, whole: Any, plain_interpreter: str) -> None:
     """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
     with_checkpoints(job)
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
     process = job.start(
-        dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[sys.executable], **arguments
+        dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[plain_interpreter], **arguments
     )
     main, deadline = psutil.Process(process.pid), time.monotonic() + 120
     while main.status() != psutil.STATUS_STOPPED:

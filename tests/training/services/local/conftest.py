@@ -12,6 +12,11 @@ from tests.support.services.harness import LocalHarness
 from training.services.launcher import Job
 
 
+@pytest.fixture(autouse=True)
+def _as_people_start_it(plain_interpreter: str) -> None:
+    """Processes and signals are what is tested here: nothing stands between."""
+
+
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[LocalHarness]:
     harness = LocalHarness(tmp_path)
