@@ -11,7 +11,7 @@ import pytest
 from experiments.pruning.inventory import Folder, Inventory, LocalJob, Place
 from experiments.pruning.messages import count_and_size, format_age, kept_lines
 from experiments.pruning.rules import Choice, judge, status_of
-from tracking.groups.run_references import JobReference, RunReferences, Told
+from tracking.groups.run_references import JobReference, RunReferences
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -88,7 +88,7 @@ DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
     ],
 )
 def test_status_of_every_folder(
-    one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: Told, status: str
+    one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: RunReferences, status: str
 ) -> None:
     assert status_of(one, found(one, *others, jobs=jobs), runs)[0] == status
 
@@ -115,7 +115,9 @@ OPEN = {GROUP: f'{{"channels": "file:///home/staged/{KEY}/train"}}'}
         (WORK, (local(),), told(replace(ENDED, has_log=False)), "no run holds its log"),
     ],
 )
-def test_needed_folders_are_kept_by_every_choice(one: Folder, jobs: tuple[LocalJob, ...], runs: Told, why: str) -> None:
+def test_needed_folders_are_kept_by_every_choice(
+    one: Folder, jobs: tuple[LocalJob, ...], runs: RunReferences, why: str
+) -> None:
     [judged] = judge(found(one, jobs=jobs), runs, Choice(everything=True), NOW)
     assert (judged.status, judged.is_deletable) == ("needed", False)
     assert judged.why.startswith(why)

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.planning.load import load
 from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import SamplerName, spelt_out
+from experiments.schema.sweep_fields import SamplerName, with_full_names
 from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
 from sweeps.space.grid import Point
 from sweeps.study.sampler import SAMPLERS
@@ -18,12 +18,12 @@ TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
 
 
 def swept(**overrides: str) -> SweepPlan:
-    return plan_sweep(load("demo", spelt_out({**TO_TARGET, **overrides}, is_field)))
+    return plan_sweep(load("demo", with_full_names({**TO_TARGET, **overrides}, is_field)))
 
 
 def refused(experiment: str = "demo", **overrides: str) -> str:
     with pytest.raises(InputError) as caught:
-        plan_sweep(load(experiment, spelt_out(overrides, is_field)))
+        plan_sweep(load(experiment, with_full_names(overrides, is_field)))
     return str(caught.value)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.bench_verdict import in_order, is_cheaper, is_decided, normal, real_row, with_drift, with_spells
-from benchmarks.recorded.grid_table import Asked, GridRow, grid
+from benchmarks.recorded.grid_table import GridRow, GridSpec, grid
 from benchmarks.recorded.noise import deviations, equal_jobs, recorded
 from benchmarks.recorded.record_repeats import rows_of
 from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, names, read, write
@@ -98,7 +98,7 @@ def evaluated(size: int, multiplier: float, *seconds: float) -> list[GridRow]:
 
 
 def test_jobs_of_one_batch_size_are_equal_up_to_their_last_common_evaluation() -> None:
-    asked = Asked(metric="eval_loss", higher_is_better=False, target=0.5, samples=300, base_batch_size=8)
+    asked = GridSpec(metric="eval_loss", higher_is_better=False, target=0.5, samples=300, base_batch_size=8)
     rows = [*evaluated(8, 1.0, 10.0, 20.0, 30.0), *evaluated(8, 2.0, 11.0, 22.0), *evaluated(16, 1.0, 5.0)]
     assert equal_jobs(grid(asked, rows, [], "none")) == [[20.0, 22.0], [5.0]]
 

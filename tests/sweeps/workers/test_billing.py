@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweeps.space.objective import Ended, Objective, Quality, cost_of
+from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of
 from sweeps.workers.outcome import attributes, seconds_of
 from sweeps.workers.trial_jobs import curve
 from training.contract.events import Event
@@ -29,6 +29,6 @@ def test_a_point_of_a_curve_counts_the_seconds_of_both_instances() -> None:
 
 def test_the_cost_of_a_trial_is_in_instance_seconds() -> None:
     # 100 s on two instances. The stored attribute keeps its name.
-    ended = Ended(billable_instance_seconds=200.0, samples=160, quality=0.7)
+    ended = TrialOutcome(billable_instance_seconds=200.0, samples=160, quality=0.7)
     assert cost_of(Objective(cost="billable_seconds", quality=QUALITY, target=0.7), ended) == 200.0
     assert attributes(ended)["billable_seconds"] == 200.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.services.places import LocalPlace
 
 from tests.layout.imports import ORDER
 from tests.support.services.following import ended
+from tests.support.services.harness import LocalHarness
 from training.contract.service import Request
 from training.services.launcher import submit
 
@@ -26,11 +26,11 @@ SCRIPT = """
 LAUNCHERS = [pytest.param(1, id="plain"), pytest.param(2, id="torchrun", marks=pytest.mark.slow)]
 
 
-def request_with_packages(place: LocalPlace, devices: int) -> Request:
+def request_with_packages(harness: LocalHarness, devices: int) -> Request:
     """Return the request for a job whose source has packages `models` and `reports` of its own."""
     script = SCRIPT.format(packages=sorted({*ORDER, "benchmarks"}))
-    request = place.request(script, devices=devices, environment={"TRAINFARE_CORES": "2", "CUDA_VISIBLE_DEVICES": ""})
-    source = place.root / "source-0"
+    request = harness.request(script, devices=devices, environment={"TRAINFARE_CORES": "2", "CUDA_VISIBLE_DEVICES": ""})
+    source = harness.root / "source-0"
     for package in ("models", "reports"):
         (source / package).mkdir()
         (source / package / "__init__.py").write_text(f"NAME = 'my {package}'\n")
@@ -38,15 +38,15 @@ def request_with_packages(place: LocalPlace, devices: int) -> Request:
 
 
 @pytest.mark.parametrize("devices", LAUNCHERS)
-def test_a_script_imports_its_own_packages_and_none_of_ours(place: LocalPlace, devices: int) -> None:
-    description, lines = ended(submit(place.service, request_with_packages(place, devices)))
+def test_a_script_imports_its_own_packages_and_none_of_ours(harness: LocalHarness, devices: int) -> None:
+    description, lines = ended(submit(harness.service, request_with_packages(harness, devices)))
     assert description["TrainingJobStatus"] == "Completed", lines
     assert lines.count("own: my models my reports") == devices
     assert lines.count("refused: No module named 'experiments'") == devices
 
 
-def test_a_job_does_not_inherit_the_import_path(place: LocalPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_does_not_inherit_the_import_path(harness: LocalHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
-    description, lines = ended(submit(place.service, request_with_packages(place, 1)))
+    description, lines = ended(submit(harness.service, request_with_packages(harness, 1)))
     assert description["TrainingJobStatus"] == "Completed", lines
     assert "refused: No module named 'experiments'" in lines
