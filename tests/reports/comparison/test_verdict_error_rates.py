@@ -16,15 +16,15 @@ from benchmarks.recorded.grid_table import GridRow, GridSpec, grid
 from benchmarks.recorded.noise import deviations, equal_jobs, recorded
 from benchmarks.recorded.record_repeats import rows_of
 from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, names, read, write
-from benchmarks.recorded.simulated_comparisons import Arm, Course, judged, outcomes, table
+from benchmarks.recorded.simulated_comparisons import Arm, Scenario, judged, outcomes, table
 from tracking.queries import job_tables
 
-COURSE = Course(seconds=normal(0.04), quality=normal(0.005), repeats=5)
+COURSE = Scenario(seconds=normal(0.04), quality=normal(0.005), repeats=5)
 SILENT = replace(COURSE, seconds=normal(0.0), quality=normal(0.0))
 COMPARISONS = 400
 
 
-def share(course: Course, is_said: Any) -> float:
+def share(course: Scenario, is_said: Any) -> float:
     return sum(map(is_said, outcomes(course, COMPARISONS, seed=1))) / COMPARISONS
 
 
@@ -40,7 +40,7 @@ def share(course: Course, is_said: Any) -> float:
     ],
     ids=["noise", "three repeats", "spells", "drift", "whole seconds", "cold start"],
 )
-def test_a_setting_is_rarely_cheaper_or_dearer_than_itself(course: Course) -> None:
+def test_a_setting_is_rarely_cheaper_or_dearer_than_itself(course: Scenario) -> None:
     # Of 400 at 5 %, the share's standard error is sqrt(0.05 * 0.95 / 400) = 0.011: 0.08 is 2.7 of them.
     assert share(course, is_decided) <= 0.08
 
