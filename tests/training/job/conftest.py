@@ -1,4 +1,4 @@
-"""The job's modules import each other flatly, as in the container: its folder goes on the path."""
+"""Fixtures for jobs. The job's modules import each other flatly, as in the container, so its folder is on the path."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def write_tiny_model(folder: Path, vocabulary: int = VOCABULARY, positions: int 
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT of two layers, in a folder whose name is awkward."""
+    """A random BERT of two layers, in a folder whose name has quotes and an accent."""
     folder = write_tiny_model(tmp_path_factory.mktemp("model with 'quotes' é"))
     (folder / "vocab.txt").write_text("the vocabulary")
     return folder
@@ -133,7 +133,7 @@ def new_job(tmp_path: Path, tiny_model: Path) -> Callable[[str], Job]:
 
 @pytest.fixture(scope="module")
 def job_in(tiny_model: Path) -> Callable[[Path], Job]:
-    """Makes a job in a folder, for what the tests of a module share."""
+    """Return a function that makes a job in a folder, for the tests of a module to share."""
     return lambda folder: Job(folder, tiny_model)
 
 

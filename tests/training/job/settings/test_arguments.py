@@ -14,10 +14,10 @@ def test_values_are_converted() -> None:
     words = (
         "--learning_rate 1e-4 --epochs 3 --bucket_lengths 16,32 --save_model False --max_steps -1 --model_revision v2"
     )
-    found = parse([*words.split(), "--model", "a folder/with é"])
-    assert (found.learning_rate, found.epochs, found.bucket_lengths) == (1e-4, 3.0, (16, 32))
-    assert (found.save_model, found.max_steps, found.model_revision) == (False, -1, "v2")
-    assert found.model == "a folder/with é"
+    arguments = parse([*words.split(), "--model", "a folder/with é"])
+    assert (arguments.learning_rate, arguments.epochs, arguments.bucket_lengths) == (1e-4, 3.0, (16, 32))
+    assert (arguments.save_model, arguments.max_steps, arguments.model_revision) == (False, -1, "v2")
+    assert arguments.model == "a folder/with é"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_values_are_converted() -> None:
         (["--target_stop", "True"], "target_stop is True, and there is no target_metric to stop at"),
     ],
 )
-def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
+def test_errors_name_the_argument_and_the_rule(words: list[str], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         parse(words)
     assert str(caught.value).startswith(message)
