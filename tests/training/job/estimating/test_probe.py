@@ -57,7 +57,7 @@ def test_projection_interval_by_hand() -> None:
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_most_intervals_contain_the_true_time(memory: float) -> None:
-    """Of 400 noisy trainings that stop at a narrow interval, most intervals contain the true time.
+    """Most intervals contain the true time, in 400 noisy trainings that stop at a narrow interval.
 
     Fewer than 95 of 100 do, because a training stops when its interval happens to be narrow; see `probe.CHECK_SPACING`.
     """
