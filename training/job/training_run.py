@@ -9,7 +9,7 @@
 3. Emit `start`, then train (`loop/job_trainer.py`). Before the first step, compile every batch shape
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
-4. Evaluate the last step if that has not happened yet. Load the best checkpoint's weights if they are asked for.
+4. Evaluate the last step if that has not happened yet. With `best_metric`, load the weights of the best one.
 5. Save the model, push it to the Hub, and emit `result`, the last event.
 """
 
