@@ -1,1 +1,1 @@
-"""What is claimed about speed is measured here: each benchmark alternates the sides it compares in one run."""
+"""Measured claims about speed and accuracy. Each benchmark alternates the sides that it compares in one run."""

@@ -41,7 +41,7 @@ class GridRow:
     """Seconds since the start of the job, including its start and compilation."""
     ended: bool
     reached: bool
-    """Whether the target had been reached by then."""
+    """True if the target had been reached by then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,7 @@ class Setting:
     commit: str
     """Commit of the newest rows."""
     is_disturbed: bool = False
-    """Whether other programs ran on the machine at the same time, which makes the jobs differ more."""
+    """True if other programs ran on the machine at the same time, which makes the jobs differ more."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ class Arm:
     spread: float = 1.0
     """Factor on the noise of its jobs."""
     cold_start: bool = False
-    """Whether its first job has to compile and the others do not."""
+    """True if its first job has to compile and the others do not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +46,14 @@ class Scenario:
     """The baseline first."""
     repeats: int
     trains_alike: bool = False
-    """Whether jobs with the same seed reach the same quality in all arms, as when only the compiler differs."""
+    """True if jobs with the same seed reach the same quality in all arms, as when only the compiler differs."""
     in_turn: bool = True
-    """Whether the arms alternate, repeat by repeat, as in `compare`; otherwise one arm follows the other."""
+    """True if the arms alternate, repeat by repeat, as in `compare`; otherwise one arm follows the other."""
     job_seconds: float = 40.0
     cold_seconds: float = 25.0
     """Seconds that compiling adds to a job with a cold cache."""
     whole_seconds: bool = False
-    """Whether bills are rounded up to whole seconds, as on SageMaker."""
+    """True if bills are rounded up to whole seconds, as on SageMaker."""
 
 
 def outcomes(scenario: Scenario, comparisons: int, seed: int) -> Iterator[tuple[str, ...]]:

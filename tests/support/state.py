@@ -1,4 +1,4 @@
-"""A state folder whose jobs really ran under the local service, and whose runs a real tracking store holds."""
+"""A state folder with jobs that really ran under the local service, and a real tracking store with their runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class State:
         return LocalService(self.home)
 
     def stage(self, *keys: str) -> None:
-        """Make staged data of these keys, 500 bytes each."""
+        """Make staged data for these keys, 500 bytes each."""
         for key in keys:
             (self.home / "staged" / key / "train").mkdir(parents=True)
             (self.home / "staged" / key / "train" / "data.parquet").write_bytes(b"d" * 500)
@@ -81,7 +81,7 @@ class State:
         return name
 
     def running(self, data: str = OTHER_DATA) -> str:
-        """Start a group of two jobs, of which the second is left to start, and return the first one's name."""
+        """Start a group of two jobs, whose second one does not start yet, and return the first one's name."""
         group = self.open()
         jobs = [self.planned(f"{group.id}-a0r0", data, steps=3000, pause=0.1)]
         jobs.append(self.planned(f"{group.id}-a1r0", LATER_DATA))
@@ -96,7 +96,7 @@ class State:
         return run
 
     def left(self) -> set[str]:
-        """Return the folders that are left in the places that a prune looks at, hidden ones too."""
+        """Return the remaining folders in all places that a prune checks, hidden ones included."""
         places = ("jobs", "checkpoints", "outputs", "staged", "sources", "models")
         return {f"{each}/{path.name}" for each in places for path in (self.home / each).glob("*") if path.is_dir()}
 

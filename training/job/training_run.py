@@ -6,10 +6,10 @@
    `push_to_hub`, check that the Hub repository accepts the token.
 2. Load the model (`weights/pretrained.py`) and build the trainer, with its callbacks: one reports progress
    (`loop/trainer_callback.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
-3. Emit `start`, then train (`loop/job_trainer.py`). Before the first step, compile every batch shape
+3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
-4. Evaluate the last step if that has not happened yet. Load the best checkpoint's weights if they are asked for.
+4. Evaluate the last step if that has not happened yet. With `best_metric`, load the weights of the best evaluation.
 5. Save the model, push it to the Hub, and emit `result`, the last event.
 """
 

@@ -1,4 +1,4 @@
-"""Pages of runs made by hand, with everything that a page may have to show."""
+"""Report pages of runs made by hand, with every kind of content that a page can have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.support.tracking.tracked import Tracked
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa"
 BILLED = {"none": (1204.0, 1198.0, 1187.0), "inductor": (843.0, 861.0, 998.0), LONG: (99.5, 101.2, 97.4)}
-"""Billable seconds by arm: as words they would sort otherwise than as numbers."""
+"""Billable seconds by arm. Sorted as text, their order would differ from that of the numbers."""
 RATES = {"none": 21.4, "inductor": 33.8, LONG: 260.0}
 PACES = {"none": 8.0, "inductor": 7.5, LONG: 5.0}
-"""Steady samples/s, and how fast the loss falls."""
+"""Steady samples/s by arm, and how fast the loss falls."""
 PUBLISHED = json.dumps(
     {
         "source": "an article of 2022",
@@ -29,7 +29,7 @@ PUBLISHED = json.dumps(
 
 
 def made_comparison(client: MlflowClient, artifacts: str) -> str:
-    """Return the page of a comparison of three arms, one job with a cold cache, one that failed and one that runs."""
+    """Return the page of a comparison of three arms: one job has a cold cache, one failed, one is running."""
     tracked = Tracked(client, str(client.create_experiment("comparison", artifact_location=artifacts)))
     for repeat in range(3):
         for arm, billed in BILLED.items():
@@ -55,13 +55,13 @@ def made_comparison(client: MlflowClient, artifacts: str) -> str:
 
 
 def made_sweep(client: MlflowClient, artifacts: str) -> str:
-    """Return the page of a sweep with trials of every end."""
+    """Return the page of a sweep with trials of every outcome."""
     sweep = whole_sweep(client, str(client.create_experiment("sweep", artifact_location=artifacts)))
     return render(client, sweep.group, "emotion").html
 
 
 def made_probes(client: MlflowClient, artifacts: str) -> str:
-    """Return the page of probes of three machines."""
+    """Return the page of probes on three machines."""
     tracked = Tracked(client, str(client.create_experiment("probes", artifact_location=artifacts)))
     tracked.group = "machines-1"
     ends = {"": 1.0, "_low": 0.97, "_high": 1.03}
@@ -70,9 +70,9 @@ def made_probes(client: MlflowClient, artifacts: str) -> str:
         ("ml.g4dn.xlarge", 2100.0, 0.43),
         ("ml.p3", 610.0, 0.65),
     ):
-        told = {f"projected/billable_seconds{end}": seconds * share for end, share in ends.items()}
-        told |= {f"projected/usd{end}": usd * share for end, share in ends.items()}
-        tracked.trained(machine, 0, 60.0, 20_000 / seconds, params={"hp.probe_precision": "0.05"}, metrics=told)
+        metrics = {f"projected/billable_seconds{end}": seconds * share for end, share in ends.items()}
+        metrics |= {f"projected/usd{end}": usd * share for end, share in ends.items()}
+        tracked.trained(machine, 0, 60.0, 20_000 / seconds, params={"hp.probe_precision": "0.05"}, metrics=metrics)
     return render(client, tracked.group, "machines").html
 
 

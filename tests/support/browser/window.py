@@ -1,4 +1,4 @@
-"""A window of the system's Chromium that notes what its page complains about."""
+"""A window of the system's Chromium that records the errors of its page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, ConsoleMessage, Request, Response
 from tests.conftest import ROOT
 
 PICTURES = ROOT / "test-artifacts" / "browser"
-"""Where screenshots stay."""
+"""Folder for screenshots."""
 DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 640)
 GRAVE = ("serious", "critical")
-"""Violations that axe-core gives this impact are errors here; contrast is among them."""
+"""Violations of this impact in axe-core's rating are errors here. Contrast is among them."""
 
 
 class Window:
@@ -26,7 +26,7 @@ class Window:
         self.context = browser.new_context(viewport=viewport, **context)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
-        """Errors of the console, exceptions, requests that failed."""
+        """Console errors, exceptions and failed requests."""
         self.requests: list[str] = []
         """Addresses of all requests."""
         self.page.on("console", self._on_console)
@@ -41,7 +41,7 @@ class Window:
         return self
 
     def picture(self, name: str, *, whole: bool = True) -> None:
-        """Keep a screenshot, of the whole page or of what is in view."""
+        """Save a screenshot of the whole page or of the visible part."""
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=PICTURES / f"{name}.png", full_page=whole, animations="disabled")
 
@@ -51,16 +51,16 @@ class Window:
         session.send("Emulation.setEmulatedVisionDeficiency", {"type": "achromatopsia"})
 
     def overhang(self) -> float:
-        """Return by how many pixels the page is wider than its window."""
+        """Return how many pixels the page is wider than its window."""
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def cut_tables(self) -> int:
-        """Return how many tables are wider than their place."""
+        """Return the number of tables that are wider than their container."""
         script = "parts => parts.filter(part => part.scrollWidth > part.clientWidth + 1).length"
         return int(self.page.locator(".scroll").evaluate_all(script))
 
     def in_view(self, selector: str) -> bool:
-        """Return whether the first such element stands wholly in the window as it is."""
+        """Return True if the first matching element is completely visible without scrolling."""
         box = self.page.locator(selector).first.bounding_box()
         size = self.page.viewport_size
         assert box is not None
@@ -68,15 +68,15 @@ class Window:
         return box["y"] >= 0 and box["y"] + box["height"] <= size["height"] and box["x"] + box["width"] <= size["width"]
 
     def grave_violations(self, name: str) -> list[str]:
-        """Return what axe-core finds that is serious or critical; all that it found is kept beside the pictures."""
-        found = Axe().run(self.page, options={"resultTypes": ["violations", "passes"]}).response
-        told = {kind: {each["id"]: len(each["nodes"]) for each in found[kind]} for kind in ("violations", "passes")}
-        assert told["passes"].get("color-contrast", 0) > 0, "contrast was not looked at"
+        """Return axe-core's serious and critical violations. All violations are saved beside the screenshots."""
+        audit = Axe().run(self.page, options={"resultTypes": ["violations", "passes"]}).response
+        counts = {kind: {each["id"]: len(each["nodes"]) for each in audit[kind]} for kind in ("violations", "passes")}
+        assert counts["passes"].get("color-contrast", 0) > 0, "contrast was not checked"
         PICTURES.mkdir(parents=True, exist_ok=True)
-        (PICTURES / f"{name}.axe.json").write_text(json.dumps({**told, "found": found["violations"]}, indent=1))
+        (PICTURES / f"{name}.axe.json").write_text(json.dumps({**counts, "found": audit["violations"]}, indent=1))
         return [
             f"{each['id']}: {node['html'][:120]} {node['failureSummary']}"
-            for each in found["violations"]
+            for each in audit["violations"]
             if each["impact"] in GRAVE
             for node in each["nodes"]
         ]
@@ -89,7 +89,7 @@ class Window:
             self.complaints.append(f"console: {message.text} {message.location['url']}")
 
     def _on_failed(self, request: Request) -> None:
-        # What the page itself calls off, when it is left, has not failed.
+        # A request that the page cancels when it is left has not failed.
         if request.failure != "net::ERR_ABORTED":
             self.complaints.append(f"{request.failure}: {request.url}")
 

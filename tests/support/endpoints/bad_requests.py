@@ -1,4 +1,4 @@
-"""Requests that are wrong, each in another way, and as many as are wanted."""
+"""Any number of invalid requests, each wrong in a different way."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ CUT_OFF: tuple[bytes, ...] = (
 
 
 def bad_bodies(count: int, seed: int) -> Iterator[bytes]:
-    """Yield bodies that are wrong: damaged good ones, random bytes, and JSON of wrong kinds."""
+    """Yield invalid bodies: damaged valid ones, random bytes, and JSON of the wrong type."""
     draw = random.Random(seed)
     while count:
         body = draw.choice((_damaged, _random_bytes, _wrong_kind))(draw)
@@ -86,7 +86,7 @@ def bad_bodies(count: int, seed: int) -> Iterator[bytes]:
 
 
 def is_good(body: bytes) -> bool:
-    """Tell whether a body happens to be a good request."""
+    """Return True if a body happens to be a valid request."""
     try:
         document = json.loads(body.decode("utf-8"))
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()

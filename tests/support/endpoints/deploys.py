@@ -1,7 +1,7 @@
-"""Deploys in a process of its own, which kills itself with SIGKILL at one of its calls.
+"""Deploy in a separate process, which kills itself with SIGKILL at one of its API calls.
 
-`python -m tests.support.endpoints.deploys FOLDER EVENT`: EVENT is one of boto3's, such as
-`after-call.sagemaker.CreateModel`, when the answer has come.
+Run as `python -m tests.support.endpoints.deploys FOLDER EVENT`. EVENT is a boto3 event, such as
+`after-call.sagemaker.CreateModel`, which fires when the response has arrived.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HTTP servers of tests, each in a thread of this process, on a free port."""
+"""HTTP servers for tests, each in a thread of this process, on a free port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Serving:
-    """A server that answers from `start` to `close`."""
+    """A server that answers between `start` and `close`."""
 
     def __init__(self, server: HTTPServer) -> None:
         self._server = server
@@ -16,14 +16,14 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the server."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering, and let go of the port."""
+        """Stop answering, and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -1,4 +1,4 @@
-"""Small models on disk, and servers of them."""
+"""Small models on disk, and servers for them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TINY = {
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier with random weights and a real tokenizer, as a folder of Transformers."""
+    """A classifier with random weights and a real tokenizer, as a Transformers folder."""
     return made(tmp_path_factory.mktemp("tiny"), seed=0)
 
 
 @pytest.fixture(scope="session")
 def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another one, which answers otherwise."""
+    """Another classifier, with different answers."""
     return made(tmp_path_factory.mktemp("other"), seed=1)
 
 
@@ -46,7 +46,7 @@ def made(folder: Path, seed: int) -> Path:
 
 @pytest.fixture(scope="session")
 def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFolder]:
-    """A running server of the small model, for tests that leave it as it was."""
+    """A running server of the small model, for tests that leave it unchanged."""
     found = ServerFolder(tmp_path_factory.mktemp("server"))
     found.start(["--model", str(tiny_model)])
     started(found)

@@ -1,4 +1,4 @@
-"""HTTP as bytes on a socket: what no well-behaved client would send too."""
+"""HTTP as bytes on a socket, including requests that no well-behaved client would send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
@@ -31,7 +31,7 @@ class Talk:
         self._read = self.socket.makefile("rb")
 
     def send(self, raw: bytes, *, half_close: bool = False) -> None:
-        """Send bytes; a server that has closed already may have answered all the same."""
+        """Send bytes. A server that has already closed the connection may still have answered."""
         try:
             self.socket.sendall(raw)
             if half_close:
@@ -40,7 +40,7 @@ class Talk:
             pass
 
     def answer(self) -> Answer | None:
-        """Return the next answer; None where the connection is closed instead."""
+        """Return the next response, or None if the connection is closed instead."""
         try:
             line = self._read.readline()
             if not line:
@@ -65,7 +65,7 @@ def post(body: bytes, *headers: str, path: str = "/invocations", content_type: s
 
 
 def asked(address: str, raw: bytes, *, half_close: bool = False) -> Answer | None:
-    """Send a request on a connection of its own, and return the answer."""
+    """Send a request on its own connection, and return the response."""
     with closing(Talk(address)) as talk:
         talk.send(raw, half_close=half_close)
         return talk.answer()

@@ -1,6 +1,6 @@
-"""Runs the job and ends it at a chosen call: `dying.py MODULE:NAME:COUNT SIGNAL train.py --...`.
+"""Run the job and send it a signal at a chosen call: `dying.py MODULE:NAME:COUNT SIGNAL train.py --...`.
 
-The process gets the signal just before the call of that number, in the midst of the real training.
+The process gets the signal just before call number COUNT, in the middle of the real training.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def die_at(owner: Any, name: str, count: int, number: signal.Signals) -> None:
         owner = getattr(owner, each)
     original, calls = getattr(owner, last), itertools.count(1)
 
-    def dying(*given: Any, **named: Any) -> Any:
+    def dying(*arguments: Any, **named: Any) -> Any:
         if next(calls) == count:
             os.kill(os.getpid(), number)
-            time.sleep(1)  # A signal that is taken by a thread takes effect at that thread's next turn.
-        return original(*given, **named)
+            time.sleep(1)  # A signal that another thread handles takes effect when that thread runs next.
+        return original(*arguments, **named)
 
     setattr(owner, last, dying)
 

@@ -1,4 +1,4 @@
-"""Runs the job with little memory in one of its processes: `limited.py RANK train.py --...`."""
+"""Run the job with little memory in one of its processes: `limited.py RANK train.py --...`."""
 
 from __future__ import annotations
 

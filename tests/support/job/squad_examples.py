@@ -23,13 +23,13 @@ ANSWERS = {
 
 
 def squad_file(folder: Path, contexts: int) -> Path:
-    """A file of so many contexts, the same five questions about each."""
+    """Write a file with several contexts and the same five questions about each."""
     paragraphs = []
     for number in range(contexts):
         context = f" {'Nothing happened here. ' * number}{CONTEXT}"
         qas = [
-            {"id": f"{number}-{at}", "question": f" {asked}", "answers": [answer(context, text)]}
-            for at, (asked, text) in enumerate(ANSWERS.items())
+            {"id": f"{number}-{at}", "question": f" {question}", "answers": [answer(context, text)]}
+            for at, (question, text) in enumerate(ANSWERS.items())
         ]
         paragraphs.append({"context": context, "qas": qas})
     path = folder / "squad.json"
@@ -42,7 +42,7 @@ def answer(context: str, text: str) -> dict[str, Any]:
 
 
 def model_folder(folder: Path, tokenizer: Any, kind: str, **fields: Any) -> Path:
-    """A random model of two layers with the tokenizer; `fields` are those of BERT's configuration."""
+    """Write a random model of two layers with the tokenizer. `fields` belong to BERT's configuration."""
     from transformers import (
         BertConfig,
         BertForQuestionAnswering,
@@ -65,7 +65,7 @@ def model_folder(folder: Path, tokenizer: Any, kind: str, **fields: Any) -> Path
 
 
 def staged(folder: Path, train: Path, model: Path, validation: Path | None = None, **fields: Any) -> dict[str, Path]:
-    """Stage files, the same one for validation unless another is given; return the channels' folders."""
+    """Stage files and return the channels' folders. Without `validation`, `train` serves for both."""
     rows = {name: fields.pop(name) for name in ("train_rows", "validation_rows") if name in fields}
     data = Data(train=str(train), validation=str(validation or train), **rows)
     request = StagingRequest(task="question-answering", data=data, model=str(model), **fields)
@@ -88,20 +88,20 @@ KINDS_OF_ANSWER = {
 
 
 def learnable_file(path: Path, contexts: int, seed: int) -> Path:
-    """A file whose questions ask for one of three kinds of word, in any order: what even a small model learns."""
+    """Write a file whose questions ask for one of three kinds of word, which even a small model can learn."""
     chooser = random.Random(seed)
     paragraphs = []
     for number in range(contexts):
-        said = {asked: chooser.choice(words) for asked, words in KINDS_OF_ANSWER.items()}
-        context = " ".join(f"{chooser.choice(['so', 'then', 'and'])} {word}" for word in _shuffled(said, chooser))
+        answers = {kind: chooser.choice(words) for kind, words in KINDS_OF_ANSWER.items()}
+        context = " ".join(f"{chooser.choice(['so', 'then', 'and'])} {word}" for word in _shuffled(answers, chooser))
         qas = [
-            {"id": f"{number}-{asked}", "question": f"{asked} ?", "answers": [answer(context, word)]}
-            for asked, word in said.items()
+            {"id": f"{number}-{kind}", "question": f"{kind} ?", "answers": [answer(context, word)]}
+            for kind, word in answers.items()
         ]
         paragraphs.append({"context": context, "qas": qas})
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     return path
 
 
-def _shuffled(said: dict[str, str], chooser: random.Random) -> list[str]:
-    return chooser.sample(list(said.values()), len(said))
+def _shuffled(answers: dict[str, str], chooser: random.Random) -> list[str]:
+    return chooser.sample(list(answers.values()), len(answers))

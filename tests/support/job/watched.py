@@ -1,7 +1,7 @@
-"""Runs the job and writes down what each process trains on, or has one fail: `watched.py train.py --...`.
+"""Run the job and record the rows that each process trains on, or make one fail: `watched.py train.py --...`.
 
-`WATCHED_FOLDER` takes `rows_0.jsonl`, `rows_1.jsonl` ...: the rows of a batch a line, as they reach the model.
-`FAILING` names a process that runs out of memory in its third step.
+`WATCHED_FOLDER` gets `rows_0.jsonl`, `rows_1.jsonl` and so on: one line per batch, with the rows as they reach the
+model. `FAILING` is the rank of a process that runs out of memory in its third step.
 """
 
 from __future__ import annotations

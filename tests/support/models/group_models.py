@@ -1,4 +1,4 @@
-"""Groups of jobs with models, as their commands leave them on a tracking store."""
+"""Groups of jobs with models, as commands leave them on a tracking store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def store_of(client: MlflowClient) -> Store:
 
 
 def parent(tracked: Tracked, verb: str = "compare", **tags: str) -> str:
-    """Add the run of the group, which is closed."""
-    told = {"kind": "group", "group": tracked.group, "verb": verb, "group_state": "closed", "experiment": "emotion"}
-    named = {f"platform.{name}": value for name, value in {**told, **tags}.items()}
+    """Add the group's run, closed."""
+    own = {"kind": "group", "group": tracked.group, "verb": verb, "group_state": "closed", "experiment": "emotion"}
+    named = {f"platform.{name}": value for name, value in {**own, **tags}.items()}
     return str(tracked.client.create_run(tracked.experiment_id, tags=named).info.run_id)
 
 
 def arm(tracked: Tracked, label: str, seconds: list[float], accuracies: list[float], **more: Any) -> list[str]:
-    """Add the jobs of an arm, each with its billable seconds and its accuracy; return their runs."""
+    """Add the jobs of an arm with their billable seconds and accuracies, and return their runs."""
     names = [f"{tracked.group}-{label}-{repeat}" for repeat in range(len(seconds))]
     return [
         tracked.trained(
@@ -41,8 +41,8 @@ def arm(tracked: Tracked, label: str, seconds: list[float], accuracies: list[flo
     ]
 
 
-def trained(run_id: str = "a" * 32, **told: Any) -> TrainedModel:
-    """Return a model as a run tells it: FINISHED, with an accuracy of 0.9."""
+def trained(run_id: str = "a" * 32, **changes: Any) -> TrainedModel:
+    """Return a model of a FINISHED run with an accuracy of 0.9."""
     fields: Mapping[str, Any] = {
         "run_id": run_id,
         "job_name": "demo-1-none-0",
@@ -64,4 +64,4 @@ def trained(run_id: str = "a" * 32, **told: Any) -> TrainedModel:
         "versions": "torch 2.13.0, transformers 5.23.0",
         "instance_type": "local",
     }
-    return TrainedModel(**{**fields, **told})
+    return TrainedModel(**{**fields, **changes})

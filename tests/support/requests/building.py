@@ -1,4 +1,4 @@
-"""From an experiment to the request that SageMaker gets, as the command line goes: planned, placed, uploaded, built."""
+"""From an experiment to SageMaker's request, in the steps of the command line: plan, upload, build."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Built:
     def __init__(self, home: Path, account: Account) -> None:
         self._home, self._account = home, account
         self.said: list[str] = []
-        """What a person was told."""
+        """Messages shown to the user."""
         self.rows = "rows"
         """What the staged files hold: other rows are uploaded to another place."""
         # Opening a site takes half a second: once for all requests of the same fields.
@@ -40,13 +40,13 @@ class Built:
         return build(self._places[key].upload(job.spec))
 
     def uploaded(self) -> set[str]:
-        """Return what lies in the bucket."""
+        """Return the content of the bucket."""
         listed = self._account.clients["s3"].list_objects_v2(Bucket="bucket")
         return {entry["Key"] for entry in listed.get("Contents", [])}
 
 
 def staged(home: Path, rows: str, *, has_model: bool) -> Staged:
-    """Return what staging leaves behind, without the data and the tokenizer that need a network."""
+    """Return a staging without the data and the tokenizer, which would need a network."""
     names = ("train", "validation", *(("model",) if has_model else ()))
     for name in names:
         (home / "staged" / name).mkdir(parents=True, exist_ok=True)

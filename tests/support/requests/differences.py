@@ -1,4 +1,4 @@
-"""Two requests compared field by field, and the differences that are meant."""
+"""Field-by-field comparison of two requests, with a list of intended differences."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from training.services.local import toolkit
 
 KEYS = ("ChannelName", "Name", "Key")
-"""By which the entries of a list are told apart."""
+"""Fields that identify the entries of a list."""
 
 
 class Like(str):
-    """Equal to every text that this pattern matches: a place that its content names."""
+    """Equal to every text that matches the pattern, such as a path that depends on its content."""
 
     __hash__ = str.__hash__
 
@@ -27,24 +27,24 @@ class Like(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Where two requests differ, and why they are to."""
+    """An intended difference between two requests, and its reason."""
 
     because: str
     theirs: Mapping[str, Any] = field(default_factory=dict)
-    """Fields and values that the golden request alone holds, or holds otherwise."""
+    """Fields that only the golden request has, or has with another value."""
     ours: Mapping[str, Any] = field(default_factory=dict)
-    """Fields and values that ours holds in their place."""
+    """Fields that only ours has, or has with another value."""
 
 
 def renamed(theirs: str, ours: str, golden: Mapping[str, Any], because: str) -> Difference:
-    """Return the difference of a hyperparameter that has the same value under another name."""
+    """Return the difference of a hyperparameter with the same value under another name."""
     value = golden.get(f"HyperParameters.{theirs}")
     named = {f"HyperParameters.{theirs}": value}, {f"HyperParameters.{ours}": value}
     return Difference(because=because, theirs=named[0], ours=named[1])
 
 
 def unexplained(golden: Mapping[str, Any], request: Mapping[str, Any], differences: Sequence[Difference]) -> list[str]:
-    """Return every field that differs and is not listed, and everything listed that is not so; of flat requests."""
+    """Return all differences of two flat requests that are not listed, and all listed ones that do not occur."""
     theirs, ours = dict(golden), dict(request)
     found: list[str] = []
     for each in differences:
@@ -64,7 +64,7 @@ def _same(name: str, golden: Mapping[str, Any], request: Mapping[str, Any]) -> b
 
 
 def _taken(request: dict[str, Any], listed: Mapping[str, Any], whose: str) -> Iterator[str]:
-    """Take what is listed out of the request, and yield what is not there as it is listed."""
+    """Remove the listed fields from the request, and yield those that differ from the list."""
     for name, value in listed.items():
         if name not in request:
             yield f"{whose} has no {name}, or it is listed twice"
@@ -73,7 +73,7 @@ def _taken(request: dict[str, Any], listed: Mapping[str, Any], whose: str) -> It
 
 
 def fields_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request's single values by dotted name, hyperparameters decoded."""
+    """Return the request's values by dotted name, with decoded hyperparameters."""
     return dict(_flat({**request, "HyperParameters": toolkit.decoded(request["HyperParameters"])}))
 
 

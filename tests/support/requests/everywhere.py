@@ -1,4 +1,4 @@
-"""How our requests differ from the SDK's for every workload, and why."""
+"""Differences between our requests and the SDK's for every workload, with their reasons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, Any] = {
     "save_model": True,
     "steady_after_steps": 3,
 }
-"""What our job is always told; the published scripts have it in their code, or take Trainer's defaults."""
+"""Settings that our job always receives. Published scripts hard-code them, or use Trainer's defaults."""
 
 NUMBER = "([0-9.e+-]+)"
 METRICS = {
@@ -58,12 +58,12 @@ MEMORY = {
 
 
 def everywhere(golden: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the differences from a flat golden request; `settings` are those that differ from `SETTINGS`."""
-    told = {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
+    """Yield the differences from a flat golden request. `settings` are those that differ from `SETTINGS`."""
+    job_only = {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
     yield Difference(
-        because="settings of our own job", ours={f"HyperParameters.{name}": value for name, value in told.items()}
+        because="settings of our own job", ours={f"HyperParameters.{name}": value for name, value in job_only.items()}
     )
-    yield from _names(golden, f"golden-{told['compiler']}-a0r0")
+    yield from _names(golden, f"golden-{job_only['compiler']}-a0r0")
     yield from _places(golden)
     yield from _channels(golden)
     yield from _metrics(golden)
@@ -84,7 +84,7 @@ def everywhere(golden: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterat
 def _names(golden: Mapping[str, Any], job_name: str) -> Iterator[Difference]:
     names = ("TrainingJobName", "HyperParameters.sagemaker_job_name")
     yield Difference(
-        because="a job's name follows from what is asked for, so that it is started once",
+        because="the job's name is derived from its request, so that it starts only once",
         theirs=dict.fromkeys(names, "JOB_NAME"),
         ours=dict.fromkeys(names, job_name),
     )
@@ -96,12 +96,12 @@ def _names(golden: Mapping[str, Any], job_name: str) -> Iterator[Difference]:
 def _places(golden: Mapping[str, Any]) -> Iterator[Difference]:
     source, output = "HyperParameters.sagemaker_submit_directory", "OutputDataConfig.S3OutputPath"
     yield Difference(
-        because="a source is uploaded once, to a place that its content names",
+        because="a source is uploaded once, under a key derived from its content",
         theirs={source: golden[source]},
         ours={source: Like(f"s3://bucket/trainfare/source/{HASH}/sourcedir.tar.gz")},
     )
     yield Difference(
-        because="everything of ours lies under one prefix, which the policies name",
+        because="all our files are under one prefix, which the policies name",
         theirs={output: "s3://bucket/"},
         ours={output: "s3://bucket/trainfare/output"},
     )
@@ -110,12 +110,12 @@ def _places(golden: Mapping[str, Any]) -> Iterator[Difference]:
 def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
     place = "InputDataConfig.{}.DataSource.S3DataSource.{}"
     theirs = {name: value for name, value in golden.items() if name.startswith("InputDataConfig.")}
-    # What both have for `train` but its place is the same and stays to be compared.
+    # Both have these fields for `train`. Except for its address, they are compared.
     kept = [place.format("train", name) for name in ("S3DataType", "S3DataDistributionType")]
-    wanted = ["train", "validation", *(() if theirs else ("model",))]
+    channels = ["train", "validation", *(() if theirs else ("model",))]
     ours = {
         place.format(channel, name): value
-        for channel in wanted
+        for channel in channels
         for name, value in (
             ("S3DataType", "S3Prefix"),
             ("S3DataDistributionType", "FullyReplicated"),
@@ -123,7 +123,7 @@ def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
         )
     }
     yield Difference(
-        because="data is tokenised here, once, and uploaded once by its content; the job evaluates on `validation`",
+        because="data is tokenised locally and uploaded once, by content; the job evaluates on `validation`",
         theirs={name: value for name, value in theirs.items() if name not in kept},
         ours={name: value for name, value in ours.items() if not theirs or name not in kept},
     )
@@ -132,7 +132,7 @@ def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
 def _metrics(golden: Mapping[str, Any]) -> Iterator[Difference]:
     place = "AlgorithmSpecification.MetricDefinitions.{}.Regex"
     yield Difference(
-        because="every job tells the service its metrics; an expression matches 3e-05 and no empty number",
+        because="every job declares its metrics; the expressions match 3e-05 and never an empty number",
         theirs={name: value for name, value in golden.items() if "MetricDefinitions" in name},
         ours={place.format(name): f"'{key}': {NUMBER}" for name, key in METRICS.items()},
     )
@@ -144,6 +144,6 @@ def _environment(*, several: bool) -> Iterator[Difference]:
     if several:
         variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = "110"
     yield Difference(
-        because="freed memory is kept, what was compiled too, and processes that stop have time for a checkpoint",
+        because="freed memory and compiled programs are kept, and stopping processes have time for a checkpoint",
         ours={f"Environment.{name}": value for name, value in variables.items()},
     )

@@ -1,4 +1,4 @@
-"""The reference workloads as experiments with the overrides that a user gives, and how their requests differ."""
+"""The reference workloads as experiments with a user's overrides, and the differences of their requests."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MODEL_PARALLEL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One golden request's experiment."""
+    """The experiment of one golden request."""
 
     experiment: str
     overrides: Mapping[str, str]
     names: Mapping[str, str]
-    """Their hyperparameter to ours, of the same value."""
+    """The golden request's hyperparameter to ours with the same value."""
     settings: Mapping[str, Any]
-    """Our job's settings that differ from `everywhere.SETTINGS`; None leaves one out."""
+    """Settings of our job that differ from `everywhere.SETTINGS`; None omits one."""
     differences: Sequence[Difference] = field(default=())
-    """What this workload alone differs in."""
+    """Differences of this workload alone."""
 
     def expected(self, golden: Mapping[str, Any]) -> list[Difference]:
         """Return all differences from the flat golden request."""
@@ -42,17 +42,17 @@ class Workload:
 
 
 def without(because: str, **theirs: Any) -> Difference:
-    """Return the difference of hyperparameters that ours has not."""
+    """Return the difference of hyperparameters that ours lacks."""
     return Difference(because=because, theirs={f"HyperParameters.{name}": value for name, value in theirs.items()})
 
 
 def instead(because: str, theirs: Mapping[str, Any], **ours: Any) -> Difference:
-    """Return the difference of hyperparameters that ours says in another way."""
+    """Return the difference of hyperparameters that ours expresses in another way."""
     named = [{f"HyperParameters.{name}": value for name, value in side.items()} for side in (theirs, ours)]
     return Difference(because=because, theirs=named[0], ours=named[1])
 
 
-PLACE = without("the container tells where the model goes", output_dir="/opt/ml/model")
+PLACE = without("the container sets the folder for the model", output_dir="/opt/ml/model")
 FP16 = instead("one field for all number formats", {"fp16": True}, precision="fp16")
 DOES = without("our job always trains, then evaluates", do_train=True, do_eval=True)
 STEPS = without("2 epochs and fewer steps: the steps end it", num_train_epochs=2)
@@ -141,7 +141,7 @@ WORKLOADS = {
             *SST2_DIFFERENCES,
             instead("an epoch's steps, as a number", {"logging_strategy": "epoch"}, logging_steps=40),
             instead(
-                "PyTorch DDP, as the workload says: SageMaker's library, which this flag starts, does not run on g4dn",
+                "PyTorch DDP: SageMaker's library, which this flag starts, does not run on g4dn",
                 {
                     "sagemaker_distributed_dataparallel_enabled": True,
                     "sagemaker_distributed_dataparallel_custom_mpi_options": "",
@@ -203,7 +203,7 @@ WORKLOADS = {
                 best_metric="eval_f1_macro",
             ),
             Difference(
-                because="checkpoints are kept, so that the same job goes on from them",
+                because="checkpoints are kept, so that the same job resumes from them",
                 ours={"CheckpointConfig.S3Uri": "s3://bucket/trainfare/checkpoints/golden-none-a0r0"},
             ),
         ),
@@ -267,9 +267,9 @@ WORKLOADS = {
             "save_steps": 100,
         },
         differences=(
-            without("the container tells where checkpoints go", output_dir="/opt/ml/checkpoints"),
+            without("the container sets the folder for checkpoints", output_dir="/opt/ml/checkpoints"),
             Difference(
-                because="each job has a place of its own for checkpoints",
+                because="each job has its own folder for checkpoints",
                 theirs={"CheckpointConfig.S3Uri": "s3://bucket/using-spot/checkpoints"},
                 ours={"CheckpointConfig.S3Uri": "s3://bucket/trainfare/checkpoints/golden-none-a0r0"},
             ),

@@ -1,4 +1,4 @@
-"""The job's modules import each other flatly, as in the container: its folder goes on the path."""
+"""Fixtures for jobs. The job's modules import each other flatly, as in the container, so its folder is on the path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(JOB))
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT of two layers, in a folder whose name is awkward."""
+    """A random BERT of two layers, in a folder whose name has quotes and an accent."""
     folder = write_tiny_model(tmp_path_factory.mktemp("model with 'quotes' é"))
     (folder / "vocab.txt").write_text("the vocabulary")
     return folder
@@ -33,7 +33,7 @@ def new_job(tmp_path: Path, tiny_model: Path) -> Callable[[str], Job]:
 
 @pytest.fixture(scope="module")
 def job_in(tiny_model: Path) -> Callable[[Path], Job]:
-    """Makes a job in a folder, for what the tests of a module share."""
+    """Return a function that makes a job in a folder, for the tests of a module to share."""
     return lambda folder: Job(folder, tiny_model)
 
 

@@ -1,4 +1,4 @@
-"""The job in a process of its own, on a random model of two layers: what it says and keeps, and how it fails."""
+"""The job in its own process, on a random model of two layers: its events, its files and its failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from training.contract.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
 NewJob = Callable[[str], Any]
 
 
-def test_a_whole_training(job: Any) -> None:
+def test_a_full_training_reports_everything(job: Any) -> None:
     ended = job.run(
         padding="buckets", bucket_lengths="6,12", epochs=2, eval_strategy="epoch", target_metric="eval_loss",
         target_value=100, warmup_samples=20, logging_steps=3,
@@ -28,10 +28,10 @@ def test_a_whole_training(job: Any) -> None:
     result = ended.result
     # 50 rows in batches of 8 are 7 steps an epoch, the last with 2 rows.
     assert (result["steps"], result["global_batch_size"], result["cache_state"]) == (14, 8, "off")
-    told = EventReader().read(ended.output.splitlines())
-    assert [event.seq for event in told] == list(range(len(told)))
-    assert {event.kind for event in told} == EVENT_KINDS - {"failure", "note"}
-    assert [json.loads(json.dumps(dict(e.fields))) for e in told if e.kind == "result"] == [
+    events = EventReader().read(ended.output.splitlines())
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert {event.kind for event in events} == EVENT_KINDS - {"failure", "note"}
+    assert [json.loads(json.dumps(dict(e.fields))) for e in events if e.kind == "result"] == [
         {name: value for name, value in result.items() if name not in ("event", "seq", "time")}
     ]
 
@@ -42,7 +42,7 @@ def test_a_whole_training(job: Any) -> None:
     assert start["resumed_from_step"] is None
 
     losses = [event for event in ended.events("metric") if "loss" in event["values"]]
-    # The first and the last step are logged whatever logging_steps says; of each epoch's 7 batches the last has 2 rows.
+    # The first and last steps are always logged. The last of each epoch's 7 batches has 2 rows.
     assert [(e["step"], e["samples"]) for e in losses] == [(1, 8), (3, 24), (6, 48), (9, 66), (12, 90), (14, 100)]
     assert all(e["values"]["step_seconds"] > 0 and e["values"]["grad_norm"] > 0 for e in losses)
     assert losses[0]["values"]["learning_rate"] == pytest.approx(0.0)
@@ -72,12 +72,12 @@ def test_a_whole_training(job: Any) -> None:
     assert json.loads((job.folder / "model/config.json").read_text())["id2label"] == {"0": "calm", "1": "wild é"}
 
 
-def test_the_metric_expressions_of_others_match(job: Any) -> None:
+def test_reference_metric_expressions_match_the_log(job: Any) -> None:
     output = job.run(max_steps=3).output
     for name in ("loss", "learning_rate", "epoch", "train_runtime", "train_samples_per_second", "train_loss"):
-        found = re.findall(f"'{name}': ([0-9.]*)", output)
-        assert found, name
-        assert all(float(number) >= 0 for number in found)
+        numbers = re.findall(f"'{name}': ([0-9.]*)", output)
+        assert numbers, name
+        assert all(float(number) >= 0 for number in numbers)
 
 
 @pytest.mark.slow
@@ -90,14 +90,14 @@ def test_the_same_seed_gives_the_same_bits(new_job: NewJob) -> None:
     assert weights[0] != weights[2]
 
 
-def test_it_learns(job: Any) -> None:
+def test_a_model_learns(job: Any) -> None:
     metrics = job.run(epochs=12, learning_rate=0.01, lr_scheduler="constant").result["metrics"]
     assert metrics["eval_accuracy"] > 0.9
 
 
 @pytest.mark.slow
-def test_accumulated_batches_make_the_same_step(new_job: NewJob) -> None:
-    """Without dropout, 2 x 4 samples are 8 samples; max_length keeps the order of rows the same for both."""
+def test_accumulated_batches_give_the_same_step(new_job: NewJob) -> None:
+    """Without dropout, 2 x 4 samples equal 8 samples. With max_length, the row order is the same for both."""
     arguments = {"padding": "max_length", "max_steps": 6, "learning_rate": 0.01}
     runs = []
     for name, size, accumulated in (("whole", 8, 1), ("halves", 4, 2)):
@@ -130,7 +130,9 @@ def without_dropout(job: Any, name: str) -> Path:
         (lambda job: job.environment.update(PATH="/none"), {"compiler": "inductor"}, "Error", "needs a C++ compiler"),
     ],
 )
-def test_what_cannot_run_says_why(job: Any, spoil: Any, arguments: Any, failure_class: str, message: str) -> None:
+def test_a_failed_job_reports_the_reason(
+    job: Any, spoil: Any, arguments: Any, failure_class: str, message: str
+) -> None:
     spoil(job)
     ended = job.run(**arguments)
     assert ended.code == 1
@@ -147,7 +149,7 @@ def test_tokens_of_another_model_are_bad_data(job: Any, channel_writer: Any) -> 
     assert "token 50, but the model has 50 tokens" in event["message"]
 
 
-def test_real_memory_running_out_is_told(job: Any, channel_writer: Any, plain_interpreter: str) -> None:
+def test_running_out_of_memory_is_reported(job: Any, channel_writer: Any, plain_interpreter: str) -> None:
     count = 4000
     channel_writer(job.folder / "train", [[5] * 12] * count, [0] * count)
     python = ["prlimit", f"--as={6 * 2**30}", plain_interpreter]
@@ -171,16 +173,16 @@ def write_wide_model(folder: Path) -> None:
 
 
 def wait_for(job: Any, text: str, process: subprocess.Popen[str]) -> None:
-    """Wait until the job has said something."""
+    """Wait until the job's events contain the text."""
     file = job.folder / "output/data/events.jsonl"
     deadline = time.monotonic() + 120
     while not (file.exists() and text in file.read_text()):
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the job never said it"
+        assert time.monotonic() < deadline, "the expected event did not appear"
         time.sleep(0.05)
 
 
-def test_a_stop_ends_it_at_once(job: Any) -> None:
+def test_a_stop_without_checkpoints_ends_the_job_at_once(job: Any) -> None:
     process = job.start(epochs=10_000, precision="fp32")
     wait_for(job, '"metric"', process)
     process.send_signal(signal.SIGTERM)
@@ -192,17 +194,17 @@ def test_a_stop_ends_it_at_once(job: Any) -> None:
     assert not (job.folder / "model").exists()
 
 
-def test_a_stop_while_it_still_loads(job: Any, plain_interpreter: str) -> None:
+def test_a_stop_during_loading_ends_the_job(job: Any, plain_interpreter: str) -> None:
     process = job.start(python=[plain_interpreter], epochs=10_000)
     time.sleep(0.7)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    # Before Python has even begun to run the script, the signal's own effect is the end.
+    # If Python has not yet started the script, the signal's default action ends the process.
     assert process.returncode in (143, -signal.SIGTERM)
 
 
 @pytest.mark.slow
-def test_a_stopped_job_saves_its_step_and_goes_on_where_it_was(job: Any, new_job: NewJob) -> None:
+def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJob) -> None:
     arguments = {"batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
     whole = new_job("whole").run(**arguments)
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
@@ -224,12 +226,12 @@ def test_a_stopped_job_saves_its_step_and_goes_on_where_it_was(job: Any, new_job
     later = [e for e in resumed.events("metric") if "loss" in e["values"]]
     assert [e["step"] for e in later] == list(range(1, 76))
     assert [e["samples"] for e in later] == [e["samples"] for e in whole.events("metric") if "loss" in e["values"]]
-    # The resumed steps are bit for bit those of the training that nobody stopped.
+    # The resumed steps equal those of an uninterrupted training bit for bit.
     assert resumed.losses == whole.losses
     assert resumed.result["metrics"]["eval_loss"] == whole.result["metrics"]["eval_loss"]
 
 
-def test_only_the_newest_checkpoints_stay(job: Any) -> None:
+def test_only_the_newest_checkpoints_are_kept(job: Any) -> None:
     job.environment["SAGEMAKER_BASE_DIR"] = str(job.folder)
     (job.folder / "checkpoints").mkdir()
     ended = job.run(save_strategy="steps", save_steps=2, save_total_limit=2, max_steps=7)
@@ -239,16 +241,16 @@ def test_only_the_newest_checkpoints_stay(job: Any) -> None:
     assert ended.result["metrics"]["time/checkpoint_seconds"] > 0
 
 
-def test_the_failure_classes_are_those_that_are_read() -> None:
+def test_the_jobs_failure_classes_are_known_to_the_launcher() -> None:
     assert {"OutOfMemory", "BadData", "Stopped", "Error"} <= FAILURE_CLASSES
 
 
-def test_two_processes_share_the_rows(job: Any) -> None:
+def test_two_processes_divide_the_rows(job: Any) -> None:
     ended = job.run(
         TORCHRUN, padding="buckets", bucket_lengths="6,12", batch_size=4,
     )  # fmt: skip
     result = ended.result
-    # 13 batches of 4 share out as 7 for each process; the last is made up from the first.
+    # 13 batches of 4 are divided as 7 for each process; the last is completed from the first.
     assert (result["steps"], result["global_batch_size"]) == (7, 8)
     samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
     assert samples[:6] == [8, 16, 24, 32, 40, 48]

@@ -24,11 +24,11 @@ class Target:
     samples: Optional[int] = None
     """Samples seen by then; None before."""
     stops: bool = field(default=False, compare=False)
-    """Whether the training ends when it reaches the target."""
+    """True if the training ends when it reaches the target."""
 
     @property
     def ends_training(self) -> bool:
-        """Whether the target was reached and the training therefore ends."""
+        """True if the target was reached and the training therefore ends."""
         return self.stops and self.seconds is not None
 
     def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:

@@ -16,7 +16,7 @@ class NoCompiler:
     device_kind = ""
     """Kind of device that the compiler requires; empty means any."""
     compiles_here = False
-    """Whether the job must warm up the compiler before the first step."""
+    """True if the job must warm up the compiler before the first step."""
 
     def check(self) -> None:
         """Raise `Unsupported` if this machine or version cannot compile."""

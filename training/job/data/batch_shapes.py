@@ -15,7 +15,7 @@ class Shape(NamedTuple):
     length: int
     """Tokens of each row, padding included."""
     is_masked: bool
-    """Whether the batch has padding. Without padding, models skip the attention mask, which is a different program."""
+    """True if the batch has padding. Without padding, models skip the attention mask: a different program."""
 
 
 class Batches(NamedTuple):
@@ -26,7 +26,7 @@ class Batches(NamedTuple):
     lengths: np.ndarray
     """Tokens of each row, padding included."""
     masked: np.ndarray
-    """Whether the batch has padding."""
+    """True for each batch with padding."""
 
 
 def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, padding: Padding) -> Batches:

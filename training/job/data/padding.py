@@ -44,12 +44,12 @@ class Padding:
     bucket_lengths: Tuple[int, ...] = ()
     """Bucket lengths in tokens, ascending."""
     leaves_room: bool = False
-    """Whether to pad at least one row if `max_length` permits. Models skip the attention mask of a batch without
-    padding, which a compiler treats as a different program."""
+    """If True, pad at least one row if `max_length` permits. Models skip the attention mask of a batch without padding,
+    which a compiler treats as a different program."""
 
     @property
     def is_static(self) -> bool:
-        """Whether only a few shapes occur, so that filling an incomplete batch with filler rows pays off."""
+        """True if only a few shapes occur, so that filling an incomplete batch with filler rows pays off."""
         return self.kind != "longest"
 
     def lengths(self, longest: np.ndarray, shortest: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarra
 
 @dataclass(frozen=True)
 class BatchSharding:
-    """How rows are divided: each process takes every n-th batch."""
+    """Division of rows among processes: each takes every n-th batch."""
 
     batch_size: int
     """Rows in a process's batch."""

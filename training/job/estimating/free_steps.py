@@ -30,7 +30,7 @@ class FreeSteps:
 
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self.compiles = settings.compiler.compiles_here or settings.device_kind == "xla"
-        """Whether the first steps of a batch size take longer than the later ones."""
+        """True if the first steps of a batch size take longer than the later ones."""
         self._settings, self._trainer = settings, trainer
         self._dynamic: Optional[bool] = None
         self._has_states = False

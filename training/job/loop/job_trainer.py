@@ -52,7 +52,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.keeper = keeper
         self.samples_seen = keeper.before.samples
         self.owes_evaluation = keeper.before.owes_evaluation
-        """Whether the current step still has to be evaluated."""
+        """True if the current step still has to be evaluated."""
         self._saved_step = keeper.before.step
         self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
         # Otherwise newer versions pass the number of labels to the model and rely on it to divide its loss by it.
@@ -62,7 +62,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
 
     @property
     def is_at_target(self) -> bool:
-        """Whether the training has reached the target at which it ends."""
+        """True if the training has reached the target at which it ends."""
         return self.keeper.target is not None and self.keeper.target.ends_training
 
     def elapsed_seconds(self) -> float:

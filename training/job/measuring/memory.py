@@ -23,7 +23,7 @@ CGROUPS = (
     ("/sys/fs/cgroup/", "memory.max", "memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Where each version of control groups reports a container's memory limit, its usage, and the part of the usage that is
+"""Files of both versions of control groups: a container's memory limit, its usage, and the part of the usage that is
 file cache, which the kernel frees when memory is short."""
 
 

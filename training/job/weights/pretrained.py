@@ -37,7 +37,7 @@ class Pretrained:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the location is a local folder."""
+        """True if the location is a local folder."""
         return Path(self.location).is_dir()
 
 

@@ -1,4 +1,4 @@
-"""The model of the best evaluation is what a job leaves, also when it was interrupted."""
+"""A job saves the model of its best evaluation, even if it was interrupted."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TRAINING = {
 
 
 @pytest.fixture
-def job_that_worsens(job: Any, channel_writer: Any) -> Any:
-    """What it learns is the wrong way round in its validation rows: the better it learns, the worse it is there."""
+def worsening_job(job: Any, channel_writer: Any) -> Any:
+    """A job whose validation labels are swapped: the better it learns, the worse it scores."""
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     ids = [[10 + at % 2, 20 + at, 30] for at in range(13)]
     channel_writer(job.folder / "validation", ids, [1 - at % 2 for at in range(13)])
@@ -38,17 +38,17 @@ def job_that_worsens(job: Any, channel_writer: Any) -> Any:
 
 
 def evaluations(ended: Any) -> dict[int, float]:
-    told = [event for event in ended.events("metric") if "eval_loss" in event["values"]]
-    return {event["step"]: event["values"]["eval_loss"] for event in told}
+    events = [event for event in ended.events("metric") if "eval_loss" in event["values"]]
+    return {event["step"]: event["values"]["eval_loss"] for event in events}
 
 
-def check_best_is_left(job: Any, ended: Any) -> None:
-    found, metrics = evaluations(ended), ended.result["metrics"]
-    best = min(found, key=lambda step: found[step])
-    assert list(found) == [2, 4, 6, 8, 10, 11]
+def check_best_is_saved(job: Any, ended: Any) -> None:
+    losses, metrics = evaluations(ended), ended.result["metrics"]
+    best = min(losses, key=lambda step: losses[step])
+    assert list(losses) == [2, 4, 6, 8, 10, 11]
     assert best < 8
     assert metrics["best/step"] == best
-    assert metrics["eval_loss"] == found[best]
+    assert metrics["eval_loss"] == losses[best]
     checkpoints = job.folder / "checkpoints"
     assert {path.name for path in checkpoints.iterdir()} >= {f"checkpoint-{best}"}
     assert len(list(checkpoints.iterdir())) == 2
@@ -60,21 +60,21 @@ def check_best_is_left(job: Any, ended: Any) -> None:
     assert right / 13 == pytest.approx(metrics["eval_accuracy"])
 
 
-def test_the_best_is_left(job_that_worsens: Any) -> None:
-    check_best_is_left(job_that_worsens, job_that_worsens.run(**TRAINING))
+def test_the_saved_model_is_the_best_one(worsening_job: Any) -> None:
+    check_best_is_saved(worsening_job, worsening_job.run(**TRAINING))
 
 
 @pytest.mark.slow
-def test_the_best_is_found_over_two_starts(job_that_worsens: Any) -> None:
-    job = job_that_worsens
+def test_the_best_one_is_tracked_over_two_starts(worsening_job: Any) -> None:
+    job = worsening_job
     killed = job.run([str(DYING), f"{STEP_END}:10", "SIGKILL"], **TRAINING)
     assert killed.code == -signal.SIGKILL
     progress = json.loads((job.folder / "checkpoints/checkpoint-8/progress.json").read_text())
     assert progress["best"]["step"] < 8
-    check_best_is_left(job, job.run(**TRAINING))
+    check_best_is_saved(job, job.run(**TRAINING))
 
 
-def test_the_last_is_left_where_it_is_the_best(job: Any) -> None:
+def test_the_last_weights_are_saved_if_they_are_the_best(job: Any) -> None:
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     ended = job.run(**(TRAINING | {"learning_rate": 0.003, "max_steps": 6}))
     assert ended.result["metrics"]["best/step"] == 6
@@ -82,7 +82,7 @@ def test_the_last_is_left_where_it_is_the_best(job: Any) -> None:
     assert "time/load_best_seconds" not in ended.result["metrics"]
 
 
-def test_by_hand() -> None:
+def test_best_step_by_hand() -> None:
     loss, score = BestEvaluation("eval_loss"), BestEvaluation("eval_f1")
     for step, value in enumerate([float("nan"), 0.5, 0.4, 0.4, 0.6, float("nan")]):
         loss.observe({"eval_loss": value}, step)

@@ -1,3 +1,5 @@
+"""Complete, incomplete and old checkpoints in a folder."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,52 +8,52 @@ from checkpoints import checkpoint_files
 from checkpoints.checkpoint_files import Progress
 
 
-def write(folder: Path, step: int, whole: bool = True) -> Path:
+def write(folder: Path, step: int, is_complete: bool = True) -> Path:
     checkpoint = folder / f"checkpoint-{step}"
     checkpoint.mkdir(parents=True)
     (checkpoint / "model.safetensors").write_bytes(b"x" * 100)
-    if whole:
+    if is_complete:
         checkpoint_files.write_progress(checkpoint, Progress(step, step * 32, step * 1.5))
     return checkpoint
 
 
-def test_the_newest_by_number(tmp_path: Path) -> None:
+def test_the_newest_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None:
     for step in (9, 100, 20):
         write(tmp_path, step)
     assert checkpoint_files.newest(tmp_path) == (tmp_path / "checkpoint-100", Progress(100, 3200, 150.0))
 
 
-def test_torn_ones_are_passed_over_and_told_of(tmp_path: Path) -> None:
+def test_incomplete_checkpoints_are_skipped_and_noted(tmp_path: Path) -> None:
     write(tmp_path, 1)
     (write(tmp_path, 2) / "model.safetensors").write_bytes(b"x" * 99)
     (write(tmp_path, 3) / "model.safetensors").unlink()
     (write(tmp_path, 4) / "progress.json").write_text('{"step": 4')
-    write(tmp_path, 5, whole=False)
+    write(tmp_path, 5, is_complete=False)
     (write(tmp_path, 6) / "progress.json").write_text("[]")
     (tmp_path / "checkpoint-old").mkdir()
     notes: list[str] = []
-    found = checkpoint_files.newest(tmp_path, notes.append)
-    assert found is not None
-    assert found[1].step == 1
+    newest = checkpoint_files.newest(tmp_path, notes.append)
+    assert newest is not None
+    assert newest[1].step == 1
     assert [note.split()[1] for note in notes] == [f"checkpoint-{step}" for step in (6, 5, 4, 3, 2)]
 
 
-def test_none(tmp_path: Path) -> None:
+def test_without_checkpoints_there_is_no_newest(tmp_path: Path) -> None:
     assert checkpoint_files.newest(tmp_path) is None
     assert checkpoint_files.newest(tmp_path / "missing") is None
 
 
-def test_older_ones_go_only_when_enough_are_whole(tmp_path: Path) -> None:
+def test_older_checkpoints_are_removed_once_enough_are_complete(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         write(tmp_path, step)
-    write(tmp_path, 4, whole=False)
+    write(tmp_path, 4, is_complete=False)
     checkpoint_files.remove_older(tmp_path, None)
     assert len(list(tmp_path.iterdir())) == 4
     checkpoint_files.remove_older(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-3"]
 
 
-def test_the_best_one_stays_as_one_of_those_kept_or_beside_the_newest(tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_never_removed(tmp_path: Path) -> None:
     def left() -> list[str]:
         return sorted(path.name.removeprefix("checkpoint-") for path in tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""A job that is killed at any moment goes on as if nothing had been: the same numbers, to the last bit."""
+"""A job that is killed at any moment resumes to the same numbers, to the last bit."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def with_checkpoints(job: Any) -> Any:
 
 
 def curve(ended: Any) -> dict[tuple[int, str], Any]:
-    """Return every number that the starts of a job told of its training; what two starts tell must be the same."""
-    found: dict[tuple[int, str], Any] = {}
+    """Return every number that a job's starts logged about its training. Repeated numbers must be equal."""
+    values: dict[tuple[int, str], Any] = {}
     for event in ended.events("metric"):
-        told = {**event["values"], "samples": event["samples"], "epoch": event["epoch"]}
-        for name, value in told.items():
+        logged = {**event["values"], "samples": event["samples"], "epoch": event["epoch"]}
+        for name, value in logged.items():
             if "second" not in name and "runtime" not in name:
-                assert found.setdefault((event["step"], name), value) == value, (event["step"], name)
-    return found
+                assert values.setdefault((event["step"], name), value) == value, (event["step"], name)
+    return values
 
 
 def weights(ended: Any) -> bytes:
@@ -67,7 +67,7 @@ def checkpoints_of(job: Any) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The training that nobody interrupts."""
+    """The uninterrupted training."""
     ended = with_checkpoints(job_in(tmp_path_factory.mktemp("whole") / "job")).run(**TRAINING)
     assert [step for step, name in curve(ended) if name == "loss"] == list(range(1, 15))
     assert sorted(step for step, name in curve(ended) if name == "eval_loss") == [3, 6, 9, 12, 14]
@@ -92,7 +92,7 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
         pytest.param(["training_run:save_tokenizer:1"], [14], id="in saving the model"),
     ],
 )
-def test_killed_for_good(job: Any, whole: Any, cuts: list[str], resumed_from: list[int | None]) -> None:
+def test_a_killed_job_resumes(job: Any, whole: Any, cuts: list[str], resumed_from: list[int | None]) -> None:
     with_checkpoints(job)
     for cut in cuts:
         killed = job.run(dying(cut), **TRAINING)
@@ -108,24 +108,27 @@ def test_killed_for_good(job: Any, whole: Any, cuts: list[str], resumed_from: li
 
 
 @pytest.mark.slow
-def test_killed_while_it_writes_a_checkpoint(job: Any, whole: Any) -> None:
-    """At no chosen call, but whenever the folder of what is being written shows up; three times over."""
+def test_a_job_killed_while_writing_a_checkpoint_resumes(job: Any, whole: Any) -> None:
+    """Kill the job at no chosen call, but whenever the folder of an unfinished checkpoint appears; three times."""
     with_checkpoints(job)
     kills = 0
     for _ in range(3):
         with job.start(**TRAINING, precision="fp32", logging_steps=1) as process:
             kills += killed_at(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
-    assert kills, "no start was ever seen to write a checkpoint"
+    assert kills, "no start was killed while it wrote a checkpoint"
     ended = job.run(**TRAINING)
     assert curve(ended) == curve(whole)
     assert weights(ended) == weights(whole)
 
 
 def killed_at(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
-    """Kill `process` when a file of `folder` matches; False where it ended first, as it may with its last one saved."""
+    """Kill `process` when a file in `folder` matches.
+
+    Return False if it ended first, with its last checkpoint saved.
+    """
     deadline = time.monotonic() + 120
     try:
-        while not seen(folder, pattern):
+        while not has_match(folder, pattern):
             assert time.monotonic() < deadline
             if process.poll() is not None:
                 assert process.returncode == 0, process.communicate()
@@ -136,8 +139,8 @@ def killed_at(folder: Path, pattern: str, process: subprocess.Popen[str]) -> boo
     return True
 
 
-def seen(folder: Path, pattern: str) -> bool:
-    """The folder may be renamed while it is read."""
+def has_match(folder: Path, pattern: str) -> bool:
+    """Return True if a file matches. The folder may be renamed while it is read."""
     try:
         return any(folder.glob(pattern))
     except FileNotFoundError:
@@ -145,8 +148,8 @@ def seen(folder: Path, pattern: str) -> bool:
 
 
 @pytest.mark.slow
-def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
-    """SIGTERM in an evaluation: the step before it is saved, and the next start makes the evaluation up."""
+def test_an_evaluation_interrupted_by_a_stop_is_made_up(job: Any, whole: Any) -> None:
+    """On SIGTERM in an evaluation, the step before it is saved, and the next start makes up the evaluation."""
     with_checkpoints(job)
     stop_at = "loop.trainer_callback:Reporter.on_prediction_step:2"
     stopped = job.run(dying(stop_at, "SIGTERM"), **TRAINING)
@@ -159,20 +162,22 @@ def test_stopped_when_an_evaluation_is_due(job: Any, whole: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "reason"),
     [
         ({"batch_size": 2}, "batch_size was 4 and is 2"),
         ({"seed": 7}, "seed was 42 and is 7"),
         ({"epochs": 3}, "epochs was 2.0 and is 3.0"),
     ],
 )
-def test_a_checkpoint_of_another_training_is_refused(job: Any, whole: Any, changed: dict[str, Any], words: str) -> None:
+def test_a_checkpoint_of_another_training_is_refused(
+    job: Any, whole: Any, changed: dict[str, Any], reason: str
+) -> None:
     job.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
     ended = job.run(**(TRAINING | changed))
     assert ended.code == 1
     (failure,) = ended.events("failure")
     assert "checkpoint-14 belongs to another training: " in failure["message"]
-    assert words in failure["message"]
+    assert reason in failure["message"]
     assert (whole.folder / "checkpoints/checkpoint-14").exists()
 
 
@@ -193,20 +198,20 @@ def test_other_data_and_another_model_are_another_training(
 
 
 @pytest.mark.slow
-def test_what_is_only_said_and_kept_may_change(job: Any, whole: Any) -> None:
+def test_reporting_and_saving_options_may_change(job: Any, whole: Any) -> None:
     with_checkpoints(job)
     killed = job.run(dying("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
     changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
     assert ended.result["steps"] == 14
-    # Evaluations leave no trace in the training: other ones, and the weights are the same.
+    # Evaluations do not affect the training: with other evaluations, the weights are the same.
     assert weights(ended) == weights(whole)
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_is_said_and_harms_no_earlier_checkpoint(job: Any) -> None:
-    """No file may grow beyond 30 KiB: the weights find room, the optimizer's state does not."""
+def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None:
+    """No file may exceed 30 KiB: the weights fit, the optimizer's state does not."""
     with_checkpoints(job)
     assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
     first = job.folder / "checkpoints/checkpoint-2"

@@ -1,4 +1,4 @@
-"""A training that ends where it reaches its target."""
+"""A training that ends when it reaches its target."""
 
 from __future__ import annotations
 
@@ -42,37 +42,37 @@ def test_the_first_value_that_reaches_the_target_counts(
     assert target.metrics() == ({"target/reached": 0} if reached is None else expected)
 
 
-def test_it_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> None:
+def test_training_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> None:
     ended = job.run(**TRAINING, **REACHED)
     result, metrics = ended.result, ended.result["metrics"]
     assert result["steps"] == 3
     assert evaluations(ended) == [3]
     assert (metrics["target/reached"], metrics["target/samples"]) == (1, 24)
-    # Steps 2 and 3; the evaluation is none of their time.
+    # Steps 2 and 3, without the time of the evaluation.
     assert metrics["throughput/steady_samples_per_second"] == pytest.approx(16 / metrics["time/train_steady_seconds"])
     assert metrics["eval_accuracy"] >= 0
     assert (job.folder / "model/model.safetensors").exists()
 
 
 @pytest.mark.slow
-def test_it_ends_with_the_logged_loss_that_reaches_the_target(job: Any) -> None:
+def test_training_ends_with_the_logged_loss_that_reaches_the_target(job: Any) -> None:
     ended = job.run(**{**TRAINING, "eval_strategy": "epoch"}, **{**REACHED, "target_metric": "loss"}, save_model=False)
-    # The first step's loss is logged; the weights it left are evaluated, once.
+    # The first step's loss is logged. The weights after it are evaluated, once.
     assert ended.result["steps"] == 1
     assert evaluations(ended) == [1]
     assert ended.result["metrics"]["target/samples"] == 8
 
 
 @pytest.mark.slow
-def test_without_reaching_the_target_it_trains_to_the_end(job: Any) -> None:
+def test_a_training_that_misses_its_target_runs_to_its_end(job: Any) -> None:
     ended = job.run(**TRAINING, **{**REACHED, "target_value": -1})
     assert ended.result["steps"] == 14
     assert ended.result["metrics"]["target/reached"] == 0
 
 
 @pytest.mark.slow
-def test_started_again_at_its_target_it_takes_no_step_more(job: Any) -> None:
-    """Killed after the checkpoint of the step that reached it: what is left is the evaluation and the model."""
+def test_a_job_restarted_at_its_target_takes_no_step(job: Any) -> None:
+    """Killed after the checkpoint that reached the target: only the evaluation and the model are missing."""
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     arguments = {**TRAINING, **REACHED, "save_strategy": "steps", "save_steps": 3}
     dying = [str(DYING), "training_run:_save:1", "SIGKILL"]
@@ -85,7 +85,7 @@ def test_started_again_at_its_target_it_takes_no_step_more(job: Any) -> None:
 
 
 @pytest.mark.slow
-def test_processes_end_together(job: Any) -> None:
+def test_processes_end_at_the_target_together(job: Any) -> None:
     ended = job.run(TORCHRUN, **{**TRAINING, "batch_size": 4}, **REACHED)
     assert ended.result["steps"] == 3
     assert evaluations(ended) == [3]

@@ -1,3 +1,5 @@
+"""Planned batch shapes, compared with those that the collator makes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -22,7 +24,7 @@ PADDINGS = st.sampled_from(
 )
 
 
-def test_by_hand() -> None:
+def test_planned_shapes_by_hand() -> None:
     lengths = np.array([3, 5, 5, 5, 9, 9, 2])
     orders = [np.arange(7), np.arange(7)[::-1]]
     padding = Padding("buckets", 20, (5, 10))
@@ -43,7 +45,7 @@ def test_by_hand() -> None:
     st.integers(1, 3),
     PADDINGS,
 )
-def test_the_plan_is_what_the_collator_makes(
+def test_planned_shapes_are_those_of_the_collator(
     lengths: list[int], batch_size: int, most_batches: int, processes: int, padding: Padding
 ) -> None:
     ends = np.cumsum(lengths)
@@ -58,7 +60,7 @@ def test_the_plan_is_what_the_collator_makes(
     assert set(planned_shapes([order, order], np.array(lengths), batch_size, most_batches, padding)) == made
 
 
-def test_work_positions_are_the_shape() -> None:
+def test_work_counts_every_position_of_the_shape() -> None:
     batch = Collator(Padding("max_length", 20), METADATA, classification.targets, 4)(
         [{"input_ids": np.ones(3), "label": 0}]
     )

@@ -1,3 +1,5 @@
+"""Channels: rows as written, and errors that name the file and the reason."""
+
 from __future__ import annotations
 
 import json
@@ -25,7 +27,7 @@ def read_channel(folder: Path) -> Channel:
     return channel
 
 
-def test_rows_come_back(tmp_path: Path, channel_writer: Writer) -> None:
+def test_rows_are_read_as_written(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0], types=[[0, 0, 1], [0], [0, 1]])
     rows = read_channel(tmp_path).rows
     assert [rows[at]["input_ids"].tolist() for at in range(3)] == IDS
@@ -34,7 +36,7 @@ def test_rows_come_back(tmp_path: Path, channel_writer: Writer) -> None:
     assert rows.lengths.tolist() == [3, 1, 2]
 
 
-def test_by_length(tmp_path: Path, channel_writer: Writer) -> None:
+def test_rows_can_be_sorted_by_length(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
     rows = read_channel(tmp_path).rows.sorted_by_length()
     assert [(rows[at]["input_ids"].tolist(), int(rows[at]["label"])) for at in range(3)] == [
@@ -43,7 +45,7 @@ def test_by_length(tmp_path: Path, channel_writer: Writer) -> None:
     assert rows.lengths.tolist() == [1, 2, 3]
 
 
-def test_many_row_groups(tmp_path: Path, channel_writer: Writer) -> None:
+def test_files_with_many_row_groups_are_read(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS * 100, [0, 1, 0] * 100)
     pq.write_table(pq.read_table(tmp_path / "data.parquet"), tmp_path / "data.parquet", row_group_size=7)
     rows = read_channel(tmp_path).rows
@@ -54,7 +56,7 @@ def write_table(folder: Path, **columns: Any) -> None:
     pq.write_table(pa.table(columns), folder / "data.parquet")
 
 
-def write_facts(folder: Path, **changes: Any) -> None:
+def write_metadata(folder: Path, **changes: Any) -> None:
     metadata = json.loads((folder / "channel.json").read_text()) | changes
     known = {name: value for name, value in metadata.items() if value is not ...}
     (folder / "channel.json").write_text(json.dumps(known))
@@ -67,7 +69,7 @@ def write_facts(folder: Path, **changes: Any) -> None:
         (lambda f: (f / "channel.json").unlink(), "channel.json cannot be read: No such file"),
         (lambda f: (f / "channel.json").write_text("{"), "channel.json is damaged"),
         (lambda f: (f / "channel.json").write_text("[]"), "channel.json is damaged"),
-        (lambda f: write_facts(f, max_length=...), "channel.json has no 'max_length'"),
+        (lambda f: write_metadata(f, max_length=...), "channel.json has no 'max_length'"),
         (lambda f: (f / "data.parquet").write_bytes(b"PAR1 torn"), "cannot be read as Parquet"),
         (lambda f: (f / "data.parquet").write_bytes(b""), "cannot be read as Parquet"),
         (lambda f: write_table(f, label=[0]), "has no column input_ids: it has label"),
@@ -78,14 +80,14 @@ def write_facts(folder: Path, **changes: Any) -> None:
         (lambda f: write_table(f, input_ids=[[1], None], label=[0, 1]), "column input_ids has 1 empty values"),
         (lambda f: write_table(f, input_ids=[[1]], label=["0"]), "column label holds string, not whole numbers"),
         (lambda f: write_table(f, input_ids=pa.array([], pa.list_(pa.int32())), label=[]), "has no rows"),
-        (lambda f: write_facts(f, rows=4), "has 3 rows, but channel.json says 4"),
-        (lambda f: write_facts(f, label_names=["only"]), "row 1 has label 1; there are 1 classes, from 0"),
-        (lambda f: write_facts(f, max_length=2), "row 0 has 3 tokens; 1 to 2 are allowed"),
+        (lambda f: write_metadata(f, rows=4), "has 3 rows, but channel.json says 4"),
+        (lambda f: write_metadata(f, label_names=["only"]), "row 1 has label 1; there are 1 classes, from 0"),
+        (lambda f: write_metadata(f, max_length=2), "row 0 has 3 tokens; 1 to 2 are allowed"),
         (lambda f: write_table(f, input_ids=[[1], [], [2]], label=[0, 0, 0]), "row 1 has 0 tokens"),
         (lambda f: write_table(f, input_ids=[[1], [-4], [2]], label=[0, 0, 0]), "input_ids holds -4"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_bad_data_names_the_file_and_the_reason(
     tmp_path: Path, channel_writer: Writer, spoil: Callable[[Path], Any], message: str
 ) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
@@ -97,7 +99,7 @@ def test_what_is_wrong_is_named(
     assert "\n" not in str(caught.value)
 
 
-def test_tokens_of_another_model(tmp_path: Path, channel_writer: Writer) -> None:
+def test_tokens_outside_the_vocabulary_are_refused(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
     rows = read_channel(tmp_path).rows
     check_tokens(rows, 11, tmp_path)
@@ -105,12 +107,12 @@ def test_tokens_of_another_model(tmp_path: Path, channel_writer: Writer) -> None
         check_tokens(rows, 10, tmp_path)
 
 
-def test_a_slice_of_a_larger_table_reads_right(tmp_path: Path, channel_writer: Writer) -> None:
-    """Offsets of an Arrow list need not begin at 0."""
+def test_a_slice_of_a_table_is_read(tmp_path: Path, channel_writer: Writer) -> None:
+    """The offsets of an Arrow list do not always start at 0."""
     channel_writer(tmp_path, [[1], [2, 3], [4]], [0, 1, 0])
     table = pq.read_table(tmp_path / "data.parquet").slice(1)
     pq.write_table(table, tmp_path / "data.parquet")
-    write_facts(tmp_path, rows=2)
+    write_metadata(tmp_path, rows=2)
     rows = read_channel(tmp_path).rows
     assert [rows[at]["input_ids"].tolist() for at in range(2)] == [[2, 3], [4]]
     assert np.array_equal(rows.columns["label"], [1, 0])

@@ -1,3 +1,5 @@
+"""Batches: lengths, padding, filler rows and repeats."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,8 +19,8 @@ METADATA = ChannelMetadata(
 
 
 def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = {"input_ids": np.arange(1, length + 1, dtype=np.int32), "label": np.int64(label)}
-    return found | ({"token_type_ids": np.ones(length, dtype=np.int8)} if typed else {})
+    fields: dict[str, Any] = {"input_ids": np.arange(1, length + 1, dtype=np.int32), "label": np.int64(label)}
+    return fields | ({"token_type_ids": np.ones(length, dtype=np.int8)} if typed else {})
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
         (Padding("buckets", 12, (4, 8)), 5, 2, 8),
         (Padding("buckets", 12, (4, 8)), 9, 2, 12),
         (Padding("buckets", 12, (4, 16)), 9, 2, 12),
-        # Room is needed only where no row has any.
+        # Room is needed only if no row has any.
         (Padding("longest", 12, leaves_room=True), 7, 7, 8),
         (Padding("longest", 12, leaves_room=True), 7, 6, 7),
         (Padding("longest", 12, leaves_room=True), 12, 12, 12),
@@ -39,7 +41,7 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
         (Padding("buckets", 12, (4, 8), leaves_room=True), 12, 12, 12),
     ],
 )
-def test_length(padding: Padding, longest: int, shortest: int, length: int) -> None:
+def test_padded_lengths_by_hand(padding: Padding, longest: int, shortest: int, length: int) -> None:
     assert padding.lengths(np.array([longest]), np.array([shortest])).tolist() == [length]
 
 
@@ -61,7 +63,7 @@ def test_padding_on_the_left() -> None:
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
 
 
-def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
+def test_incomplete_batches_are_filled_for_static_shapes() -> None:
     batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=4)(
         [row(3, 0), row(2, 1)]
     )
@@ -71,7 +73,7 @@ def test_an_incomplete_batch_is_filled_where_shapes_are_static() -> None:
 
 
 @pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
-def test_it_is_not_filled_where_shapes_vary_or_for_evaluation(padding: Padding, size: int | None) -> None:
+def test_batches_are_not_filled_for_varying_shapes_or_evaluation(padding: Padding, size: int | None) -> None:
     batch = Collator(padding, METADATA, classification.targets, batch_size=size)([row(3), row(2)])
     assert len(batch["labels"]) == 2
     assert (WORK in batch) == (size is not None)
@@ -80,7 +82,7 @@ def test_it_is_not_filled_where_shapes_vary_or_for_evaluation(padding: Padding, 
 REPEATED = {**row(4, 0), "is_repeat": True}
 
 
-def test_repeats_are_no_work_and_not_trained_on() -> None:
+def test_repeats_count_as_no_work_and_have_no_label() -> None:
     longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
     batch = longest([row(2, 1), REPEATED, REPEATED])
     assert batch["labels"].tolist() == [1]
@@ -91,7 +93,7 @@ def test_repeats_are_no_work_and_not_trained_on() -> None:
     assert batch[WORK] == Work(samples=1, tokens=2, positions=12)
 
 
-def test_a_batch_of_repeats_keeps_one_that_its_loss_be_a_number() -> None:
+def test_a_batch_of_repeats_keeps_one_so_that_its_loss_is_a_number() -> None:
     batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)([REPEATED] * 3)
     assert batch["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=0, tokens=0, positions=12)
@@ -102,17 +104,17 @@ def test_an_evaluation_keeps_its_size() -> None:
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
 
 
-def test_filling_changes_neither_loss_nor_gradient(tiny_model: Path) -> None:
+def test_filler_rows_change_neither_loss_nor_gradient(tiny_model: Path) -> None:
     from transformers import AutoModelForSequenceClassification
 
     model = AutoModelForSequenceClassification.from_pretrained(tiny_model, dtype=torch.float32).eval()
     rows = [row(3, 0), row(7, 1), row(5, 1)]
-    found = []
+    results = []
     for padding in (Padding("longest", 12), Padding("max_length", 12)):
         batch = Collator(padding, METADATA, classification.targets, batch_size=8)(rows)
         batch.pop(WORK)
         model.zero_grad()
         loss = model(**batch).loss
         loss.backward()
-        found.append((loss.detach(), model.classifier.weight.grad.clone()))
-    torch.testing.assert_close(found[0], found[1])
+        results.append((loss.detach(), model.classifier.weight.grad.clone()))
+    torch.testing.assert_close(results[0], results[1])

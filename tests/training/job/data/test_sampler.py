@@ -1,3 +1,5 @@
+"""Row orders: every row once, similar lengths together, divided among processes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,7 +30,7 @@ def test_epochs_and_seeds_differ() -> None:
     assert len(orders) == 4
 
 
-def test_batches_hold_rows_of_like_length_and_are_not_sorted_themselves() -> None:
+def test_batches_have_rows_of_similar_length_in_random_order() -> None:
     lengths = np.random.default_rng(0).integers(1, 100, 800)
     batches = lengths[length_grouped_order(lengths, 16, 3, 0)].reshape(-1, 16)
     spread = (batches.max(axis=1) - batches.min(axis=1)).mean()
@@ -53,12 +55,12 @@ def test_set_epoch_chooses_the_order() -> None:
 
 @settings(max_examples=50)
 @given(LENGTHS, st.integers(1, 5), st.integers(2, 4))
-def test_processes_share_out_all_rows(lengths: np.ndarray, batch_size: int, processes: int) -> None:
+def test_rows_are_divided_evenly_among_processes(lengths: np.ndarray, batch_size: int, processes: int) -> None:
     rows = len(lengths)
     parts = [list(sampler(lengths, batch_size, processes, process)) for process in range(processes)]
     assert {len(part) for part in parts} == {len(sampler(lengths, batch_size, processes, 0))}
     own = [[row for row in part if row < rows] for part in parts]
-    # Every row once, and as evenly as can be.
+    # Every row once, divided as evenly as possible.
     assert sorted(row for part in own for row in part) == list(range(rows))
     assert max(map(len, own)) - min(map(len, own)) <= 1
     for part in parts:
@@ -68,7 +70,7 @@ def test_processes_share_out_all_rows(lengths: np.ndarray, batch_size: int, proc
         assert set(last[len(kept) :]) <= {rows + kept[0]} if kept else len(set(last)) == 1
 
 
-def test_dealt_by_hand() -> None:
+def test_dealing_to_processes_by_hand() -> None:
     order = np.array([6, 5, 4, 3, 2, 1, 0])
     # Two processes, batches of 2: one whole group, then 2, 1 and 0 dealt out and the second process made up.
     assert deal_to_processes(order, 2, 2).tolist() == [6, 5, 4, 3, 2, 0, 1, 1 + 7]
@@ -77,7 +79,7 @@ def test_dealt_by_hand() -> None:
 
 
 @given(st.integers(1, 50), st.integers(1, 5), st.integers(1, 4))
-def test_what_an_evaluation_gathers_is_in_order(rows: int, batch_size: int, processes: int) -> None:
+def test_gathered_evaluation_rows_are_in_order(rows: int, batch_size: int, processes: int) -> None:
     parts = [list(EvalSampler(rows, BatchSharding(batch_size, processes, process))) for process in range(processes)]
     gathered = [
         row for at in range(0, len(parts[0]), batch_size) for part in parts for row in part[at : at + batch_size]
@@ -90,7 +92,7 @@ def test_what_an_evaluation_gathers_is_in_order(rows: int, batch_size: int, proc
 
 
 @given(LENGTHS, st.integers(1, 5), st.integers(1, 4))
-def test_accelerate_shares_out_the_same_batches(lengths: np.ndarray, batch_size: int, processes: int) -> None:
+def test_accelerate_gives_each_process_the_same_batches(lengths: np.ndarray, batch_size: int, processes: int) -> None:
     """Newer versions of Trainer shard through accelerate's BatchSamplerShard."""
     for process in range(processes):
         everything = BatchSampler(sampler(lengths, batch_size, processes), batch_size, drop_last=False)

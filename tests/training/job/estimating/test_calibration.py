@@ -1,4 +1,4 @@
-"""A calibration: a few steps at each batch size, and what does not fit."""
+"""Calibration: steps at each batch size, and batch sizes that do not fit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "calibration_seconds"
 MEASURED = {"fits", "step_seconds", "step_seconds_low", "step_seconds_high", "steps", "samples_per_second"}
 MEASURED |= {"peak_memory_gib"}
 
-# More than fits in 1.5 GB beside PyTorch itself: a step of the second size takes 0.8 GB of activations.
+# A step of the second size takes 0.8 GB of activations, which does not fit in 1.5 GB beside PyTorch itself.
 MANY_ROWS = 30_000
 TOO_LARGE = "8,24000,30000"
 
 
-def told(ended: Any) -> dict[int, dict[str, float]]:
-    """Return what was told of each batch size."""
+def measurements(ended: Any) -> dict[int, dict[str, float]]:
+    """Return what the job reported for each batch size."""
     prefix = "calibration/"
     events = ended.events("metric")
     assert all(set(event) == {"event", "seq", "time", "step", "values"} for event in events)
@@ -34,11 +34,11 @@ def told(ended: Any) -> dict[int, dict[str, float]]:
     return {e["step"]: {name.removeprefix(prefix): value for name, value in e["values"].items()} for e in events}
 
 
-def test_each_batch_size_is_measured_and_nothing_is_trained(job: Any) -> None:
+def test_calibration_measures_each_batch_size_and_trains_nothing(job: Any) -> None:
     ended = job.run(**BUCKETS, calibration_batch_sizes="4,8,16", gradient_accumulation_steps=2)
-    found, result = told(ended), ended.result
-    assert list(found) == [4, 8, 16]
-    for size, values in found.items():
+    sizes, result = measurements(ended), ended.result
+    assert list(sizes) == [4, 8, 16]
+    for size, values in sizes.items():
         assert set(values) == MEASURED
         assert values["fits"] == 1
         assert 4 <= values["steps"] <= 30
@@ -49,7 +49,7 @@ def test_each_batch_size_is_measured_and_nothing_is_trained(job: Any) -> None:
     assert result["steps"] == 0
     metrics = result["metrics"]
     assert metrics["calibration/largest_batch_size"] == 16
-    assert metrics["calibration/seconds"] > sum(each["steps"] * each["step_seconds_low"] for each in found.values())
+    assert metrics["calibration/seconds"] > sum(each["steps"] * each["step_seconds_low"] for each in sizes.values())
     # All 13 validation rows are evaluated, so it is the phase's own time.
     assert metrics["calibration/eval_seconds"] == pytest.approx(metrics["time/eval_seconds"])
     assert not [name for name in metrics if name.startswith(("eval_", "target/", "throughput/"))]
@@ -62,50 +62,50 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
     return job
 
 
-def test_what_does_not_fit_is_told_and_larger_ones_are_left_out(job: Any, channel_writer: Any) -> None:
-    """The allocator really fails: the process may have 1.5 GB."""
+def test_batch_sizes_above_the_first_failure_are_skipped(job: Any, channel_writer: Any) -> None:
+    """The allocator really fails: the process is limited to 1.5 GB."""
     arguments = {**BUCKETS, "calibration_batch_sizes": TOO_LARGE}
     ended = with_many_rows(job, channel_writer).run([LIMITED, "0"], **arguments)
-    found = told(ended)
-    assert [found[size]["fits"] for size in (8, 24000, 30000)] == [1, 0, 0]
-    assert found[24000] == found[30000] == {"fits": 0, "steps": 0}
+    sizes = measurements(ended)
+    assert [sizes[size]["fits"] for size in (8, 24000, 30000)] == [1, 0, 0]
+    assert sizes[24000] == sizes[30000] == {"fits": 0, "steps": 0}
     assert ended.result["metrics"]["calibration/largest_batch_size"] == 8
     assert ended.result["metrics"]["calibration/eval_seconds"] > 0
 
 
 @pytest.mark.slow
-def test_processes_measure_together(job: Any) -> None:
+def test_several_processes_measure_together(job: Any) -> None:
     ended = job.run(TORCHRUN, **BUCKETS, calibration_batch_sizes="4,8")
-    for size, values in told(ended).items():
+    for size, values in measurements(ended).items():
         assert values["fits"] == 1
         assert values["samples_per_second"] == pytest.approx(2 * size / values["step_seconds"])
-    assert list(told(ended)) == [4, 8]
+    assert list(measurements(ended)) == [4, 8]
     assert ended.result["metrics"]["calibration/largest_batch_size"] == 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limited", ["0", "1"])
-def test_a_process_that_runs_out_leaves_none_waiting(job: Any, channel_writer: Any, limited: str) -> None:
+def test_a_process_without_memory_leaves_no_other_waiting(job: Any, channel_writer: Any, limited: str) -> None:
     arguments = {**BUCKETS, "calibration_batch_sizes": "8,14000,15000"}
     ended = with_many_rows(job, channel_writer).run([*TORCHRUN, LIMITED, limited], **arguments)
-    assert [values["fits"] for values in told(ended).values()] == [1, 0, 0]
+    assert [values["fits"] for values in measurements(ended).values()] == [1, 0, 0]
     assert ended.result["metrics"]["calibration/largest_batch_size"] == 8
 
 
 @pytest.mark.slow
-def test_compilation_is_told_apart(job: Any) -> None:
+def test_compile_time_is_not_part_of_the_step_time(job: Any) -> None:
     ended = job.run(**BUCKETS, calibration_batch_sizes="4,8", compiler="inductor")
-    found, metrics = told(ended), ended.result["metrics"]
-    assert set(found[4]) == MEASURED | {"compile_seconds"}
-    # One program serves both sizes; neither's steps hold any of it.
-    assert found[4]["compile_seconds"] > 1 > found[8]["compile_seconds"]
-    assert found[4]["step_seconds_high"] < 1
+    sizes, metrics = measurements(ended), ended.result["metrics"]
+    assert set(sizes[4]) == MEASURED | {"compile_seconds"}
+    # One program serves both sizes, and no step includes its compilation.
+    assert sizes[4]["compile_seconds"] > 1 > sizes[8]["compile_seconds"]
+    assert sizes[4]["step_seconds_high"] < 1
     assert metrics["compile/recompiles"] == 0
-    assert metrics["time/compile_seconds"] == pytest.approx(sum(each["compile_seconds"] for each in found.values()))
+    assert metrics["time/compile_seconds"] == pytest.approx(sum(each["compile_seconds"] for each in sizes.values()))
 
 
-def test_the_plan_of_a_batch_size() -> None:
-    """Ten rows in batches of 2, two processes, two batches of each a step: one whole step of 8 rows."""
+def test_plan_of_a_batch_size_by_hand() -> None:
+    """Ten rows in batches of 2, two processes, two batches of each per step: one complete step of 8 rows."""
     lengths, padding = np.array([3, 4, 5, 6, 7, 8, 9, 9, 2, 12]), Padding("longest", 12)
     planned = plan(np.arange(10), lengths, 2, 4, 2, padding)
     # Batches of 4, 6, 8 and 9 tokens; the fifth, of 12, belongs to an incomplete step.
@@ -116,60 +116,61 @@ def test_the_plan_of_a_batch_size() -> None:
     assert planned.rows_a_step == 8
 
 
-def test_data_of_less_than_a_step_is_one_step() -> None:
+def test_data_for_less_than_one_step_gives_one_step() -> None:
     planned = plan(np.arange(3), np.array([3, 4, 5]), 8, 1, 1, Padding("longest", 12))
     assert planned.positions.tolist() == [15]
     assert planned.rows_a_step == 3
 
 
-def test_the_sample_is_spread_however_many_are_taken() -> None:
-    """Of 100 steps whose positions are 0 to 99 in some order: no part of the range is left out."""
+def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
+    """The positions of 100 steps are 0 to 99 in some order. No part of the range is left out."""
     positions = np.random.default_rng(1).permutation(100)
     planned = plan(np.arange(100), positions, 1, 1, 1, Padding("longest", 100))
     sample = positions[list(islice(planned.sample(), 30))]
-    # The middle, then 0.5 + 0.618 - 1 and so on, as parts of the range.
+    # The middle, then 0.5 + 0.618 - 1 and so on, as fractions of the range.
     assert sample[:3].tolist() == [50, 11, 73]
     for count in (3, 8, 30):
-        gaps = np.diff(np.sort([0, *sample[:count], 99]))
-        assert gaps.max() <= 99 * 2 / count
+        distances = np.diff(np.sort([0, *sample[:count], 99]))
+        assert distances.max() <= 99 * 2 / count
 
 
 @pytest.mark.parametrize(
-    ("first", "wanted", "steps"),
+    ("first", "target_seconds", "steps"),
     # 2 s of 0.1 s; fewer than four; more than thirty; no time at all.
     [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MOST_STEPS)],
 )
-def test_how_many_steps_are_measured(first: list[float], wanted: float, steps: int) -> None:
-    assert steps_to_measure(first, wanted) == steps
+def test_number_of_steps_to_measure(first: list[float], target_seconds: float, steps: int) -> None:
+    assert steps_to_measure(first, target_seconds) == steps
 
 
-def test_the_mean_step_without_noise() -> None:
-    """0.1 s and 1 s for each 100 positions: a mean of 250 positions takes 2.6 s, though those measured have 200."""
-    found = mean_step([1.1, 2.1, 3.1], np.array([100, 200, 300]), 250.0)
-    assert found == pytest.approx((2.6, 2.6, 2.6))
+def test_mean_step_without_noise_by_hand() -> None:
+    """0.1 s plus 1 s for each 100 positions: a mean of 250 positions takes 2.6 s, although the measured mean is 200."""
+    estimate = mean_step([1.1, 2.1, 3.1], np.array([100, 200, 300]), 250.0)
+    assert estimate == pytest.approx((2.6, 2.6, 2.6))
 
 
-def test_the_mean_step_and_its_interval_by_hand() -> None:
-    """Equal steps: the mean of 1, 2 and 3 s, off by 4.303 (two degrees of freedom) times the root of 1 / 3."""
-    found = mean_step([1.0, 2.0, 3.0], np.array([8, 8, 8]), 8.0)
-    assert found == pytest.approx((2.0, 0.0, 2.0 + 4.303 * (1 / 3) ** 0.5))
-    # On a line of 1 s a position, off by +-0.1 s at the ends and -0.2 s in the middle: squares of 0.06 s, one degree.
-    found = mean_step([1.1, 1.8, 3.1], np.array([1, 2, 3]), 2.0)
-    assert found.seconds == pytest.approx(2.0)
-    assert found.high - found.seconds == pytest.approx(12.706 * (0.06 / 3) ** 0.5)
+def test_mean_step_and_interval_by_hand() -> None:
+    """Equal steps: the mean of 1, 2 and 3 s, plus or minus 4.303 (two degrees of freedom) times the root of 1 / 3."""
+    estimate = mean_step([1.0, 2.0, 3.0], np.array([8, 8, 8]), 8.0)
+    assert estimate == pytest.approx((2.0, 0.0, 2.0 + 4.303 * (1 / 3) ** 0.5))
+    # On a line of 1 s per position, with deviations of 0.1 s at the ends and -0.2 s in the middle: squares of 0.06 s,
+    # one degree of freedom.
+    estimate = mean_step([1.1, 1.8, 3.1], np.array([1, 2, 3]), 2.0)
+    assert estimate.seconds == pytest.approx(2.0)
+    assert estimate.high - estimate.seconds == pytest.approx(12.706 * (0.06 / 3) ** 0.5)
 
 
-def test_a_mean_step_is_found_in_most_intervals() -> None:
-    """Of 1,000 samples of 6 steps with independent noise, about 950 intervals hold the true mean."""
+def test_95_percent_of_intervals_contain_the_mean_step() -> None:
+    """About 950 of 1,000 samples of 6 steps with independent noise have an interval that contains the true mean."""
     random, held = np.random.default_rng(5), 0
     for _ in range(1000):
         positions = random.integers(100, 900, 6)
-        found = mean_step(0.2 + 0.001 * positions + random.normal(0, 0.02, 6), positions, 500.0)
-        held += found.low <= 0.7 <= found.high
+        estimate = mean_step(0.2 + 0.001 * positions + random.normal(0, 0.02, 6), positions, 500.0)
+        held += estimate.low <= 0.7 <= estimate.high
     assert 930 <= held <= 970
 
 
-def test_the_free_memory_of_this_machine_is_known() -> None:
+def test_free_memory_is_known_here() -> None:
     free = free_bytes()
     assert free is not None
     assert 0 < free < 2**50

@@ -1,4 +1,4 @@
-"""A probe trains the beginning, and tells how long the whole would take."""
+"""A probe trains the beginning of a training and projects the duration of the rest."""
 
 from __future__ import annotations
 
@@ -28,35 +28,38 @@ def test_quantiles_are_those_of_students_t() -> None:
 
 
 def test_a_probe_that_is_too_short_is_refused_before_it_starts() -> None:
-    """The experiment's rule knows how many steps the job needs, and may not import it."""
+    """The experiment's rule needs the job's fewest steps, but may not import the job."""
     assert probe_arms.FEWEST_STEPS == FEWEST_STEPS
 
 
-def test_by_hand() -> None:
-    """Steps of 1 and 3 s in turn, of 10 and 30 positions: those to come have 25 positions each, so 2.5 s."""
+def test_the_projection_follows_the_positions() -> None:
+    """Steps of 1 and 3 s alternate, with 10 and 30 positions.
+
+    Remaining steps have 25 positions each, so they take 2.5 s.
+    """
     seconds, positions = [1.0, 3.0] * 13, np.array([10, 30] * 13)
-    found = remaining(seconds, positions, 25.0, 100)
-    assert found is not None
+    estimate = remaining(seconds, positions, 25.0, 100)
+    assert estimate is not None
     # Without noise the interval has no width.
-    assert found == pytest.approx((250.0, 250.0, 250.0))
+    assert estimate == pytest.approx((250.0, 250.0, 250.0))
     assert remaining(seconds[: FEWEST_STEPS - 1], positions[: FEWEST_STEPS - 1], 25.0, 100) is None
 
 
-def test_the_interval_by_hand() -> None:
-    """Five blocks of five steps with means 1, 2, 3, 4, 5: variance 2.5, so the mean's error is the root of 0.5."""
+def test_projection_interval_by_hand() -> None:
+    """Five blocks of five steps with means 1, 2, 3, 4, 5: variance 2.5, so the error of the mean is the root of 0.5."""
     seconds = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 5)
-    found = remaining(list(seconds), np.full(25, 8), 8.0, 25)
-    assert found is not None
-    # As many steps are to come as were measured: they add as much error again.
+    estimate = remaining(list(seconds), np.full(25, 8), 8.0, 25)
+    assert estimate is not None
+    # As many steps remain as were measured, so they add the same error again.
     reach = 2.776 * np.sqrt(0.5 + 0.5)
-    assert found == pytest.approx((25 * 3.0, 25 * (3.0 - reach), 25 * (3.0 + reach)))
+    assert estimate == pytest.approx((25 * 3.0, 25 * (3.0 - reach), 25 * (3.0 + reach)))
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
-def test_intervals_hold_what_they_promise(memory: float) -> None:
-    """Of 400 noisy trainings, stopped when the interval is narrow enough, the true time lies in most intervals.
+def test_most_intervals_contain_the_true_time(memory: float) -> None:
+    """Most intervals contain the true time, in 400 noisy trainings that stop at a narrow interval.
 
-    Not in 95 of 100, for they are stopped when they look certain; see `probe.CHECK_SPACING`.
+    Fewer than 95 of 100 do, because a training stops when its interval happens to be narrow; see `probe.CHECK_SPACING`.
     """
     random = np.random.default_rng(3)
     held = [_holds(random, memory) for _ in range(400)]
@@ -68,17 +71,19 @@ def _holds(random: np.random.Generator, memory: float) -> bool:
     noise = random.normal(0, 0.001, 2000)
     for at in range(1, 2000):
         noise[at] += memory * noise[at - 1]
-    # Attention makes it more than a straight line.
+    # Attention makes the relation more than linear.
     seconds = 0.005 + 1e-5 * positions + 2e-9 * positions**2 + noise
     for measured in (25, 50, 100, 200, 400, 800):
-        found = remaining(list(seconds[:measured]), positions[:measured], positions[measured:].mean(), 2000 - measured)
-        assert found is not None
-        if found.relative_error <= 0.03:
+        estimate = remaining(
+            list(seconds[:measured]), positions[:measured], positions[measured:].mean(), 2000 - measured
+        )
+        assert estimate is not None
+        if estimate.relative_error <= 0.03:
             break
-    return bool(found.low <= seconds[measured:].sum() <= found.high)
+    return bool(estimate.low <= seconds[measured:].sum() <= estimate.high)
 
 
-def test_positions_of_steps_by_hand() -> None:
+def test_step_positions_by_hand() -> None:
     lengths = np.array([3, 5, 5, 5, 9, 9, 2])
     padding = Padding("buckets", 20, (5, 10))
     # (3 5) (5 5) | (9 9) (2 and its copy): 2 x 5 + 2 x 5 and 2 x 10 + 2 x 5.
@@ -98,10 +103,10 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
     return job
 
 
-def test_a_probe_ends_early_and_tells_the_rest(long_job: Any) -> None:
+def test_a_probe_ends_early_and_projects_the_rest(long_job: Any) -> None:
     ended = long_job.run(**TRAINING, probe_precision=0.9, probe_samples=400, probe_eval_samples=50)
     result, metrics = ended.result, ended.result["metrics"]
-    # Sure enough at the first look, after 3 steps of warm-up, or at the next one.
+    # Certain enough at the first check, after 3 steps of warm-up, or at the second.
     assert result["steps"] in {28, 53}
     assert metrics["projected/steps"] == 150
     assert metrics["projected/samples"] == 600
@@ -109,9 +114,9 @@ def test_a_probe_ends_early_and_tells_the_rest(long_job: Any) -> None:
     assert low < middle < high
     assert middle > 0
     assert "eval_accuracy" not in metrics
-    told = [event for event in ended.events("metric") if "projected/seconds" in event["values"]]
-    assert [event["step"] for event in told] == [28, 53][: len(told)]
-    assert [event["samples"] for event in told] == [112, 212][: len(told)]
+    projections = [event for event in ended.events("metric") if "projected/seconds" in event["values"]]
+    assert [event["step"] for event in projections] == [28, 53][: len(projections)]
+    assert [event["samples"] for event in projections] == [112, 212][: len(projections)]
 
 
 @pytest.mark.slow
@@ -122,7 +127,7 @@ def test_a_probe_is_the_beginning_of_its_training(
     whole = with_many_rows(job_in(tmp_path / "whole"), channel_writer).run(**TRAINING)
     assert probe.result["steps"] == 40
     assert len(probe.losses) >= 9
-    # A look logs a loss of its own, of the steps since the last one.
+    # A check logs a loss of its own, for the steps since the last one.
     assert curve(probe, range(5, 26, 5)) == curve(whole, range(5, 26, 5))
 
 
@@ -131,30 +136,33 @@ def curve(ended: Any, steps: range) -> list[float]:
     return [values[step] for step in steps]
 
 
-def test_a_training_too_short_to_project_is_told_whole(job: Any) -> None:
-    """13 batches: the probe comes to the end, and nothing remains but what it left out of its evaluation."""
+def test_a_training_too_short_for_a_probe_runs_completely(job: Any) -> None:
+    """13 batches: the probe trains to the end. Only the rows that its evaluation left out remain."""
     ended = job.run(**{**TRAINING, "epochs": 1}, probe_precision=0.05)
     assert ended.result["steps"] == 13
     assert ended.result["metrics"]["projected/remaining_seconds"] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.slow
-def test_checkpoints_and_evaluations_of_the_whole_count(long_job: Any) -> None:
-    """An epoch is 50 steps: three evaluations of 200 rows and three checkpoints; the probe makes one of 50 and one."""
+def test_the_projection_includes_checkpoints_and_evaluations(long_job: Any) -> None:
+    """An epoch has 50 steps: three evaluations of 200 rows and three checkpoints.
+
+    The probe makes one of 50 rows and one.
+    """
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
     arguments = {**TRAINING, "eval_strategy": "epoch", "save_strategy": "epoch", "eval_batch_size": 10}
     ended = long_job.run(**arguments, probe_precision=0.99, probe_samples=1, probe_eval_samples=50)
     seconds = {event["phase"]: event["seconds"] for event in ended.events("phase")}
     metrics = ended.result["metrics"]
     assert metrics["projected/steps"] - ended.result["steps"] == 150 - 28
-    # Four times the rows is about four times the work; what padding adds depends on the rows drawn.
+    # Four times the rows is about four times the work. The padding depends on the rows drawn.
     least = 2 * seconds["checkpoint"] + (3 * 2.5 - 1) * seconds["eval"]
     assert metrics["projected/remaining_seconds"] > least
 
 
 @pytest.mark.slow
 def test_processes_end_a_probe_together(long_job: Any) -> None:
-    """Each has its own times; the first one's decide for both, also where they would have gone on."""
+    """Each process has its own times. Those of the first decide for both, even if the other would have continued."""
     arguments = {**TRAINING, "batch_size": 2, "probe_eval_samples": 20}
     sure = long_job.run(TORCHRUN, **arguments, probe_precision=0.9, probe_samples=400).result
     assert sure["steps"] in {28, 53}
@@ -163,8 +171,8 @@ def test_processes_end_a_probe_together(long_job: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_probe_that_was_interrupted_measures_anew(long_job: Any) -> None:
-    """Killed at step 20 of the 40 that it may take: it goes on from step 10, and measures 25 steps from there."""
+def test_a_resumed_probe_measures_again(long_job: Any) -> None:
+    """Killed at step 20 of at most 40, the probe resumes from step 10 and measures 25 steps from there."""
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
     arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
     dying = [
@@ -175,6 +183,6 @@ def test_a_probe_that_was_interrupted_measures_anew(long_job: Any) -> None:
     assert long_job.run(dying, **arguments).code == -signal.SIGKILL
     ended = long_job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 10
-    # Three steps of warm-up, then as many as a projection takes at least.
+    # Three steps of warm-up, then the fewest steps for a projection.
     assert ended.result["steps"] == 40
     assert ended.result["metrics"]["projected/remaining_seconds"] > 0

@@ -1,4 +1,4 @@
-"""The compile phase: nothing is compiled after it, and it changes nothing."""
+"""The compile phase: nothing is compiled after it, and it does not change the training."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one training compiled, the next finds: as on a machine that runs several."""
+    """Compile cache shared by the trainings, as on a machine that runs several."""
     return tmp_path_factory.mktemp("inductor")
 
 
 def run(job: Any, cache: Path, **arguments: Any) -> Any:
     job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
-    # Dropout draws other numbers inside a compiled program.
+    # Dropout draws different numbers inside a compiled program.
     model = job.folder.parent / f"{job.folder.name} model"
     shutil.copytree(job.environment["SM_CHANNEL_MODEL"], model)
     config = json.loads((model / "config.json").read_text())
@@ -50,6 +50,6 @@ def test_cold_then_warm_then_equal_losses(new_job: Callable[[str], Any], cache: 
 
 
 @pytest.mark.slow
-def test_lengths_that_vary_compile_once(new_job: Callable[[str], Any], cache: Path) -> None:
+def test_varying_lengths_compile_once(new_job: Callable[[str], Any], cache: Path) -> None:
     ended = run(new_job("vary"), cache, compiler="inductor", padding="longest", epochs=2)
     assert ended.result["metrics"]["compile/recompiles"] == 0

@@ -1,4 +1,4 @@
-"""Every number of the meter, worked out by hand with a clock that is told the time."""
+"""Every number of the meter, worked out by hand with a clock that is set manually."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from data.padding import Work
 from measuring.meter import Meter
 
 
-class ToldClock:
-    """Stands still until it is told how long something took."""
+class ManualClock:
+    """Clock that stands still until a test advances it."""
 
     def __init__(self) -> None:
         self.time = 100.0
@@ -28,9 +28,9 @@ class ToldClock:
 
 class Training:
     def __init__(self, warmup_steps: int) -> None:
-        self.clock = ToldClock()
-        self.told: list[tuple[str, float]] = []
-        self.meter = Meter(self.clock, warmup_steps, lambda *said: self.told.append(said))
+        self.clock = ManualClock()
+        self.phases: list[tuple[str, float]] = []
+        self.meter = Meter(self.clock, warmup_steps, lambda *phase: self.phases.append(phase))
 
     def step(self, seconds: float, samples: int, tokens: int = 0, batches: int = 1) -> None:
         for _ in range(batches):
@@ -43,7 +43,7 @@ class Training:
             self.clock.time += seconds
 
 
-def test_five_steps_of_one_second_at_batch_two_are_two_samples_a_second() -> None:
+def test_steady_throughput_by_hand() -> None:
     training = Training(warmup_steps=1)
     training.meter.begin_steps()
     for _ in range(6):
@@ -58,7 +58,7 @@ def test_five_steps_of_one_second_at_batch_two_are_two_samples_a_second() -> Non
     assert steady.step_seconds == pytest.approx((1.0, 1.0, 1.0))
 
 
-def test_warm_up_evaluation_and_checkpoints_are_left_out() -> None:
+def test_steady_time_excludes_warm_up_evaluations_and_checkpoints() -> None:
     training = Training(warmup_steps=2)
     training.meter.begin_steps()
     training.step(30.0, samples=8)
@@ -82,7 +82,7 @@ def test_warm_up_evaluation_and_checkpoints_are_left_out() -> None:
     assert training.meter.phase_seconds == pytest.approx(
         {"eval": 21.0, "checkpoint": 11.0, "warmup": 50.0, "train_steady": 10.0}
     )
-    assert training.told == [
+    assert training.phases == [
         ("eval", 7.0), ("eval", 5.0), ("checkpoint", 11.0), ("warmup", 50.0), ("train_steady", 10.0), ("eval", 9.0),
     ]  # fmt: skip
 
@@ -103,7 +103,7 @@ def test_waiting_for_data_counts_and_accumulated_batches_are_one_step() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 4])
-def test_fewer_than_two_steady_steps_tell_nothing(steps: int) -> None:
+def test_fewer_than_two_steady_steps_have_no_throughput(steps: int) -> None:
     training = Training(warmup_steps=3)
     training.meter.begin_steps()
     for _ in range(steps):
@@ -131,7 +131,7 @@ def test_the_last_step_counts_once() -> None:
     assert training.meter.phase_seconds == {"warmup": 1.0, "train_steady": 2.0}
 
 
-def test_steps_can_be_read_on_the_way() -> None:
+def test_step_times_can_be_read_during_the_training() -> None:
     training = Training(warmup_steps=1)
     training.meter.begin_steps()
     training.step(1.0, samples=2)

@@ -1,4 +1,4 @@
-"""Two processes train together: each on other rows, each row once, and what they find is what one process finds."""
+"""Two processes train together: each on different rows, each row once, with the results of one process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NewJob = Callable[[str], Any]
 
 
 def rows_taken(job: Any, process: int) -> list[list[list[int]]]:
-    """Return for each batch of a process the tokens of its rows, without padding and without copies that fill up."""
+    """Return the tokens of the rows in each batch of a process, without padding and filler rows."""
     lines = (job.folder / f"rows_{process}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("padding", ["longest", "buckets"])
-def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, padding: str) -> None:
+def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, padding: str) -> None:
     # The last token tells the rows apart.
     ids = [[10, *[20] * (at % 9), at] for at in range(43)]
     channel_writer(job.folder / "train", ids, [at % 2 for at in range(43)])
@@ -34,7 +34,7 @@ def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, paddin
     if padding == "buckets":
         arguments["bucket_lengths"] = "6,12"
     ended = job.run([*TORCHRUN, str(WATCHED)], **arguments)
-    # Five groups of 2 x 4 rows, and a sixth of the 3 that are left: 2 for the one process, 1 for the other.
+    # Five groups of 2 x 4 rows, and a sixth with the remaining 3: 2 for one process, 1 for the other.
     assert ended.result["steps"] == 12
     taken = [rows_taken(job, process) for process in range(2)]
     for epoch in range(2):
@@ -55,13 +55,13 @@ def test_each_process_trains_on_other_rows(job: Any, channel_writer: Any, paddin
 
 
 @pytest.mark.parametrize("rows", [13, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (16, 101))])
-def test_an_evaluation_is_that_of_one_process(new_job: NewJob, channel_writer: Any, rows: int) -> None:
+def test_two_processes_evaluate_like_one(new_job: NewJob, channel_writer: Any, rows: int) -> None:
     results = []
     for name, command in (("one", ()), ("two", TORCHRUN)):
         job = new_job(name)
         ids = [[10 + at % 20, *[15 + at % 30] * (1 + at * 7 % 11)] for at in range(rows)]
         channel_writer(job.folder / "validation", ids, [at * at % 2 for at in range(rows)])
-        # A rate of next to nothing, that both have the same weights.
+        # A negligible learning rate, so that both have the same weights.
         arguments = {"learning_rate": 1e-30, "max_steps": 1, "eval_batch_size": 8}
         results.append(job.run(command, **arguments).result)
     one, two = results
@@ -91,7 +91,7 @@ def losses(ended: Any) -> dict[int, float]:
 
 
 @pytest.mark.slow
-def test_stopped_together_and_gone_on_together(new_job: NewJob) -> None:
+def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
     whole = new_job("whole")
     whole.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
     expected = whole.run(TORCHRUN, **SAVING)
@@ -128,12 +128,12 @@ def wait_for(job: Any, text: str, process: Any) -> None:
     deadline = time.monotonic() + 200
     while not (file.exists() and text in file.read_text()):
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the job never said it"
+        assert time.monotonic() < deadline, "the expected event did not appear"
         time.sleep(0.05)
 
 
-def test_what_one_process_fails_of_is_told(job: Any) -> None:
-    """The other, which waits for it in an exchange, tells the same and does not wait until it is killed."""
+def test_the_failure_of_one_process_is_the_jobs_failure(job: Any) -> None:
+    """The other process, which waits in an exchange, reports the same failure and does not wait to be killed."""
     job.environment["FAILING"] = "1"
     ended = job.run([*TORCHRUN, str(WATCHED)], epochs=100)
     assert ended.code != 0

@@ -1,4 +1,4 @@
-"""What a machine keeps to itself when a job runs on several."""
+"""Settings of each host when a job runs on several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MPIRUN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"} | {
 }
 
 
-def settled(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> dict[str, str]:
+def configured(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> dict[str, str]:
     for name, value in launcher.items():
         monkeypatch.setenv(name, value)
     environment = {
@@ -26,14 +26,14 @@ def settled(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> dict[s
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, MPIRUN])
-def test_each_machine_has_its_own_compile_cache(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> None:
-    environment = settled(monkeypatch, launcher)
+def test_each_host_has_its_own_compile_cache(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> None:
+    environment = configured(monkeypatch, launcher)
     assert environment["TORCHINDUCTOR_CACHE_DIR"] == "/opt/ml/checkpoints/.compile-cache/algo-2"
     assert environment["GLOO_SOCKET_IFNAME"] == "eth0"
 
 
 @pytest.mark.parametrize("launcher", [{}, TORCHRUN | {"RANK": "1", "WORLD_SIZE": "2"}])
-def test_processes_of_one_machine_share_theirs(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> None:
-    environment = settled(monkeypatch, launcher)
+def test_processes_on_one_host_share_a_compile_cache(monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]) -> None:
+    environment = configured(monkeypatch, launcher)
     assert environment["TORCHINDUCTOR_CACHE_DIR"] == "/opt/ml/checkpoints/.compile-cache"
     assert "GLOO_SOCKET_IFNAME" not in environment

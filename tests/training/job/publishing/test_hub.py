@@ -1,4 +1,4 @@
-"""A job pushes its model to a Hub, and its token is found nowhere afterwards."""
+"""A job pushes its model to a Hub, and the token appears nowhere."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def pushing(job: Job, hub: Hub) -> Job:
-    """A job that finds the hub and its token."""
+    """A job with the hub's address and token."""
     job.environment |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "MY_TOKEN": TOKEN}
     return job
 
 
 def push(job: Job, command: tuple[str, ...] = (), **arguments: object) -> Ended:
-    wanted = {"push_to_hub": "someone/a-model", "push_token_variable": "MY_TOKEN", "max_steps": 2, **arguments}
-    return job.run(command, **wanted) if command else job.run(**wanted)
+    options = {"push_to_hub": "someone/a-model", "push_token_variable": "MY_TOKEN", "max_steps": 2, **arguments}
+    return job.run(command, **options) if command else job.run(**options)
 
 
 def assert_hidden(ended: Ended) -> None:
@@ -37,17 +37,17 @@ def assert_hidden(ended: Ended) -> None:
     assert [name for name, content in left.items() for spelling in spellings if spelling in content] == []
 
 
-def test_the_model_arrives(pushing: Job, hub: Hub) -> None:
+def test_a_job_pushes_its_model(pushing: Job, hub: Hub) -> None:
     ended = push(pushing, push_message="the first ones")
-    told = ended.result
-    assert told["hub"] == {"repository": "someone/a-model", "url": f"{hub.url}/someone/a-model", "commit": "c" * 40}
-    assert told["metrics"]["time/push_seconds"] > 0
+    result = ended.result
+    assert result["hub"] == {"repository": "someone/a-model", "url": f"{hub.url}/someone/a-model", "commit": "c" * 40}
+    assert result["metrics"]["time/push_seconds"] > 0
     assert (hub.revision, hub.message, hub.branches) == ("main", "the first ones", [])
     assert {"config.json", "model.safetensors", "README.md", "vocab.txt"} <= set(hub.files)
     for name, content in hub.files.items():
         assert content == (ended.folder / "model" / name).read_bytes()
     assert "training_args.bin" not in hub.files
-    # What needs no token gets none.
+    # Requests that need no token carry none.
     assert {path for path, header in hub.authorizations.items() if not header} <= {"/api/agent-harnesses"}
     assert set(hub.authorizations.values()) <= {f"Bearer {TOKEN}", ""}
     assert not any(TOKEN.encode() in body for body in hub.bodies)
@@ -56,7 +56,7 @@ def test_the_model_arrives(pushing: Job, hub: Hub) -> None:
 
 
 @pytest.mark.slow
-def test_the_card_tells_what_it_is(pushing: Job, hub: Hub) -> None:
+def test_the_model_card_lists_scores_and_settings(pushing: Job, hub: Hub) -> None:
     result = push(pushing, learning_rate=1e-3).result
     card = hub.files["README.md"].decode()
     assert "pipeline_tag: text-classification" in card
@@ -95,7 +95,7 @@ def test_a_refused_push_keeps_the_model(pushing: Job, hub: Hub) -> None:
         ({"private": False}, ["someone/a-model", "is public"]),
     ],
 )
-def test_what_cannot_be_pushed_is_not_trained(
+def test_a_job_that_cannot_push_does_not_train(
     pushing: Job, hub: Hub, settings: dict[str, object], words: list[str]
 ) -> None:
     for name, value in settings.items():
@@ -111,7 +111,7 @@ def test_what_cannot_be_pushed_is_not_trained(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("repository", ["no/such/name", "a b/c", "-/x"])
-def test_a_repository_that_cannot_be(pushing: Job, repository: str) -> None:
+def test_an_invalid_repository_name_is_refused(pushing: Job, repository: str) -> None:
     ended = push(pushing, push_to_hub=repository)
     assert ended.code == 1
     assert repository[:50] in ended.events("failure")[0]["message"]

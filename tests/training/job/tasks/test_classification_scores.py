@@ -1,3 +1,5 @@
+"""Classification scores, worked out by hand."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,7 +7,8 @@ import pytest
 
 from tasks import classification_scores
 
-# Actual 0: two right, one taken for 1. Actual 1: one right, one taken for 0. Class 2 occurs once, never predicted.
+# Actual 0: two right, one taken for 1. Actual 1: one right, one taken for 0. Class 2 occurs once and is never
+# predicted.
 MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
 
@@ -15,13 +18,13 @@ def test_confusion_matrix() -> None:
 
 
 def test_summary_by_hand() -> None:
-    found = classification_scores.summary(MATRIX)
-    assert found["accuracy"] == pytest.approx(3 / 6)
-    # f1: 2*2/(3+4), 2*1/(2+2), 0; the fourth class neither occurs nor was predicted and is left out.
-    assert found["f1_macro"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
-    assert found["precision_macro"] == pytest.approx((2 / 4 + 1 / 2 + 0) / 3)
-    assert found["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
-    assert found["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
+    summary = classification_scores.summary(MATRIX)
+    assert summary["accuracy"] == pytest.approx(3 / 6)
+    # f1: 2*2/(3+4), 2*1/(2+2), 0. The fourth class neither occurs nor is predicted, so it is left out.
+    assert summary["f1_macro"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
+    assert summary["precision_macro"] == pytest.approx((2 / 4 + 1 / 2 + 0) / 3)
+    assert summary["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+    assert summary["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
 
 
 def test_per_class_rows() -> None:
@@ -31,7 +34,7 @@ def test_per_class_rows() -> None:
     assert rows[3] == {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
 
 
-def test_confusion_rows_leave_out_what_never_occurred() -> None:
+def test_confusion_rows_omit_empty_cells() -> None:
     assert classification_scores.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
         {"actual": "a", "predicted": "a", "count": 2},
         {"actual": "a", "predicted": "b", "count": 1},

@@ -1,4 +1,4 @@
-"""Question answering from staged windows to scores: labels, an oracle's answers, and channels that cannot be."""
+"""Question answering from staged windows to scores: labels, an oracle's answers, and inconsistent channels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def channel_of(folder: Path) -> Channel:
 
 @pytest.fixture(params=["wordpiece", "byte_level", "unigram", "left_padding"])
 def validation(request: pytest.FixtureRequest, tmp_path: Path) -> Channel:
-    """The validation channel of a tokenizer of each kind."""
+    """The validation channel for each kind of tokenizer."""
     model = model_folder(tmp_path / "model", KINDS[request.param](), "bert")
     return channel_of(staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)["validation"])
 
@@ -46,15 +46,15 @@ def batches(channel: Channel, size: int) -> Iterator[dict[str, np.ndarray]]:
 
 
 def oracle(channel: Channel, size: int) -> Any:
-    """Return predictions whose logits point at the labels, put together from batches as Trainer does."""
-    found: list[list[np.ndarray]] = [[], [], [], []]
+    """Return predictions whose logits point at the labels, gathered from batches as Trainer does."""
+    gathered: list[list[np.ndarray]] = [[], [], [], []]
     longest = channel.rows.lengths.max()
     for batch in batches(channel, size):
         for at, label in enumerate(question_answering.LABELS):
             logits = np.where(np.arange(batch["input_ids"].shape[1]) == batch[label][:, None], 9.0, -9.0)
-            found[at].append(np.pad(logits, ((0, 0), (0, longest - logits.shape[1])), constant_values=-100))
-            found[at + 2].append(batch[label])
-    starts, ends, *labels = (np.concatenate(each) for each in found)
+            gathered[at].append(np.pad(logits, ((0, 0), (0, longest - logits.shape[1])), constant_values=-100))
+            gathered[at + 2].append(batch[label])
+    starts, ends, *labels = (np.concatenate(each) for each in gathered)
     return SimpleNamespace(predictions=(starts, ends, "hidden states"), label_ids=tuple(labels))
 
 
@@ -78,7 +78,7 @@ def test_wrong_answers_score_nothing(validation: Channel) -> None:
     channel = validation.sorted_by_length()
     scorer = question_answering.Scorer(channel)
     right = oracle(channel, 4)
-    # The word "their" is no answer to anything.
+    # The word "their" is not an answer to any question.
     places = scorer._questions.places
     first = {at: scorer._questions.contexts[at].index("their") for at in range(len(scorer._questions.ids))}
     wrong = []
@@ -99,7 +99,7 @@ def test_wrong_answers_score_nothing(validation: Channel) -> None:
     assert {row["prediction"] for row in scorer.tables()["predictions.json"]} == {"their"}
 
 
-def test_rows_that_fill_a_batch_are_no_part_of_the_loss(validation: Channel, tmp_path: Path) -> None:
+def test_filler_rows_are_not_part_of_the_loss(validation: Channel, tmp_path: Path) -> None:
     from transformers import BertForQuestionAnswering
 
     model = BertForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
@@ -125,7 +125,7 @@ def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> N
     channel = channel_of(folder).sorted_by_length()
     assert len(channel.rows) > 1_500
     scores = question_answering.Scorer(channel)(oracle(channel, 32))
-    # Some references are a part of a word ("7" of "1817"), which no choice of tokens can say.
+    # Some references are part of a word ("7" of "1817"), which no span of tokens can match.
     assert scores["exact_match"] > 99
     assert scores["f1"] > 99
 
@@ -140,7 +140,7 @@ def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> N
         ("questions.parquet", "id", None, "lacks"),
     ],
 )
-def test_a_channel_that_cannot_be(tmp_path: Path, name: str, column: str, values: Any, sentence: str) -> None:
+def test_an_inconsistent_channel_is_refused(tmp_path: Path, name: str, column: str, values: Any, sentence: str) -> None:
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
     path = squad_file(tmp_path, 1)
     document = json.loads(path.read_text())

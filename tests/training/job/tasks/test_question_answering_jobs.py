@@ -1,4 +1,4 @@
-"""Question answering as jobs: they train, answer the same however they pad, learn, and compile once."""
+"""Question answering as jobs: they train, learn, compile once, and answer the same with any padding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.staging.tokens.tokenizing import load_tokenizer
 
 
 @pytest.mark.parametrize("padding", [{"padding": "longest"}, {"padding": "buckets", "bucket_lengths": "64,100"}])
-def test_a_job(tmp_path: Path, padding: dict[str, str]) -> None:
+def test_a_question_answering_job_trains(tmp_path: Path, padding: dict[str, str]) -> None:
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
     channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
     ended = run_job(tmp_path / "job", model, channels, **padding)
@@ -26,13 +26,13 @@ def test_a_job(tmp_path: Path, padding: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_pads_on_the_left_answers_the_same_in_any_batch(tmp_path: Path) -> None:
+def test_padding_on_the_left_gives_the_same_answers_in_any_batch(tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", left_padding(), "xlnet")
     channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
     results = [run_job(tmp_path / f"job{size}", model, channels, eval_batch_size=size).result for size in (1, 7)]
     tables = [result["tables"]["predictions.json"] for result in results]
     assert tables[0] == tables[1]
-    # A random model may point at a blank; most often it does not.
+    # A random model may point at a blank, but usually does not.
     assert any(row["prediction"] for row in tables[0])
 
 
@@ -51,13 +51,13 @@ def test_a_model_learns_to_answer(tmp_path: Path) -> None:
     schedule = {"max_steps": None, "epochs": 3, "learning_rate": 3e-3, "batch_size": 16}
     learnt = run_job(tmp_path / "job", model, channels, max_length=24, **schedule).result["metrics"]
     guessed = run_job(tmp_path / "guess", model, channels, max_length=24, max_steps=1, learning_rate=1e-9)
-    # Who knows the kinds of word and not the question is right in one of three.
+    # Knowing only the kinds of word, and not the question, gives one right answer in three.
     assert guessed.result["metrics"]["eval_exact_match"] < 50
     assert learnt["eval_exact_match"] > 95
 
 
 @pytest.mark.slow
-def test_compiled_once_with_equal_losses(tmp_path: Path) -> None:
+def test_a_compiled_job_has_the_same_losses(tmp_path: Path) -> None:
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert", **still)
     channels = staged(tmp_path, squad_file(tmp_path, 6), model, max_length=100, doc_stride=40)

@@ -1,4 +1,4 @@
-"""The reader of safetensors files that old containers lack, held to the library's own."""
+"""Our reader of safetensors files, for containers that lack the library, compared with the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from weights import safetensors_files
 
 
-def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
+def test_tensors_are_those_of_the_library(tmp_path: Path) -> None:
     torch.manual_seed(0)
     kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
     kinds += [torch.int8, torch.uint8, torch.bool]
@@ -19,24 +19,24 @@ def test_it_reads_what_the_library_reads(tmp_path: Path) -> None:
     tensors |= {"a number": torch.tensor(2.5), "odd": torch.ones(3, dtype=torch.uint8)}
     save_file(tensors, tmp_path / "model-00001-of-00002.safetensors", metadata={"format": "pt"})
     save_file({"é": torch.arange(5)}, tmp_path / "model-00002-of-00002.safetensors")
-    found = safetensors_files.read(tmp_path)
-    wanted = {name: each for file in tmp_path.iterdir() for name, each in load_file(file).items()}
-    assert set(found) == set(wanted)
-    for name, tensor in wanted.items():
-        assert found[name].dtype == tensor.dtype
-        assert torch.equal(found[name], tensor)
+    result = safetensors_files.read(tmp_path)
+    expected = {name: each for file in tmp_path.iterdir() for name, each in load_file(file).items()}
+    assert set(result) == set(expected)
+    for name, tensor in expected.items():
+        assert result[name].dtype == tensor.dtype
+        assert torch.equal(result[name], tensor)
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\x00", b"\xff" * 40, b"\x02" + b"\x00" * 7 + b"{", b"\x02" + b"\x00" * 7 + b"[]"]
 )
-def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match=r"model\.safetensors is not a complete safetensors file"):
         safetensors_files.read(tmp_path)
 
 
-def test_a_torn_file_is_named(tmp_path: Path) -> None:
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     save_file({"a": torch.randn(100)}, tmp_path / "model.safetensors")
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[:-1])
@@ -44,5 +44,5 @@ def test_a_torn_file_is_named(tmp_path: Path) -> None:
         safetensors_files.read(tmp_path)
 
 
-def test_todays_versions_need_it_not(tiny_model: Path) -> None:
+def test_current_versions_do_not_need_the_reader(tiny_model: Path) -> None:
     assert not safetensors_files.is_needed(tiny_model)
