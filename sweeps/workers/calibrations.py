@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sweeps.cost_model.calibrated_costs import CostModel, Measurement, cost_model
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model
 from tracking.queries import job_tables
 from tracking.recording.job_run import JobRun
 from tracking.server.store import Store
