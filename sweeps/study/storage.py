@@ -133,9 +133,8 @@ def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
 def _opened(
     address: URL, engine_options: dict[str, Any], lock: Lock, heartbeat_seconds: int, grace_seconds: int
 ) -> RDBStorage:
-    with wait_for_lock(
-        lock, "tables", _CREATING_SECONDS
-    ):  # two workers that create the same tables at once would both fail
+    # Two workers that create the same tables at once would both fail.
+    with wait_for_lock(lock, "tables", _CREATING_SECONDS):
         rdb = RDBStorage(
             address.render_as_string(hide_password=False),
             engine_kwargs=dict(engine_options),

@@ -1,7 +1,7 @@
 """One trial with a running job: report the job's evaluations as the trial's curve, and record its outcome.
 
-If another worker has got the trial, because this one was paused, Optuna raises `UpdateFinishedTrialError`. Until then
-this worker has changed nothing, neither in the trial nor at the job.
+A worker that was paused may have lost its trial to another worker. Optuna then raises `UpdateFinishedTrialError` at the
+worker's first write, so the paused worker changes neither the trial nor the job.
 """
 
 from __future__ import annotations
