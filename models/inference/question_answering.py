@@ -1,89 +1,67 @@
-"""The span of a context that answers a question, in the form of the question-answering pipeline of Transformers 4.
+"""Answers to questions: the span of a context, in the form of the question-answering pipeline of Transformers 4.
 
-A context that is longer than a window is cut in overlapping ones, and the span chosen as the evaluation of training
-does: of each window's `N_BEST` likeliest starts and ends the pair with the highest sum of logits over all windows. The
-score is the product of the start's and the end's probability over the tokens of all windows: of a context in one window
-what the pipeline gave.
+Windows, spans and scores are those of evaluation: see `training/job/tasks/answer_spans.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from models.loading.answer_spans import answer_spans
 from models.loading.encoding import Encoded, Row
 from models.loading.inputs import BadInputs, Rule, fields, listed, parameters, place, text, whole_number
 from models.loading.loaded_model import Loaded
-from training.contract.errors import InputError
-from training.staging.rows.questions import Question
-from training.staging.tokens.windows import Span, Windows, cut
 
 HEAD = "AutoModelForQuestionAnswering"
 
-WINDOW_TOKENS = 384
-STRIDE_TOKENS = 128
-N_BEST = 20
-ANSWER_TOKENS = 30
+MAX_TOP_K = 20
 ROWS_A_FORWARD = 32
 """Bounds the memory of a context of thousands of windows."""
 FEW_WINDOWS = 32
-"""Up to here neighbouring windows may share any part of the context; beyond, each must be `least_step` on."""
+"""Up to this many windows may share any part of the context; more must be at least `least_step` apart."""
 
 PARAMETERS: Mapping[str, Rule] = {
-    "top_k": whole_number(1, N_BEST),
+    "top_k": whole_number(1, MAX_TOP_K),
     "max_answer_len": whole_number(1, 1_000),
     "max_seq_len": whole_number(8, 100_000),
     "doc_stride": whole_number(1, 100_000),
 }
-"""All but `top_k`, which makes a list of the answer, in tokens; `doc_stride` is what neighbouring windows share."""
+"""`top_k` returns a list of answers. The others are tokens; `doc_stride` is what neighbouring windows share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What is asked, and of which text."""
+    """A question about a text."""
 
     where: str
-    """How messages call it."""
+    """Name of this input in messages."""
     question: str
     context: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Cut(NamedTuple):
-    """Where the windows of a question hold its context."""
+    """Windows of a question, as `answer_spans` returns them."""
 
-    spans: list[Span]
-    """Characters of the context that each of its tokens covers, (first, one past the last)."""
-    context_at: list[int]
-    """Of each window: where the context begins in it, tokens."""
-    first_token: list[int]
-    """Of each window: which token of the context that is."""
-    tokens: list[int]
-    """Of each window: tokens of the context in it."""
-
-
-class Found(NamedTuple):
-    """A span of the context, the first best."""
-
-    total: float
-    """Sum of the two logits."""
-    first: int
-    last: int
-    """Tokens of the context."""
+    offsets: list[tuple[int, int]]
+    """Characters of the context that each of its tokens covers: first, one past the last."""
+    windows: Any
+    """Position of the context in each window: `answer_spans.Windows`."""
 
 
 def reads(architecture: str) -> bool:
-    """Tell whether a saved model is one."""
+    """Return whether a saved model answers questions."""
     return "ForQuestionAnswering" in architecture
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
-    """Tell whether `encode` refuses some inputs that `read` lets pass."""
+    """Return True: `encode` refuses questions that leave no room for their context."""
     return True
 
 
@@ -95,78 +73,70 @@ def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> lis
 
 
 def _example(where: str, value: object, options: Mapping[str, Any]) -> Example:
-    found = fields(where, value, needed=("question", "context"))
-    # Without leading blanks, as in training: SQuAD has questions with hundreds of them.
-    question = text(f"{where}.question", found["question"], may_be_blank=False).lstrip()
-    return Example(where, question, text(f"{where}.context", found["context"], may_be_blank=False), options)
+    texts = fields(where, value, needed=("question", "context"))
+    question = text(f"{where}.question", texts["question"], may_be_blank=False)
+    return Example(where, question, text(f"{where}.context", texts["context"], may_be_blank=False), options)
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
-    """Cut each question's context in windows."""
+    """Cut the context of each question into windows."""
     return [_encoded(loaded, example) for example in examples]
 
 
 def _encoded(loaded: Loaded, example: Example) -> Encoded:
-    asked = Question(id="", context=example.context, question=example.question, answers=())
+    tokens = answer_spans.tokenize(loaded.tokenizer, example.question, example.context)
+    if not tokens.offsets:
+        raise BadInputs(f"{example.where}: the tokenizer finds no token in its context")
     length = _window_tokens(loaded, example.options)
-    stride = example.options.get("doc_stride", min(STRIDE_TOKENS, length // 3))
-    _check_step(loaded, example, length, stride)
+    stride = example.options.get("doc_stride", answer_spans.stride_of(loaded.answer_options, length))
+    _check_step(example.where, tokens, length, stride)
     try:
-        windows = cut(loaded.tokenizer, [asked], max_length=length, doc_stride=stride)
-    except InputError as error:
-        raise BadInputs(f"{example.where}: {str(error).replace(chr(39) * 2 + ' ', '')}") from error
-    places = Cut(windows.spans[0], windows.context_at, windows.first_token, windows.tokens)
-    return Encoded(example, tuple(_rows(loaded, windows)), places)
+        rows, windows = answer_spans.cut(tokens, length, stride)
+    except ValueError as error:
+        raise BadInputs(f"{example.where}: {error}") from error
+    made = tuple(Row(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
+    return Encoded(example, made, Cut(tokens.offsets, windows))
 
 
 def least_step(window_tokens: int) -> int:
-    """Return how many tokens of a long context each window must be on from the one before.
+    """Return the least number of tokens between the starts of two windows of a long context.
 
-    With fewer, a body of 6 MiB becomes millions of windows, and gigabytes before the model has seen anything.
+    With fewer, a body of 6 MiB becomes millions of windows, and takes gigabytes before the model runs.
     """
     return max(16, window_tokens // 8)
 
 
-def _check_step(loaded: Loaded, example: Example, length: int, stride: int) -> None:
-    question = loaded.backend.encode(example.question, add_special_tokens=False)
-    room = length - len(question.ids) - loaded.backend.num_special_tokens_to_add(True)
-    step, least = room - stride, least_step(length)
-    if step <= 0 or step >= least:  # where nothing is left, `cut` says so
+def _check_step(where: str, tokens: Any, length: int, stride: int) -> None:
+    step, least = tokens.room(length) - stride, least_step(length)
+    if step <= 0 or step >= least:  # `cut` refuses a step of 0 or less
         return
-    context = loaded.tokenizer(example.context, add_special_tokens=False, verbose=False)
-    windows = math.ceil((len(context["input_ids"]) - stride) / step)
+    windows = math.ceil((len(tokens.offsets) - stride) / step)
     if windows > FEW_WINDOWS:
         raise BadInputs(
-            f"{example.where}: doc_stride {stride} cuts the context in {windows:,} windows that are {step} of {length} "
+            f"{where}: doc_stride {stride} cuts the context into {windows:,} windows that are {step} of {length} "
             f"tokens apart: more than {FEW_WINDOWS} must be {least} or more apart, so make doc_stride smaller or "
             "max_seq_len larger"
         )
 
 
 def _window_tokens(loaded: Loaded, options: Mapping[str, Any]) -> int:
-    """Return how long windows are: as asked for, or as the model was trained, and never more than it takes."""
-    limit = loaded.max_length or WINDOW_TOKENS
-    wanted = int(options.get("max_seq_len", limit if loaded.is_cut else WINDOW_TOKENS))
-    return min(wanted, loaded.max_length or wanted)
-
-
-def _rows(loaded: Loaded, windows: Windows) -> Iterator[Row]:
-    types = windows.token_type_ids if loaded.takes_types else None
-    for at, ids in enumerate(windows.input_ids):
-        yield Row(ids, None if types is None else types[at])
+    """Return the tokens of a window: as requested, else as in training, and never more than the model takes."""
+    trained = loaded.max_length if loaded.is_cut else None
+    requested = int(options.get("max_seq_len", trained or loaded.answer_options.max_length))
+    return min(requested, loaded.max_length or requested)
 
 
 def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"answer", "score", "start", "end"}` for each, or with `top_k` a list of them.
+    """Return `{"answer", "score", "start", "end"}` for each question, or with `top_k` a list of them.
 
-    Start and end are characters of the context; a context in which no span is possible gives an empty answer.
+    Start and end are characters of the context. The answer is empty if no span is possible.
     """
     rows = [row for each in encoded for row in each.rows]
     starts, ends = _logits(loaded, rows)
     answers, at = [], 0
     for each in encoded:
         own = slice(at, at + len(each.rows))
-        answers.append(_answer(each, starts[own], ends[own]))
+        answers.append(_answer(loaded, each, starts[own], ends[own]))
         at = own.stop
     return answers
 
@@ -177,55 +147,28 @@ def _logits(loaded: Loaded, rows: Sequence[Row]) -> tuple[list[np.ndarray], list
     ends: list[np.ndarray] = []
     for first in range(0, len(rows), ROWS_A_FORWARD):
         part = rows[first : first + ROWS_A_FORWARD]
-        made = loaded.forward(part)
-        for logits, into in ((made.start_logits, starts), (made.end_logits, ends)):
-            found = logits.to(torch.float64).cpu().numpy()
-            width = found.shape[1]
-            for line, row in zip(found, part, strict=True):
-                into.append(line[width - len(row.ids) :] if loaded.padding.on_left else line[: len(row.ids)])
+        output = loaded.forward(part)
+        for logits, lines in ((output.start_logits, starts), (output.end_logits, ends)):
+            array = logits.to(torch.float64).cpu().numpy()
+            width = array.shape[1]
+            for line, row in zip(array, part, strict=True):
+                lines.append(line[width - len(row.ids) :] if loaded.padding.on_left else line[: len(row.ids)])
     return starts, ends
 
 
-def _answer(asked: Encoded, starts: Sequence[np.ndarray], ends: Sequence[np.ndarray]) -> Any:
-    places, options = asked.detail, asked.example.options
-    own = [slice(at, at + tokens) for at, tokens in zip(places.context_at, places.tokens, strict=True)]
-    starts = [line[part] for line, part in zip(starts, own, strict=True)]
-    ends = [line[part] for line, part in zip(ends, own, strict=True)]
-    found = best_spans(starts, ends, places.first_token, options.get("max_answer_len", ANSWER_TOKENS))
-    with np.errstate(invalid="ignore"):  # of broken weights; whoever asked is told
-        total = float(np.logaddexp.reduce(np.concatenate(starts)) + np.logaddexp.reduce(np.concatenate(ends)))
-    told = [_told(asked.example.context, places.spans, each, total) for each in found[: options.get("top_k", 1)]]
-    if not told and math.isnan(total):  # empty too, but no answer
-        told = [{"answer": "", "score": total, "start": 0, "end": 0}]
-    if "top_k" in options:
-        return told
-    return told[0] if told else {"answer": "", "score": 0.0, "start": 0, "end": 0}
-
-
-def best_spans(
-    starts: Sequence[np.ndarray], ends: Sequence[np.ndarray], first_token: Sequence[int], most_tokens: int
-) -> list[Found]:
-    """Return the possible spans, the best first, each once; the arrays hold the logits of the context alone."""
-    best: dict[tuple[int, int], float] = {}
-    for start, end, offset in zip(starts, ends, first_token, strict=True):
-        firsts, lasts = (np.argsort(-logits, kind="stable")[:N_BEST] for logits in (start, end))
-        for first in firsts.tolist():
-            for last in lasts.tolist():
-                if 0 <= last - first < most_tokens:
-                    span, total = (first + offset, last + offset), float(start[first] + end[last])
-                    if total > best.get(span, -np.inf):
-                        best[span] = total
-    ordered = sorted(best.items(), key=lambda item: -item[1])
-    return [Found(total, *span) for span, total in ordered]
-
-
-def _told(context: str, spans: Sequence[Span], found: Found, total: float) -> dict[str, Any]:
-    start, end = spans[found.first][0], spans[found.last][1]
-    piece = context[start:end]
-    start, end = start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
-    return {
-        "answer": context[start : max(start, end)],
-        "score": float(np.exp(found.total - total)),
-        "start": start,
-        "end": max(start, end),
-    }
+def _answer(loaded: Loaded, encoded: Encoded, starts: Sequence[np.ndarray], ends: Sequence[np.ndarray]) -> Any:
+    windows, request = encoded.detail.windows, encoded.example.options
+    own = [slice(at, at + tokens) for at, tokens in zip(windows.context_at, windows.tokens, strict=True)]
+    options = loaded.answer_options
+    answers = answer_spans.answers_of(
+        encoded.example.context,
+        encoded.detail.offsets,
+        windows,
+        [line[part] for line, part in zip(starts, own, strict=True)],
+        [line[part] for line, part in zip(ends, own, strict=True)],
+        options._replace(max_answer_length=request.get("max_answer_len", options.max_answer_length)),
+        request.get("top_k", 1),
+    )
+    if "top_k" in request:
+        return answers
+    return answers[0] if answers else answer_spans.no_answer()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import transformers
 
+from models.loading.answer_spans import answer_spans
 from models.loading.encoding import Padding, Row, padded
 from models.loading.precision import chosen
 from training.contract.errors import InputError
@@ -43,6 +44,8 @@ class Loaded:
     """`cpu` or `cuda`."""
     precision: str
     """fp32 | bf16 | fp16."""
+    answer_options: Any
+    """Options of question answering that the training recorded: `answer_spans.AnswerOptions`."""
 
     def forward(self, rows: Sequence[Row]) -> Any:
         """Return what the model makes of the rows, as one padded batch."""
@@ -81,6 +84,7 @@ def load(
         takes_types=_takes_types(model, tokenizer),
         device=device,
         precision=precision,
+        answer_options=answer_spans.read_options(folder),
     )
 
 

@@ -23,6 +23,7 @@ import yaml
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 
+from models.loading.answer_spans import PATH as ANSWER_SPANS
 from models.logged.checkpoint import Checkpoint
 from tracking.groups.planned_job import ModelPlan
 
@@ -41,7 +42,8 @@ PIPELINES = {
 }
 REQUIREMENTS = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "pandas")
 CODE = Path(__file__).resolve().parent / "stored" / "trainfare_pyfunc.py"
-SPANS = Path(__file__).resolve().parents[2] / "training" / "job" / "tasks" / "answer_spans.py"
+SPANS = "trainfare_answer_spans.py"
+"""Name of the stored copy of `answer_spans.py`."""
 
 SENTENCE = "Winter is coming and it will be dark soon."
 QUESTION = {"question": "What is coming?", "context": SENTENCE}
@@ -130,7 +132,7 @@ def _python_function(checkpoint: Checkpoint, plan: ModelPlan) -> dict[str, Any]:
 def _write_code(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     shutil.copyfile(CODE, folder / CODE.name)
-    shutil.copyfile(SPANS, folder / "trainfare_spans.py")
+    shutil.copyfile(ANSWER_SPANS, folder / SPANS)
 
 
 def _write_environment(folder: Path) -> None:

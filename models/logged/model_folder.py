@@ -10,10 +10,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+import yaml
 from mlflow.artifacts import download_artifacts
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from rich.filesize import decimal
 
+from models.loading.answer_spans import answer_spans
 from models.logged.checkpoint import is_needed
 from models.lookup.artifact_location import place_of
 from models.lookup.trained_model import TrainedModel
@@ -114,7 +116,17 @@ def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, say: Say) -
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
+    _write_answer_options(arrived / "MLmodel", folder)
     shutil.rmtree(raw)
+
+
+def _write_answer_options(mlmodel: Path, folder: Path) -> None:
+    """Write the options of question answering that the training recorded, where endpoints read them."""
+    flavors = yaml.safe_load(mlmodel.read_text("utf-8"))["flavors"] if mlmodel.is_file() else {}
+    config = flavors.get("python_function", {}).get("config") or {}
+    record = {name: config[name] for name in answer_spans.AnswerOptions._fields if name in config}
+    if record:
+        (folder / answer_spans.OPTIONS_FILE).write_text(json.dumps(record), "utf-8")
 
 
 def _listed(place: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:

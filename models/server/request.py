@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from models.server.errors import Header, Refused, shown
 
-MOST_BODY_BYTES = 6 * 2**20
+MAX_BODY_BYTES = 6 * 2**20
 """What SageMaker lets through to an endpoint."""
 MOST_INPUTS = 1024
 """Of one request: more are for batch prediction."""

@@ -20,7 +20,6 @@ from models.endpoints.sagemaker.requests import PREFIX, Deployment, identity_tag
 from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, Resource, Resources
 from models.endpoints.sagemaker.waiting import Waiting
 from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
-from training.contract.image_address import read_image
 from training.contract.price import Price
 from training.services.sagemaker.aws_context import AwsContext, open_aws_context
 from training.services.sagemaker.clients import Clients
@@ -61,7 +60,7 @@ class SageMakerEndpoints:
             raise InputError(f"precision is '{spec.precision}': at SageMaker the image decides it; leave it out.")
         site, image = self._site(), self._chosen_image(spec)
         task = toolkit.task_of(spec.task, spec.model)
-        model = _Model(spec, site, with_code=toolkit.needs_code(task, image.transformers))
+        model = _Model(spec, site, with_code=toolkit.needs_code(task))
         deploying = self._deploying(spec, _deployment(spec, site, image, task, model.uri), say)
         found = deploying.found()
         if found is None:
@@ -115,8 +114,7 @@ class SageMakerEndpoints:
     def _chosen_image(self, spec: EndpointSpec) -> InferenceImage:
         if self._image is None:
             return inference_image(spec.versions, spec.machine, self._clients.region)
-        read = read_image(self._image)
-        return InferenceImage(uri=self._image, transformers=read.transformers if read else None)
+        return InferenceImage(uri=self._image)
 
     def _settled(self, deploying: Deploying, billed: Mapping[str, str] = {}) -> EndpointState:
         deploying.settle(billed)

@@ -18,8 +18,6 @@ class InferenceImage:
     """An image, and how it stands to the training."""
 
     uri: str
-    transformers: str | None
-    """Version of Transformers in it; None for one of the user's own that does not tell."""
     note: str | None = None
     """Why it is not of the training's own version, in one line, where it is not."""
 
@@ -67,7 +65,7 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
     except (ValueError, KeyError) as error:
         said = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
         raise InputError(f"AWS lists no inference image for {machine} in {region} ({said}): give image.") from error
-    return InferenceImage(uri=str(uri), transformers=text, note=_note(wanted, text))
+    return InferenceImage(uri=str(uri), note=_note(wanted, text))
 
 
 def _note(wanted: Version | None, text: str) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from models.endpoints.protocol import Say
+from models.loading.answer_spans import PATH as ANSWER_SPANS
 from training.contract.errors import InputError
 from training.services.sagemaker.storage import Storage
 
@@ -29,6 +30,7 @@ def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
     found = dict(_files(model))
     if with_code:
         found |= {f"code/{name}": path for name, path in _files(CODE) if path.suffix == ".py"}
+        found[f"code/{ANSWER_SPANS.name}"] = ANSWER_SPANS
     return found
 
 

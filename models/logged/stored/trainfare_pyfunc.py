@@ -1,16 +1,16 @@
-"""How a model that trainfare logged answers as a `python_function`. This file is stored with the model.
+"""The `python_function` of a model that trainfare logged. This file is stored with the model.
 
     text-classification    a text, or text and text_pair    -> label, score
     question-answering     question and context             -> answer, score, start, end
     text-generation        a prompt                         -> generated_text
 
-Of a question's context, windows are read that share tokens; the best span is found as at the training's evaluation
-(`trainfare_spans`, stored beside this file).
+Questions are answered as in the training's evaluation, by `trainfare_answer_spans.py`, which is stored beside this
+file.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,16 @@ import numpy as np
 import pandas as pd
 
 BATCH = 16
-"""Texts, or windows of contexts, that the model reads at a time."""
+"""Texts that the model reads at once."""
 LARGEST_LIMIT = 100_000
-"""A tokenizer without a limit says 10 to the power of 30."""
+"""A tokenizer without a limit reports 10 to the power of 30."""
+SPANS = "trainfare_answer_spans.py"
 COLUMNS = {
     "text-classification": ("text", "text_pair"),
     "question-answering": ("question", "context"),
     "text-generation": ("text",),
 }
-"""What a row of input may hold, by task."""
+"""Columns that a row of input may have, by task."""
 
 
 def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> Answerer:
@@ -121,105 +122,66 @@ class Questions:
 
     def __init__(self, model: Any, tokenizer: Any, limit: int, config: dict[str, Any]) -> None:
         self._model, self._tokenizer = model, tokenizer
-        self._length = min(limit, int(config.get("max_length", 384)))
-        self._stride = int(config.get("doc_stride", 128))
-        self._most = int(config.get("n_best_answers", 20)), int(config.get("max_answer_length", 30))
-        self._spans = importlib.import_module("trainfare_spans")
+        self._spans = _load_spans()
+        options = self._spans.options_of(config)
+        self._options = options._replace(max_length=min(limit, options.max_length))
 
     def __call__(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
         return [self._answer(row["question"], row["context"]) for row in rows]
 
     def _answer(self, question: str, context: str) -> dict[str, Any]:
-        windows, stride = self._windows(question, context)
-        offsets = windows.pop("offset_mapping").numpy()
-        is_context = np.array([[part == 1 for part in encoding.sequence_ids] for encoding in windows.encodings])
-        tokens = is_context.sum(axis=1)
-        if not tokens.any():
-            return {"answer": "", "score": 0.0, "start": 0, "end": 0}
-        starts, ends = self._logits(windows)
-        places = self._spans.Places(
-            question=np.zeros(len(tokens), dtype=np.int64),
-            context_at=is_context.argmax(axis=1),
-            first_token=np.concatenate([[0], np.cumsum(tokens[:-1] - stride)]),
-            tokens=tokens,
-        )
-        first, last = self._spans.best_spans(starts, ends, places, 1, *self._most)[0].tolist()
-        if first < 0:
-            return {"answer": "", "score": 0.0, "start": 0, "end": 0}
-        holding = (places.first_token <= first) & (last < places.first_token + tokens)
-        scores = _scores(starts, ends, is_context, places, first, last)
-        window = int(np.where(holding, scores, -1.0).argmax())
-        moved = places.context_at[window] - places.first_token[window]
-        start, end = int(offsets[window, first + moved, 0]), int(offsets[window, last + moved, 1])
-        return {"answer": context[start:end].strip(), "score": float(scores[window]), "start": start, "end": end}
+        question = self._shortened(question)
+        answers = self._spans.answer_question(self._tokenizer, self._forward, question, context, self._options)
+        return dict(answers[0]) if answers else dict(self._spans.no_answer())
 
-    def _windows(self, question: str, context: str) -> tuple[Any, int]:
-        """Return the windows of a context, and how many tokens they share."""
-        asked, room = self._cut(question)
-        # A window that holds no more than it shares gets the context nowhere: the tokenizer panics. By half of it, a
-        # question that is longer than the training let pass takes no window for every token.
-        stride = self._stride if self._stride < room else max(0, room // 2)
-        windows = self._tokenizer(
-            asked,
-            context,
-            truncation="only_second",
-            max_length=self._length,
-            stride=stride,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            padding=True,
-            return_tensors="pt",
-        )
-        return windows, stride
-
-    def _cut(self, question: str) -> tuple[str, int]:
-        """Return a question that leaves room for its context, and the tokens of that room in each window."""
-        longest, most = self._length // 2, self._length - self._tokenizer.num_special_tokens_to_add(pair=True)
+    def _shortened(self, question: str) -> str:
+        """Return the question, cut to half a window if it leaves its context less room than training requires."""
+        length = self._options.max_length
+        longest, available = length // 2, length - self._tokenizer.num_special_tokens_to_add(pair=True)
+        ids = self._ids(question)
+        if len(ids) < longest or available - len(ids) > self._spans.stride_of(self._options, length):
+            return question
         while True:
-            ids = self._ids(question)
-            asked = question if len(ids) < longest else self._tokenizer.decode(ids[:longest])
-            # What is cut may have more tokens than were kept of it.
-            room = most - len(self._ids(asked))
+            shortened = self._tokenizer.decode(ids[:longest])
+            # The decoded text may have more tokens than were kept of it.
+            room = available - len(self._ids(shortened))
             if room > 0 or longest <= 0:
-                return asked, room
+                return shortened
             longest += room - 1
 
     def _ids(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def _logits(self, windows: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _forward(self, batch: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
-        windows.pop("overflow_to_sample_mapping", None)
-        starts, ends = [], []
-        for at in range(0, len(windows["input_ids"]), BATCH):
-            part = {name: values[at : at + BATCH].to(self._model.device) for name, values in windows.items()}
-            with torch.inference_mode():
-                told = self._model(**part)
-            starts.append(told.start_logits.float().cpu().numpy())
-            ends.append(told.end_logits.float().cpu().numpy())
-        return np.concatenate(starts), np.concatenate(ends)
+        with torch.inference_mode():
+            output = self._model(
+                **{name: torch.from_numpy(array).to(self._model.device) for name, array in batch.items()}
+            )
+        return output.start_logits.float().cpu().numpy(), output.end_logits.float().cpu().numpy()
 
 
-def _scores(
-    starts: np.ndarray, ends: np.ndarray, is_context: np.ndarray, places: Any, first: int, last: int
-) -> np.ndarray:
-    """Return, of each window, the probability of the span: that of its start times that of its end in the context."""
-    columns = places.context_at - places.first_token
-    found = np.ones(len(starts))
-    for logits, token in ((starts, first), (ends, last)):
-        inside = np.where(is_context, logits.astype(np.float64), -np.inf)
-        share = np.exp(inside - inside.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
-        at = np.clip(columns + token, 0, logits.shape[1] - 1)
-        found *= share[np.arange(len(share)), at]
-    return found
+def _load_spans() -> Any:
+    """Return the module that is stored beside this file.
+
+    It is loaded by path: another model of this process may have stored a module of the same name.
+    """
+    path = Path(__file__).with_name(SPANS)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _limit(tokenizer: Any, config: Any) -> int:
-    """Return the longest input that the model reads, tokens."""
-    told = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
-    limit = min((int(each) for each in told if each and each < LARGEST_LIMIT), default=512)
+    """Return the longest input that the model reads, in tokens."""
+    positions = getattr(config, "max_position_embeddings", None)
+    # XLNet, which has no limit, reports -1.
+    limits = [int(each) for each in (tokenizer.model_max_length, positions) if each and 0 < each < LARGEST_LIMIT]
+    limit = min(limits, default=512)
     # RoBERTa counts positions from after the padding token's.
-    is_shifted = limit == getattr(config, "max_position_embeddings", None) and "roberta" in str(config.model_type)
+    is_shifted = limit == positions and "roberta" in str(config.model_type)
     return limit - 2 if is_shifted else limit

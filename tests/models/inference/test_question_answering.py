@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from models.inference.predictor import Predictor, load_predictor
-from models.inference.question_answering import Found, best_spans, least_step
+from models.inference.question_answering import least_step
+from models.loading.answer_spans import answer_spans
 from models.loading.inputs import BadInputs
 from tests.support.staging.fast_tokenizers import CORPUS
 
@@ -23,10 +24,12 @@ def test_the_best_span_by_hand() -> None:
     # for nothing.
     starts = [np.array([1.0, 0.0, 5.0]), np.array([3.0, 0.0])]
     ends = [np.array([0.0, 2.0, -1.0]), np.array([0.0, 4.0])]
-    found = best_spans(starts, ends, [0, 2], 30)
-    assert found[:4] == [Found(7.0, 2, 3), Found(4.0, 2, 2), Found(4.0, 3, 3), Found(3.0, 0, 1)]
-    assert len(found) == len({(each.first, each.last) for each in found}) == 8
-    assert best_spans(starts, ends, [0, 2], 1)[0] == Found(4.0, 2, 2)
+    windows = answer_spans.Windows(np.zeros(2, int), np.zeros(2, int), np.array([0, 2]), np.array([3, 2]))
+    spans = answer_spans.n_best_spans(windows, starts, ends, answer_spans.AnswerOptions(), 30)
+    assert spans[:4] == [(7.0, 2, 3), (4.0, 2, 2), (4.0, 3, 3), (3.0, 0, 1)]
+    assert len(spans) == len({each[1:] for each in spans}) == 8
+    one_token = answer_spans.AnswerOptions(max_answer_length=1)
+    assert answer_spans.n_best_spans(windows, starts, ends, one_token, 1) == [(4.0, 2, 2)]
 
 
 def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> None:
@@ -58,13 +61,13 @@ def test_a_long_context_is_cut_in_windows_that_cover_it(reader: Predictor) -> No
     (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10
     assert encoded.length == 40
-    places = encoded.detail
-    held = {
+    windows = encoded.detail.windows
+    covered = {
         at
-        for first, tokens in zip(places.first_token, places.tokens, strict=True)
+        for first, tokens in zip(windows.first_token, windows.tokens, strict=True)
         for at in range(first, first + tokens)
     }
-    assert held == set(range(len(places.spans)))
+    assert covered == set(range(len(encoded.detail.offsets)))
 
 
 def test_the_work_is_that_of_all_windows(reader: Predictor) -> None:
@@ -77,7 +80,7 @@ def test_windows_that_hardly_move_are_refused_where_they_are_many(reader: Predic
     """Before they are made: of a window's 64 tokens 3 are special, and one is a question's."""
     many, few = "the " * 5_000, "the " * 75
     asked = {"question": "the", "context": many}
-    words = r"inputs: doc_stride 59 cuts the context in 4,941 windows that are 1 of 64 tokens apart: more than 32 must"
+    words = r"inputs: doc_stride 59 cuts the context into 4,941 windows that are 1 of 64 tokens apart: more than 32"
     with pytest.raises(BadInputs, match=words):
         reader.encode(reader.read(asked, {"doc_stride": 59}))
     with pytest.raises(BadInputs, match=r"that are 15 of 64 tokens apart: .* 16 or more apart, so make doc"):

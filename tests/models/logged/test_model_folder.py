@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from mlflow import MlflowClient
 
 from models.logged.model_folder import MANIFEST, files_of, is_whole, model_folder
@@ -53,6 +54,19 @@ def test_an_mlflow_model_is_fetched_once(tracked: Tracked, tmp_path: Path) -> No
     # All that it was made of may go: it is here.
     shutil.rmtree(tmp_path / "artifacts")
     assert fetched(tracked, run_id, tmp_path / "home") == (folder, [])
+
+
+def test_the_options_of_question_answering_are_fetched_too(tracked: Tracked, tmp_path: Path) -> None:
+    run_id = modelled(tracked, tmp_path, "job-1")
+    tags = tracked.client.get_run(run_id).data.tags
+    location = tracked.client.get_logged_model(tags["platform.model_id"]).artifact_location
+    mlmodel = Path(location.removeprefix("file://")) / "MLmodel"
+    document = yaml.safe_load(mlmodel.read_text("utf-8"))
+    document["flavors"]["python_function"]["config"] |= {"max_length": 48, "max_answer_length": 8}
+    mlmodel.write_text(yaml.safe_dump(document), "utf-8")
+    folder, _ = fetched(tracked, run_id, tmp_path / "home")
+    assert json.loads((folder / "answer_options.json").read_text("utf-8")) == {"max_length": 48, "max_answer_length": 8}
+    assert is_whole(folder)
 
 
 def test_of_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:

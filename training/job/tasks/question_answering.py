@@ -1,4 +1,4 @@
-"""Question answering: the span of a context that answers a question, found in windows and scored as SQuAD does."""
+"""Question answering: find the span of a context that answers a question, and score it as SQuAD does."""
 
 from typing import Any, Dict, List
 
@@ -15,12 +15,12 @@ from weights.pretrained import Pretrained, load
 COLUMNS = ("start_position", "end_position")
 LABELS = ("start_positions", "end_positions")
 
-MOST_ROWS_TOLD = 1_000
-"""Rows of the table of predictions; the scores count all."""
+MAX_TABLE_ROWS = 1_000
+"""Rows of the table of predictions. The scores count all questions."""
 
 
 def check(channel: Channel) -> None:
-    """Raise `BadData` when a row's answer stands outside the row."""
+    """Raise `BadData` if a row's answer lies outside the row."""
     starts, ends = (channel.rows.columns[name] for name in COLUMNS)
     outside = np.flatnonzero((starts < 0) | (starts > ends) | (ends >= channel.rows.lengths))
     if len(outside):
@@ -32,14 +32,17 @@ def check(channel: Channel) -> None:
 
 
 def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
-    """Return the model with a head for the start and the end of the answer."""
+    """Return the model with a head for the start and end of the answer."""
     from transformers import AutoModelForQuestionAnswering
 
     return load(AutoModelForQuestionAnswering, pretrained)
 
 
 def targets(batch: Batch) -> Dict[str, np.ndarray]:
-    """Return the answers' tokens within the batch; the models leave positions past its end out of the loss."""
+    """Return the positions of the answers in the batch.
+
+    Filler rows get a position past the end, which the models leave out of the loss.
+    """
     return {
         label: np.array(
             [int(row[column]) + start for row, start in zip(batch.rows, batch.starts)] + [batch.length] * batch.fill
@@ -49,46 +52,39 @@ def targets(batch: Batch) -> Dict[str, np.ndarray]:
 
 
 def kept(predictions: Any, labels: Any) -> Any:
-    """Return the logits as they are."""
+    """Return the logits unchanged."""
     return predictions
 
 
 class Scorer:
-    """Scores predictions for Trainer, and keeps the last answers for the table."""
+    """Score predictions for Trainer, and keep the last answers for the table."""
 
     def __init__(self, channel: Channel) -> None:
         self._rows = channel.rows
         self._questions = read_questions(channel)
-        self._told: List[Dict[str, Any]] = []
+        self._answer_rows: List[Dict[str, Any]] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
         # Some models return more than the logits of start and end.
         start_logits, end_logits = prediction.predictions[:2]
-        # Where padding on the left moved a row to is what it did to the row's label.
-        moved = prediction.label_ids[0] - self._rows.columns[COLUMNS[0]]
-        answers = self._answers(start_logits, end_logits, moved)
+        # Padding on the left moves a row as far as its label.
+        shift = prediction.label_ids[0] - self._rows.columns[COLUMNS[0]]
+        answers = self._answers(start_logits, end_logits, shift)
         scores = [squad_scores.scores(*pair) for pair in zip(answers, self._questions.references)]
         exact_match, f1 = np.mean(scores, axis=0)
         columns = (self._questions.ids, answers, self._questions.references, scores)
-        self._told = [
+        self._answer_rows = [
             {"id": name, "prediction": answer, "references": references, "exact_match": score[0], "f1": score[1]}
-            for name, answer, references, score in list(zip(*columns))[:MOST_ROWS_TOLD]
+            for name, answer, references, score in list(zip(*columns))[:MAX_TABLE_ROWS]
         ]
         return {"exact_match": float(exact_match), "f1": float(f1)}
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the table of the last evaluation, by file name."""
-        return {"predictions.json": self._told} if self._told else {}
+        return {"predictions.json": self._answer_rows} if self._answer_rows else {}
 
-    def _answers(self, start_logits: np.ndarray, end_logits: np.ndarray, moved: np.ndarray) -> List[str]:
+    def _answers(self, start_logits: np.ndarray, end_logits: np.ndarray, shift: np.ndarray) -> List[str]:
         questions = self._questions
-        places = questions.places
-        spans = best_spans(
-            start_logits,
-            end_logits,
-            places._replace(context_at=places.context_at + moved),
-            len(questions.ids),
-            questions.n_best_answers,
-            questions.max_answer_length,
-        )
+        windows = questions.windows._replace(context_at=questions.windows.context_at + shift)
+        spans = best_spans(start_logits, end_logits, windows, len(questions.ids), questions.options)
         return [questions.text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]

@@ -1,4 +1,4 @@
-"""The questions of a validation channel: what each row is a window of, and what the right answers are."""
+"""Questions of a validation channel: their contexts, their right answers, and the windows that its rows hold."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from data.channels import METADATA, Channel, integer_column, integer_lists, read_table
 from reporting.errors import BadData
-from tasks.answer_spans import Places
+from tasks.answer_spans import AnswerOptions, Windows, options_of, stripped
 
 QUESTIONS = "questions.parquet"
 WINDOWS = "windows.parquet"
@@ -17,62 +17,58 @@ WINDOWS = "windows.parquet"
 
 @dataclass(frozen=True)
 class Questions:
-    """All that scoring needs to know."""
+    """Data for scoring; every list has one entry a question."""
 
     ids: List[str]
-    """Name of each question."""
     contexts: List[str]
-    """Text that each question is about."""
     references: List[List[str]]
-    """Right answers of each question."""
+    """Right answers."""
     token_starts: List[np.ndarray]
-    """Of each question: the character at which each token of the context begins."""
+    """First character of each token of the context."""
     token_ends: List[np.ndarray]
-    """Of each question: one past each token's last character."""
-    places: Places
-    """Where the context stands in each row of the channel, in the order of its rows."""
-    n_best_answers: int
-    """Likeliest starts and ends of a row that are paired."""
-    max_answer_length: int
-    """Tokens."""
+    """One past the last character of each token of the context."""
+    windows: Windows
+    """Position of the context in each row of the channel, in the order of its rows."""
+    options: AnswerOptions
 
-    def text(self, at: int, first: int, last: int) -> str:
-        """Return the text of some tokens of a question's context; -1 is no answer."""
+    def text(self, question: int, first: int, last: int) -> str:
+        """Return the text of some tokens of a question's context; a first token of -1 means no answer."""
         if first < 0:
             return ""
-        return self.contexts[at][self.token_starts[at][first] : self.token_ends[at][last]].strip()
+        start, end = self.token_starts[question][first], self.token_ends[question][last]
+        return stripped(self.contexts[question], int(start), int(end))[0]
 
 
 def read_questions(channel: Channel) -> Questions:
-    """Return the questions of a channel. Raises `BadData` where its files are missing or do not fit together."""
+    """Return the questions of a channel. Raises `BadData` if its files are missing or inconsistent."""
     file = channel.folder / QUESTIONS
     table = read_table(file)
     try:
         ids, contexts, references = (table.column(name).to_pylist() for name in ("id", "context", "answers"))
         metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
-        options = {name: int(metadata[name]) for name in ("n_best_answers", "max_answer_length")}
+        options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
     except (KeyError, pa.ArrowException) as error:
         raise BadData(f"{channel.folder}: {QUESTIONS} or {METADATA} lacks {error}") from error
     starts, ends = (_split(*integer_lists(table, name, file)) for name in ("token_starts", "token_ends"))
-    places = _places(channel, np.array([len(each) for each in starts]))
-    return Questions(ids, contexts, references, starts, ends, places, **options)
+    windows = _windows(channel, np.array([len(each) for each in starts]))
+    return Questions(ids, contexts, references, starts, ends, windows, options)
 
 
 def _split(values: np.ndarray, ends: np.ndarray) -> List[np.ndarray]:
     return np.split(values, ends[:-1])
 
 
-def _places(channel: Channel, context_tokens: np.ndarray) -> Places:
-    """Return the places of the channel's rows; `context_tokens` is the length of each question's whole context."""
+def _windows(channel: Channel, context_tokens: np.ndarray) -> Windows:
+    """Return the windows of the channel's rows; `context_tokens` is the length of each question's whole context."""
     file = channel.folder / WINDOWS
     table = read_table(file)
-    places = Places(*(integer_column(table, name, file) for name in Places._fields))
-    if len(places.question) != len(channel.rows):
-        raise BadData(f"{file} has {len(places.question)} rows, but the channel has {len(channel.rows)}")
-    places = Places(*(values[channel.rows.numbers] for values in places))
-    fits = (places.question >= 0) & (places.question < len(context_tokens))
-    fits &= (places.tokens > 0) & (places.context_at + places.tokens <= channel.rows.lengths)
-    fits &= places.first_token + places.tokens <= context_tokens[np.where(fits, places.question, 0)]
-    if not fits.all():
-        raise BadData(f"{file}: row {channel.rows.numbers[~fits][0]} names tokens that the channel does not have")
-    return places
+    windows = Windows(*(integer_column(table, name, file) for name in Windows._fields))
+    if len(windows.question) != len(channel.rows):
+        raise BadData(f"{file} has {len(windows.question)} rows, but the channel has {len(channel.rows)}")
+    windows = Windows(*(values[channel.rows.numbers] for values in windows))
+    valid = (windows.question >= 0) & (windows.question < len(context_tokens))
+    valid &= (windows.tokens > 0) & (windows.context_at + windows.tokens <= channel.rows.lengths)
+    valid &= windows.first_token + windows.tokens <= context_tokens[np.where(valid, windows.question, 0)]
+    if not valid.all():
+        raise BadData(f"{file}: row {channel.rows.numbers[~valid][0]} names tokens that the channel does not have")
+    return windows

@@ -78,19 +78,19 @@ def test_wrong_answers_score_nothing(validation: Channel) -> None:
     channel = validation.sorted_by_length()
     scorer = question_answering.Scorer(channel)
     right = oracle(channel, 4)
-    # The word "their" is not an answer to any question.
-    places = scorer._questions.places
+    # The word "their" is no answer to anything.
+    windows = scorer._questions.windows
     first = {at: scorer._questions.contexts[at].index("their") for at in range(len(scorer._questions.ids))}
     wrong = []
     for table, edges in ((right.predictions[0], "starts"), (right.predictions[1], "ends")):
         logits = np.full_like(table, -9.0)
-        for row, question in enumerate(places.question):
+        for row, question in enumerate(windows.question):
             spans = zip(scorer._questions.token_starts[question], scorer._questions.token_ends[question], strict=True)
             over = [at for at, (a, b) in enumerate(spans) if a < first[question] + 5 and b > first[question]]
-            token = (over[0] if edges == "starts" else over[-1]) - places.first_token[row]
+            token = (over[0] if edges == "starts" else over[-1]) - windows.first_token[row]
             moved = right.label_ids[0][row] - channel.rows.columns["start_position"][row]
-            if 0 <= token < places.tokens[row]:
-                logits[row, places.context_at[row] + moved + token] = 9.0
+            if 0 <= token < windows.tokens[row]:
+                logits[row, windows.context_at[row] + moved + token] = 9.0
         wrong.append(logits)
     assert scorer(SimpleNamespace(predictions=tuple(wrong), label_ids=right.label_ids)) == {
         "exact_match": 0.0,
