@@ -170,4 +170,4 @@ def test_what_contradicts_itself_is_one_sentence(fields: dict[str, str], sentenc
 
 
 def test_a_script_is_not_swept() -> None:
-    assert refused("torch_loop").startswith("sweep goes with a task: a script does not tell its evaluations")
+    assert refused("torch_loop").startswith("sweep needs a task, because a script logs no evaluations")
