@@ -130,8 +130,8 @@ def test_objectives() -> None:
     [
         (
             {},
-            "sweep.objective billable_seconds needs a target, or sweep.worse_by: without either the largest batch "
-            "wins, whatever it learns",
+            "sweep.objective billable_seconds needs a target, or sweep.worse_by: without either, the largest "
+            "batch wins at any quality",
         ),
         ({"batch_sizes": "256..8", **TO_TARGET}, "sweep.batch_sizes 256..8 is empty: 256 is above 8"),
         (
