@@ -1,4 +1,5 @@
-"""The command line: one file for each verb.
+"""The command line: one file for each verb, with its options, help and examples.
 
-A file here reads the verb's options and calls the rooms below. Open the file named after the verb.
+Open the file named after the verb. It imports only click, so that `--help` answers at once, and calls the room that
+does the work when it runs. `verb.py` and `verb_group.py` hold what the verbs share.
 """

@@ -64,8 +64,8 @@ def command(ctx: click.Context) -> None:
       trainfare jobs prune --older-than 7d
     """
     if ctx.invoked_subcommand is None:
-        with ctx.scope(cleanup=False):
-            list_jobs.invoke(list_jobs.make_context("list", [], parent=ctx))
+        with list_jobs.make_context("list", [], parent=ctx) as list_context:
+            list_jobs.invoke(list_context)
 
 
 @command.command("list", cls=Verb, examples=("trainfare jobs list", "trainfare jobs list --service sagemaker"))

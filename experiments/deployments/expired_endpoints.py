@@ -17,9 +17,7 @@ def end_lifetimes() -> None:
             try:
                 _end(note)
             except TrainfareError as error:
-                print_error(
-                    f"Endpoint {note.name} ({note.service}) is past its lifetime, and could not be checked: {error}"
-                )
+                print_error(f"Endpoint {note.name} ({note.service}) is past its lifetime; checking it failed: {error}")
 
 
 def _end(noted: Note) -> None:

@@ -1,5 +1,5 @@
-"""Find and delete local state that no run refers to any more.
+"""Find and delete local state that no run needs any more: the verb `jobs prune`.
 
-`rules.py` decides what may be deleted and is pure; open it first. `inventory.py` lists what is on the disk,
-`run_references.py` what the tracking server still needs, and `deletion.py` deletes.
+Open `rules.py` first: it decides what may be deleted, and is pure. `inventory.py` lists the disk, `deletion.py`
+deletes. What runs refer to is found by `tracking.groups.run_references`.
 """

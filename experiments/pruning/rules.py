@@ -17,7 +17,7 @@ process that was killed left it incomplete, so it is always deleted."""
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which folders to delete."""
+    """Choice of the folders to delete."""
 
     everything: bool = False
     """Delete irreplaceable folders too, not only safe ones."""
@@ -35,7 +35,7 @@ class Judged:
     why: str
     """Reason for which it may be deleted, or is kept."""
     is_deletable: bool
-    """Whether the choice covers it."""
+    """True if it may be deleted and the choice covers it."""
     experiment: str
     """Names of the experiments that it belongs to, separated by commas."""
     age_seconds: float

@@ -1,4 +1,4 @@
-"""An encoder fine-tuned with Trainer, as the examples of Transformers do it: which package is a docstring of?"""
+"""Fine-tune an encoder with Trainer, as in the examples of Transformers: which package is a docstring from?"""
 
 import json
 import os
@@ -20,7 +20,7 @@ from transformers import (
 
 @dataclass
 class ScriptArguments:
-    """What Trainer's own arguments do not say."""
+    """Arguments that TrainingArguments lacks."""
 
     model_name_or_path: str = field(default_factory=lambda: os.environ["SM_CHANNEL_MODEL"])
     train_rows: int = 600
@@ -29,7 +29,7 @@ class ScriptArguments:
 
 
 def rows(count: int) -> list[tuple[str, str]]:
-    """Return the first texts and labels of the channel `train`, spread over the whole of it."""
+    """Return `count` texts and labels, spread evenly over the channel `train`."""
     [file] = Path(os.environ["SM_CHANNEL_TRAIN"]).glob("*.jsonl")
     lines = file.read_text("utf-8").splitlines()
     chosen = [json.loads(line) for line in lines[:: max(1, len(lines) // count)]][:count]

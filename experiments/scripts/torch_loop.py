@@ -1,4 +1,4 @@
-"""A bag of words in plain PyTorch: which package does a docstring belong to?"""
+"""Train a bag of words in plain PyTorch: which package is a docstring from?"""
 
 import argparse
 import json
@@ -15,15 +15,17 @@ VALIDATION_SHARE = 0.2
 
 
 def rows(folder: Path) -> list[tuple[list[int], str]]:
-    """Return (hashed words, label) of every line of every file, shuffled the same way each time."""
+    """Return hashed words and label of every line of every file, in the same shuffled order each time."""
     lines = [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.open(encoding="utf-8")]
-    found = [([crc32(word.encode()) % BUCKETS for word in row["text"].lower().split()], row["label"]) for row in lines]
-    random.Random(0).shuffle(found)
-    return found
+    examples = [
+        ([crc32(word.encode()) % BUCKETS for word in row["text"].lower().split()], row["label"]) for row in lines
+    ]
+    random.Random(0).shuffle(examples)
+    return examples
 
 
 def batch(examples: list[tuple[list[int], str]], labels: list[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the words of all rows, where each row begins, and the classes."""
+    """Return the words of all rows, the offset of each row, and the classes."""
     words = [torch.tensor(words) for words, _ in examples]
     starts = torch.tensor([0, *(len(row) for row in words[:-1])]).cumsum(0)
     return torch.cat(words), starts, torch.tensor([labels.index(label) for _, label in examples])

@@ -1,4 +1,4 @@
-"""The verbs of endpoints as a person gives them: what is wrong with a command, and what lifetimes do."""
+"""The verbs of endpoints: wrong commands, and lifetimes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("endpoint",), "unknown verb 'endpoint'"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_wrong_input_is_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
     code, out, err = run(*(model if word == "M" else word for word in words))
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_one_sentence(run: Run, model: Path, words: tuple[str, 
     assert err.count("\n") == 1
 
 
-def test_an_endpoint_that_is_not_there(run: Run) -> None:
+def test_a_missing_endpoint_is_reported(run: Run) -> None:
     for words in (("predict", "--endpoint", "a", "--text", "b"), ("undeploy", "--endpoint", "a")):
         assert run(*words) == (1, "", "error: there is no local endpoint 'a'.\n")
     assert run("undeploy", "--all", "true")[:2] == (0, "Deleted: 0\n")
@@ -96,7 +96,7 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
     assert "Endpoint: winter (local, InService)" in out
     time.sleep(1)
 
-    # The next command of any kind tells that its time is over.
+    # The next command of any kind reports the end of the lifetime.
     code, out, err = run("predict", "--text", "Winter is coming and it will be dark soon.")
     assert code == 0
     (answer,) = json.loads(out)
@@ -123,7 +123,7 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_endpoint_whose_time_is_over_is_deleted_by_the_next_command(run: Run, model: Path, tmp_path: Path) -> None:
+def test_the_next_command_deletes_an_endpoint_whose_lifetime_ended(run: Run, model: Path, tmp_path: Path) -> None:
     for lifetime in ("1h", "1s"):
         run("deploy", "--model", model, "--name", "a", "--lifetime", lifetime, "--when_over", "delete")
     (note,) = notes()
@@ -132,7 +132,7 @@ def test_an_endpoint_whose_time_is_over_is_deleted_by_the_next_command(run: Run,
         time.sleep(0.2)
     code, _, err = run("jobs", "list")
     assert code == 0
-    assert "Endpoint a (local) was deleted: its lifetime was over" in err
+    assert "Endpoint a (local) was deleted: its lifetime ended" in err
     assert notes() == []
     assert list((tmp_path / "home" / "endpoints").glob("a")) == []
 
@@ -154,18 +154,18 @@ def test_ctrl_c_of_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_note_that_cannot_be_read_stops_nothing(run: Run) -> None:
+def test_an_unreadable_note_is_ignored(run: Run) -> None:
     note = Note(service="local", name="a", expires=1.0, when_over="delete")
     note.keep()
     note.path.write_text("{")
     assert run("endpoints")[0] == 0
-    # Of an endpoint that somebody else has deleted nothing stays.
+    # The note of an endpoint that another process deleted is removed.
     note.keep()
     assert run("endpoints")[0] == 0
     assert notes() == []
 
 
-def test_a_list_tells_what_each_has_cost() -> None:
+def test_the_list_shows_lifetime_and_cost() -> None:
     now = datetime(2026, 11, 22, 12, tzinfo=UTC)
     state = EndpointState(
         name="winter",

@@ -1,4 +1,4 @@
-"""The verb `register`: what it registers, what it refuses and by which word it is let pass, and what it says."""
+"""The verb `register`: the registered model, the quality gate, and the output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def alias(tracked: Tracked, name: str = "champion", model: str = "emotion") -> s
     return str(number) if number else None
 
 
-def test_the_winner_of_the_latest_group(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_winner_of_the_latest_group_is_registered(
+    tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     worse = modelled(tracked, tmp_path, "job-1", accuracy=0.8)
     better = modelled(tracked, tmp_path, "job-2", accuracy=0.9)
     for run_id in (worse, better):
@@ -51,7 +53,7 @@ def test_the_winner_of_the_latest_group(tracked: Tracked, tmp_path: Path, capsys
     )
 
 
-def test_a_worse_model_needs_a_word(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = modelled(tracked, tmp_path, "job-1", accuracy=0.9)
     assert main(["register", "--run", "job-1"]) == 0
     modelled(tracked, tmp_path, "job-2", accuracy=0.8)
@@ -68,12 +70,14 @@ def test_a_worse_model_needs_a_word(tracked: Tracked, tmp_path: Path, capsys: py
     assert "is already version 2 of emotion, and now has the alias champion, which was version 1 of emotion's." in (
         capsys.readouterr().out
     )
-    # The one before may come back: it is better.
+    # A better earlier version may return.
     assert main(["register", "--run", f"runs:/{first}"]) == 0
     assert alias(tracked) == "1"
 
 
-def test_other_data_needs_a_word(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_evaluation_data_must_be_allowed(
+    tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     modelled(tracked, tmp_path, "job-1", accuracy=0.8)
     modelled(tracked, tmp_path, "job-2", accuracy=0.9, tags={"platform.data_key": "other"})
     assert main(["register", "--run", "job-1", "--name", "mine"]) == 0
@@ -83,7 +87,7 @@ def test_other_data_needs_a_word(tracked: Tracked, tmp_path: Path, capsys: pytes
     assert alias(tracked, model="mine") == "2"
 
 
-def test_a_run_that_failed_or_was_not_evaluated(tracked: Tracked, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_or_unevaluated_run_must_be_allowed(tracked: Tracked, capsys: pytest.CaptureFixture[str]) -> None:
     tracked.job("none", status="FAILED", tags={"platform.job_name": "job-1", "platform.failure_class": "OutOfMemory"})
     assert main(["register", "--run", "job-1"]) == 1
     assert (
@@ -94,7 +98,7 @@ def test_a_run_that_failed_or_was_not_evaluated(tracked: Tracked, capsys: pytest
     assert alias(tracked) is None
 
 
-def test_the_run_that_mlflow_opened_tells_what_was_done(
+def test_the_run_that_mlflow_opened_notes_the_registration(
     tracked: Tracked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modelled(tracked, tmp_path, "job-1")
@@ -107,7 +111,7 @@ def test_the_run_that_mlflow_opened_tells_what_was_done(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("fields", "message"),
     [
         ({"run": " "}, "run is empty."),
         ({"name": ""}, "name is empty."),
@@ -117,16 +121,16 @@ def test_the_run_that_mlflow_opened_tells_what_was_done(
         ({"allow": "everything"}, "allow names 'everything': it may name failed, unevaluated, worse, other-data."),
     ],
 )
-def test_what_is_asked_wrong(given: dict[str, str], told: str) -> None:
+def test_wrong_input_is_one_sentence(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_registration(given)
-    assert str(caught.value).startswith(told)
+        read_registration(fields)
+    assert str(caught.value).startswith(message)
 
 
-def test_what_is_asked_for() -> None:
+def test_fields_are_read() -> None:
     assert read_registration({}) == Registration()
-    given = {"group": "demo-1", "name": "My model", "alias": "next", "allow": "worse, failed"}
-    assert read_registration(given) == Registration(
+    fields = {"group": "demo-1", "name": "My model", "alias": "next", "allow": "worse, failed"}
+    assert read_registration(fields) == Registration(
         group="demo-1", name="My model", alias="next", allowed=frozenset({"worse", "failed"})
     )
 

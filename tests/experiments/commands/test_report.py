@@ -1,4 +1,4 @@
-"""What the fields of the verb `report` mean, and what is wrong with them in one sentence."""
+"""Fields of the verb `report`, and messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments.running.write_report import read_request
 from training.contract.errors import InputError
 
 
-def test_the_latest_group_of_an_experiment_unless_told() -> None:
+def test_the_default_is_the_latest_group_of_demo() -> None:
     asked = read_request({"experiment": "mine.yaml"})
     assert (asked.experiment, asked.group, asked.runs, asked.format) == ("mine.yaml", None, (), "text")
     assert asked.wanted.baseline is None
@@ -23,7 +23,7 @@ def test_lists_are_separated_by_commas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("fields", "sentence"),
     [
         ({"runs": " , "}, r"runs is empty: name runs, jobs or groups, separated by commas\."),
         ({"runs": "a", "group": "b"}, r"runs and group exclude each other"),
@@ -36,7 +36,7 @@ def test_lists_are_separated_by_commas() -> None:
         ({"allow": "sample"}, r"allow names 'sample': it may name data, samples, target, image, machine.*'samples'"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(given: dict[str, str], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence) as told:
-        read_request(given)
-    assert "\n" not in str(told.value)
+def test_wrong_input_is_one_sentence(fields: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as error:
+        read_request(fields)
+    assert "\n" not in str(error.value)

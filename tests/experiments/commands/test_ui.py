@@ -1,4 +1,4 @@
-"""The verb `ui`: the right experiment, a server of its own on a free port, and nothing left behind."""
+"""The verb `ui`: the shown experiment, a server on a free port, and its end."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def test_which_experiment_is_shown(name: str | None, expected: str, held: dict[s
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("fields", "message"),
     [
         ({"experiment": "dmeo"}, "holds no experiment 'dmeo'. Did you mean 'demo'?"),
         ({"experiment": "emty"}, "holds no experiment 'emty'. Did you mean 'empty'?"),
         ({"experiment": "quite another"}, "holds no experiment 'quite another'."),
     ],
 )
-def test_what_is_not_there_is_said(given: dict[str, str], said: str, held: dict[str, str]) -> None:
+def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, held: dict[str, str]) -> None:
     with pytest.raises(InputError) as error:
-        ui(given)
-    assert str(error.value).endswith(said)
+        ui(fields)
+    assert str(error.value).endswith(message)
 
 
 def test_a_store_without_jobs(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +85,10 @@ def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_has_its_ui_already(
+def test_a_tracking_server_serves_its_own_ui(
     tracking_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its address is printed, without the name and password that it was given with."""
+    """Its address is printed, without name and password."""
     client = MlflowClient(tracking_server.uri)
     group(client, "0", "demo", 1000)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_server.uri.replace("//", "//user:secret@"))
@@ -113,7 +113,7 @@ def taken() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_ui_of_a_database(
+def test_the_ui_of_a_database_runs_until_interrupted(
     number: signal.Signals, held: dict[str, str], taken: None, tracking_uri: str, tmp_path: Path
 ) -> None:
     """It answers where it says, opens a browser where there is a display, and a signal ends all of it."""
@@ -157,7 +157,7 @@ def test_the_ui_of_a_database(
 
 
 @pytest.mark.slow
-def test_a_server_that_cannot_start_is_told_of(held: dict[str, str], tracking_uri: str, tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_is_reported(held: dict[str, str], tracking_uri: str, tmp_path: Path) -> None:
     """Its last word, and where the rest stands."""
     settings = {
         "MLFLOW_TRACKING_URI": tracking_uri,

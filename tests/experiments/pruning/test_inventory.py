@@ -1,4 +1,4 @@
-"""What is found in a state folder: sizes worked out by hand, links left alone, jobs in every state."""
+"""Inventory of a state folder: sizes worked out by hand, links, and jobs in every state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(folder: Path, files: dict[str, int], changed: float = NOW - 100) -> Pat
     return folder
 
 
-def test_a_folder_is_measured_without_what_links_lead_to(tmp_path: Path) -> None:
+def test_the_size_of_a_folder_excludes_targets_of_links(tmp_path: Path) -> None:
     outside = made(tmp_path / "outside", {"large": 10_000})
     folder = tmp_path / "folder"
     made(folder, {"a": 1, "b/c": 20, "b/d/e": 300})
@@ -39,7 +39,7 @@ def test_a_folder_is_measured_without_what_links_lead_to(tmp_path: Path) -> None
     assert measured(folder) == (321, NOW - 7)
 
 
-def test_every_place_is_listed_and_what_is_not_ours_is_not(tmp_path: Path) -> None:
+def test_only_our_folders_are_listed(tmp_path: Path) -> None:
     for place, name in (
         ("jobs", "j-1"),
         ("checkpoints", "j-1"),
@@ -63,7 +63,7 @@ def test_every_place_is_listed_and_what_is_not_ours_is_not(tmp_path: Path) -> No
     assert (found.jobs, found.unreadable) == ({}, {"j-1", "a b"}), "work folders without a state"
 
 
-def test_links_are_named_and_left_alone(tmp_path: Path) -> None:
+def test_links_are_reported_and_not_followed(tmp_path: Path) -> None:
     outside = made(tmp_path / "outside", {"j-1/x": 5})
     home = tmp_path / "home"
     made(home / "checkpoints" / "j-1", {"x": 5})
@@ -87,7 +87,7 @@ def test_links_are_named_and_left_alone(tmp_path: Path) -> None:
         ("jobs/.mine", ABANDONED_SECONDS, False),
     ],
 )
-def test_what_is_half_made_counts_once_it_is_abandoned(
+def test_an_incomplete_folder_is_listed_once_abandoned(
     tmp_path: Path, name: str, age_seconds: float, is_found: bool
 ) -> None:
     made(tmp_path / name, {"x": 5}, changed=NOW - age_seconds)
@@ -96,7 +96,7 @@ def test_what_is_half_made_counts_once_it_is_abandoned(
 
 
 class TestJobs:
-    def test_a_job_ends_when_its_supervisor_has_gone(self, harness: LocalHarness) -> None:
+    def test_a_job_ends_when_its_supervisor_exits(self, harness: LocalHarness) -> None:
         job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
         begun = inventory(harness.root.resolve(), NOW).jobs["job"]
         assert not begun.has_ended
@@ -105,7 +105,7 @@ class TestJobs:
         until(lambda: inventory(harness.root.resolve(), NOW).jobs["job"].has_ended)
         assert job.describe()["TrainingJobStatus"] == "Stopped"
 
-    def test_one_that_ended_is_not_over_while_somebody_supervises_it(self, harness: LocalHarness) -> None:
+    def test_a_supervised_job_has_not_ended(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("pass")))
         until(lambda: not JobFolder(harness.job_folder()).is_supervised())
         lock = JobFolder(harness.job_folder()).hold()
@@ -122,12 +122,12 @@ class TestJobs:
             ("import os; open(os.environ['SM_MODEL_DIR'] + '/weights', 'w')", False),
         ],
     )
-    def test_what_a_script_wrote_is_seen(self, harness: LocalHarness, script: str, wrote: bool) -> None:
+    def test_output_files_of_a_script_are_noticed(self, harness: LocalHarness, script: str, wrote: bool) -> None:
         ended(submit(harness.service, harness.request(script)))
         assert inventory(harness.root.resolve(), NOW).jobs["job"].wrote_output is wrote
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
-    def test_a_broken_state_is_no_job_that_can_be_read(self, harness: LocalHarness, text: str) -> None:
+    def test_a_job_with_a_corrupt_state_is_unreadable(self, harness: LocalHarness, text: str) -> None:
         ended(submit(harness.service, harness.request("pass")))
         (harness.job_folder() / "state.json").write_text(text)
         found = inventory(harness.root.resolve(), NOW)
