@@ -25,7 +25,7 @@ def test_machines_as_arms(
     command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
 ) -> None:
     account.make_role()
-    account.jobs.troubles.no_capacity.add("ml.p3.2xlarge")
+    account.jobs.faults.no_capacity.add("ml.p3.2xlarge")
     prices = tmp_path / "prices.json"
     usd = {"ml.g5.xlarge": 1.408, "ml.g4dn.xlarge": 14.08, "ml.p3.2xlarge": 3.825}
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": usd}))

@@ -1,4 +1,4 @@
-"""An AWS account on this machine: SageMaker that really trains; beside it moto's S3, IAM, STS and CloudWatch Logs."""
+"""A simulated AWS account: SageMaker whose jobs really run, and moto's S3, IAM, STS and CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.aws.runtime import Runtime
 from tests.support.aws.training import Jobs
 
 ACCOUNT = "123456789012"
-"""moto's."""
+"""Account number of moto."""
 REGION = "us-east-1"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/trainer"
 BUCKET = f"sagemaker-{REGION}-{ACCOUNT}"
@@ -31,7 +31,7 @@ TRUST = {
 
 
 class Account:
-    """What one test has of AWS."""
+    """The simulated account of one test."""
 
     def __init__(self, root: Path, moto: MotoServer) -> None:
         self._moto = moto
@@ -39,9 +39,9 @@ class Account:
             name: boto3.client(name, region_name=REGION, endpoint_url=moto.url, **KEYS)
             for name in ("s3", "iam", "sts", "logs")
         }
-        types_of = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model
-        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(types_of.shape_for("TrainingInstanceType").enum))
-        hosting_types = types_of.shape_for("ProductionVariantInstanceType")
+        model = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model
+        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(model.shape_for("TrainingInstanceType").enum))
+        hosting_types = model.shape_for("ProductionVariantInstanceType")
         self.hosting = Hosting(ACCOUNT, self.clients, frozenset(hosting_types.enum))
         self.api = Api("sagemaker", {**self.jobs.operations(), **self.hosting.operations()})
         self.runtime = Runtime(self.hosting)
@@ -60,19 +60,19 @@ class Account:
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
-        """What a process finds in its environment to reach this account."""
+        """Environment variables with which a process reaches this account."""
 
     @property
     def calls(self) -> list[tuple[float, str]]:
-        """Time (monotonic, seconds) and operation of every call that the product made, of all services."""
+        """Time (monotonic, seconds) and operation of every call of the product, over all services."""
         return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
 
-    def bucket_of_somebody_else(self, name: str) -> None:
-        """Have a bucket exist that is not this account's."""
-        self._moto.not_ours.add(name)
+    def add_foreign_bucket(self, name: str) -> None:
+        """Add a bucket of another account."""
+        self._moto.foreign_buckets.add(name)
 
     def make_role(self) -> str:
-        """Make the role of the jobs and return its ARN."""
+        """Create the role of the jobs and return its ARN."""
         self.clients["iam"].create_role(RoleName="trainer", AssumeRolePolicyDocument=json.dumps(TRUST))
         return ROLE
 
@@ -82,11 +82,11 @@ KEYS: dict[str, Any] = {"aws_access_key_id": "AKIAEXAMPLE", "aws_secret_access_k
 
 @contextmanager
 def open_account(root: Path) -> Iterator[Account]:
-    """Open an account, and leave nothing of it running."""
+    """Open an account, and stop all its servers and jobs at the end."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto = MotoServer()
     moto.start()
-    # moto's state is the process's, not the server's.
+    # moto's state belongs to the process, not to the server.
     urllib.request.urlopen(urllib.request.Request(f"{moto.url}/moto-api/reset", method="POST")).close()
     account = Account(root, moto)
     account.api.start()

@@ -1,4 +1,4 @@
-"""An HTTP API of AWS's as far as the code uses it: JSON 1.1, checked against botocore's own model of it."""
+"""A simulated AWS API over HTTP (JSON 1.1). Parameters are checked against botocore's model of the service."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from botocore.validate import ParamValidator
 
 from tests.support.endpoints.served import Serving
 
-Answer = dict[str, Any]
+Response = dict[str, Any]
 
 
-class Refused(Exception):
-    """An answer other than 200."""
+class ApiError(Exception):
+    """A response with an error and a status other than 200."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -28,20 +28,20 @@ class Refused(Exception):
 
 
 class Dropped(Exception):
-    """The connection is closed without an answer; `done` when what was asked for was done all the same."""
+    """A connection that is closed without a response. With `done`, the operation was executed nevertheless."""
 
     def __init__(self, *, done: bool = False) -> None:
         super().__init__()
         self.done = done
 
 
-THROTTLED = Refused("ThrottlingException", "Rate exceeded")
-BROKEN = Refused("InternalFailure", "We encountered an internal error. Please try again.", 500)
-EXPIRED = Refused("ExpiredTokenException", "The security token included in the request is expired")
+THROTTLED = ApiError("ThrottlingException", "Rate exceeded")
+BROKEN = ApiError("InternalFailure", "We encountered an internal error. Please try again.", 500)
+EXPIRED = ApiError("ExpiredTokenException", "The security token included in the request is expired")
 
 
 class Faults:
-    """What the next calls of an operation meet instead of an answer."""
+    """Errors of the next calls of each operation."""
 
     def __init__(self) -> None:
         self._next: dict[str, deque[Exception]] = defaultdict(deque)
@@ -54,17 +54,17 @@ class Faults:
             self._next[operation].extend(errors)
 
     def last(self, operation: str, error: Exception | None) -> None:
-        """Have every call of an operation meet an error from now on; None ends that."""
+        """Raise the error in every call of an operation from now on; None ends that."""
         with self._lock:
             self._always.pop(operation, None)
             if error:
                 self._always[operation] = error
 
     def meet(self, operation: str) -> Dropped | None:
-        """Raise the operation's next error, if there is one; return one that follows what was asked for."""
+        """Raise the operation's next error, if any. Return a `Dropped` with `done`, to be raised after the call."""
         with self._lock:
-            waiting = self._next[operation]
-            error = waiting.popleft() if waiting else self._always.get(operation)
+            queue = self._next[operation]
+            error = queue.popleft() if queue else self._always.get(operation)
         if isinstance(error, Dropped) and error.done:
             return error
         if error:
@@ -73,9 +73,9 @@ class Faults:
 
 
 class Api(Serving):
-    """Answers operations over HTTP; each operation is a function of its parameters."""
+    """HTTP server of operations. Each operation is a function of its parameters."""
 
-    def __init__(self, service: str, operations: Mapping[str, Callable[[Mapping[str, Any]], Answer]]) -> None:
+    def __init__(self, service: str, operations: Mapping[str, Callable[[Mapping[str, Any]], Response]]) -> None:
         self._operations = operations
         self._model = boto3.client(service, region_name="us-east-1").meta.service_model
         self.faults = Faults()
@@ -85,40 +85,40 @@ class Api(Serving):
         server.daemon_threads = True
         super().__init__(server)
 
-    def answer(self, operation: str, parameters: Mapping[str, Any]) -> Answer:
-        """Return the answer to a call. Raises Refused, Dropped."""
+    def answer(self, operation: str, parameters: Mapping[str, Any]) -> Response:
+        """Return the response to a call. Raises ApiError or Dropped."""
         self.calls.append((time.monotonic(), operation))
-        lost = self.faults.meet(operation)
+        dropped = self.faults.meet(operation)
         if operation not in self._operations:
-            raise Refused("UnknownOperationException", operation)
+            raise ApiError("UnknownOperationException", operation)
         shape = self._model.operation_model(operation).input_shape
         report = ParamValidator().validate(dict(parameters), shape)
         if report.has_errors():
-            raise Refused("ValidationException", report.generate_report())
-        answer = self._operations[operation](parameters)
-        if lost:
-            raise lost
-        return answer
+            raise ApiError("ValidationException", report.generate_report())
+        response = self._operations[operation](parameters)
+        if dropped:
+            raise dropped
+        return response
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         api = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else a body waits 40 ms for the headers before it to be confirmed
+            disable_nagle_algorithm = True  # Otherwise a body waits 40 ms for the acknowledgement of its headers.
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 operation = self.headers["X-Amz-Target"].partition(".")[2]
                 try:
                     self._send(200, api.answer(operation, json.loads(body or b"{}")))
-                except Refused as refused:
-                    self._send(refused.status, {"__type": refused.code, "message": refused.message})
+                except ApiError as error:
+                    self._send(error.status, {"__type": error.code, "message": error.message})
                 except Dropped:
                     self.close_connection = True
 
-            def _send(self, status: int, answer: Answer) -> None:
-                content = json.dumps(answer, default=_epoch).encode()
+            def _send(self, status: int, response: Response) -> None:
+                content = json.dumps(response, default=_epoch).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/x-amz-json-1.1")
                 self.send_header("Content-Length", str(len(content)))

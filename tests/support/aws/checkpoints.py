@@ -1,5 +1,7 @@
-"""A container's checkpoints, kept in step with S3 while the job runs: file by file, as they are at that moment, nothing
-ever deleted. So S3 may hold half a checkpoint, and older ones that the job has removed."""
+"""Synchronisation of a container's checkpoints to S3 while the job runs, file by file, without deletions.
+
+So S3 may hold an incomplete checkpoint, and older ones that the job has deleted.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +12,34 @@ from pathlib import Path
 from tests.support.aws.objects import Objects
 
 
-class Synced:
-    """A folder of one start of a job, and the prefix that holds it."""
+class SyncedFolder:
+    """The checkpoint folder of one start of a job, and its prefix in S3."""
 
     def __init__(self, objects: Objects, uri: str, folder: Path) -> None:
         self._objects, self._uri, self._folder = objects, uri, folder
         objects.fetch_folder(uri, folder)
-        self._brought = {path: found for path in self._files() if (found := _state(path))}
+        self._uploaded = {path: state for path in self._files() if (state := _state(path))}
 
-    def bring(self, cut_at: str | None = None) -> bool:
-        """Bring what has changed; of the first file whose name fits `cut_at` only half, and return False."""
+    def upload(self, cut_at: str | None = None) -> bool:
+        """Upload the changed files. Of the first file that matches `cut_at`, upload only half and return False."""
         for path in self._files():
             state, name = _state(path), path.relative_to(self._folder).as_posix()
-            if state is None or self._brought.get(path) == state:
+            if state is None or self._uploaded.get(path) == state:
                 continue
             try:
                 content = path.read_bytes()
             except OSError:
-                continue  # renamed or removed meanwhile
-            cut = cut_at is not None and fnmatch(name, cut_at)
-            self._objects.put(f"{self._uri}/{name}", content[: len(content) // 2] if cut else content)
-            self._brought[path] = state
-            if cut:
+                continue  # The job has just renamed or deleted it.
+            is_cut = cut_at is not None and fnmatch(name, cut_at)
+            self._objects.put(f"{self._uri}/{name}", content[: len(content) // 2] if is_cut else content)
+            self._uploaded[path] = state
+            if is_cut:
                 return False
         return True
 
-    def has(self, name: str) -> bool:
-        """Return whether a file whose name fits has been brought."""
-        return any(fnmatch(path.relative_to(self._folder).as_posix(), name) for path in self._brought)
+    def has(self, pattern: str) -> bool:
+        """Return whether a file that matches the pattern has been uploaded."""
+        return any(fnmatch(path.relative_to(self._folder).as_posix(), pattern) for path in self._uploaded)
 
     def _files(self) -> Iterator[Path]:
         return iter(sorted(path for path in self._folder.rglob("*") if path.is_file()))
@@ -45,7 +47,7 @@ class Synced:
 
 def _state(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

@@ -1,7 +1,7 @@
-"""The account's models, endpoint configurations and endpoints: made, changed, listed, deleted, asked.
+"""The account's models, endpoint configurations and endpoints: made, changed, listed, deleted, parameters.
 
-What SageMaker refuses is refused in its words, as its users quote them: a name twice, a part that is not there, and
-any deletion or change of an endpoint that it is at work on.
+Error messages are those that users of SageMaker quote: for an existing name, for a missing object, and for a change or
+deletion of an endpoint that is in progress.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws.api import Answer, Refused
+from tests.support.aws.api import ApiError, Response
 from tests.support.aws.training import AWS_REGISTRY, NO_IMAGE, NOT_ASSUMED
 
 PAGE, TAG_PAGE = 2, 5
-"""At most so many of a list at once, however many are asked for."""
+"""Page sizes of lists, whatever the request says."""
 ARN = re.compile(r"arn:aws:sagemaker:us-east-1:\d{12}:(endpoint|endpoint-config|model)/(.+)")
 NOUNS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint configuration", "Model": "model"}
 IN_ARN = {"Endpoint": "endpoint", "EndpointConfig": "endpoint-config", "Model": "model"}
 
 Serve = Callable[["Hosting", Mapping[str, Any], bytes], tuple[int, bytes]]
-"""Answers a request to a model, by the request that created it: HTTP status and body."""
+"""A function of (hosting, request that created the model, body) that returns HTTP status and body."""
 
 
 def echo(_: Hosting, __: Mapping[str, Any], body: bytes) -> tuple[int, bytes]:
@@ -35,21 +35,22 @@ def echo(_: Hosting, __: Mapping[str, Any], body: bytes) -> tuple[int, bytes]:
 
 @dataclass
 class Hosted:
-    """One of the three."""
+    """A model, an endpoint configuration or an endpoint."""
 
     request: dict[str, Any]
     arn: str
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: str = "InService"
     looks: int = 0
-    """Descriptions until the status changes."""
+    """Number of descriptions until the status changes."""
     pending: str | None = None
-    """The configuration that an endpoint is led to."""
+    """Configuration to which an endpoint is being updated."""
     reason: str | None = None
+    """Reason of a failure."""
 
 
 class Hosting:
-    """What is hosted; one lock, for the calls come from many threads."""
+    """All hosted objects. Calls come from many threads, so a lock guards them."""
 
     def __init__(self, account: str, clients: Mapping[str, Any], instance_types: frozenset[str]) -> None:
         self._account, self._clients, self._instance_types = account, clients, instance_types
@@ -58,9 +59,9 @@ class Hosting:
         self.tags: dict[str, dict[str, str]] = {}
         self.quotas: dict[str, int] = {}
         self.looks = 1
-        """So many descriptions and attempts to change it find an endpoint at work before it has ended."""
+        """Number of descriptions or changes during which an operation on an endpoint is in progress."""
         self.failure: str | None = None
-        """Why endpoints fail that are made or changed from now on."""
+        """Reason for which endpoints fail that are created or updated from now on."""
         self.serve: Serve = echo
 
     def operations(self) -> dict[str, Any]:
@@ -75,8 +76,8 @@ class Hosting:
         return {**calls, "UpdateEndpoint": self._locked(self._update)}
 
     def names(self) -> dict[str, list[str]]:
-        """What there is, by kind; kinds of which there is nothing are left out."""
-        return {kind: sorted(found) for kind, found in self.kinds.items() if found}
+        """Return the sorted names of each kind of object that exists."""
+        return {kind: sorted(objects) for kind, objects in self.kinds.items() if objects}
 
     def tags_of(self, kind: str, name: str) -> dict[str, str]:
         return self.tags[self.kinds[kind][name].arn]
@@ -85,66 +86,66 @@ class Hosting:
         return self.kinds[kind][name].request
 
     def invoke(self, name: str, body: bytes) -> tuple[int, bytes]:
-        """Return what the container of an endpoint answers. Raises Refused."""
+        """Return the response of an endpoint's container. Raises ApiError."""
         with self._lock:
             endpoint = self.kinds["Endpoint"].get(name)
             if endpoint is None or endpoint.status not in {"InService", "Updating"}:
-                raise Refused("ValidationError", f"Endpoint {name} of account {self._account} not found.")
+                raise ApiError("ValidationError", f"Endpoint {name} of account {self._account} not found.")
             config = self.kinds["EndpointConfig"][endpoint.request["EndpointConfigName"]].request
             model = self.kinds["Model"][config["ProductionVariants"][0]["ModelName"]].request
         return self.serve(self, model, body)
 
     def model_archive(self, model: Mapping[str, Any]) -> bytes:
         """Return the model.tar.gz that a container unpacks."""
-        place = urlparse(model["PrimaryContainer"]["ModelDataUrl"])
-        answer = self._clients["s3"].get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
-        return bytes(answer["Body"].read())
+        location = urlparse(model["PrimaryContainer"]["ModelDataUrl"])
+        response = self._clients["s3"].get_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
+        return bytes(response["Body"].read())
 
-    def _call(self, verb: str, kind: str) -> Callable[[Mapping[str, Any]], Answer]:
+    def _call(self, verb: str, kind: str) -> Callable[[Mapping[str, Any]], Response]:
         method = {"create": self._create, "describe": self._describe, "delete": self._delete, "list": self._list}[verb]
-        return self._locked(lambda asked: method(kind, asked))
+        return self._locked(lambda parameters: method(kind, parameters))
 
-    def _locked(self, call: Callable[[Mapping[str, Any]], Answer]) -> Callable[[Mapping[str, Any]], Answer]:
-        def locked(asked: Mapping[str, Any]) -> Answer:
+    def _locked(self, call: Callable[[Mapping[str, Any]], Response]) -> Callable[[Mapping[str, Any]], Response]:
+        def locked(parameters: Mapping[str, Any]) -> Response:
             with self._lock:
-                return call(asked)
+                return call(parameters)
 
         return locked
 
-    def _create(self, kind: str, asked: Mapping[str, Any]) -> Answer:
-        name = asked[f"{kind}Name"]
+    def _create(self, kind: str, parameters: Mapping[str, Any]) -> Response:
+        name = parameters[f"{kind}Name"]
         if name in self.kinds[kind]:
-            raise Refused(
+            raise ApiError(
                 "ValidationException", f'Cannot create already existing {NOUNS[kind]} "{self._arn(kind, name)}".'
             )
         {"Endpoint": self._check_endpoint, "EndpointConfig": self._check_config, "Model": self._check_model}[kind](
-            asked
+            parameters
         )
-        request = {key: value for key, value in asked.items() if key != "Tags"}
+        request = {key: value for key, value in parameters.items() if key != "Tags"}
         arn = self._arn(kind, name)
-        made = Hosted(request=request, arn=arn)
+        hosted = Hosted(request=request, arn=arn)
         if kind == "Endpoint":
-            made.status, made.looks, made.reason = "Creating", self.looks, self.failure
-        self.kinds[kind][name] = made
-        self.tags[arn] = {each["Key"]: each["Value"] for each in asked.get("Tags", [])}
+            hosted.status, hosted.looks, hosted.reason = "Creating", self.looks, self.failure
+        self.kinds[kind][name] = hosted
+        self.tags[arn] = {each["Key"]: each["Value"] for each in parameters.get("Tags", [])}
         return {f"{kind}Arn": arn}
 
-    def _describe(self, kind: str, asked: Mapping[str, Any]) -> Answer:
-        name = asked[f"{kind}Name"]
-        found = self._found(kind, name)
-        told = {**found.request, f"{kind}Arn": found.arn, "CreationTime": found.created}
+    def _describe(self, kind: str, parameters: Mapping[str, Any]) -> Response:
+        name = parameters[f"{kind}Name"]
+        hosted = self._get(kind, name)
+        description = {**hosted.request, f"{kind}Arn": hosted.arn, "CreationTime": hosted.created}
         if kind != "Endpoint":
-            return told
-        self._go_on(name, found)
-        told |= {"EndpointStatus": found.status, "LastModifiedTime": found.created}
-        told["EndpointConfigName"] = found.request["EndpointConfigName"]
-        if found.status == "Updating":
-            told["PendingDeploymentSummary"] = {"EndpointConfigName": found.pending}
-        shown = found.reason if found.status in {"Failed", "InService"} else None
-        return told | ({"FailureReason": shown} if shown else {})
+            return description
+        self._advance(name, hosted)
+        description |= {"EndpointStatus": hosted.status, "LastModifiedTime": hosted.created}
+        description["EndpointConfigName"] = hosted.request["EndpointConfigName"]
+        if hosted.status == "Updating":
+            description["PendingDeploymentSummary"] = {"EndpointConfigName": hosted.pending}
+        reason = hosted.reason if hosted.status in {"Failed", "InService"} else None
+        return description | ({"FailureReason": reason} if reason else {})
 
-    def _go_on(self, name: str, endpoint: Hosted) -> None:
-        """Bring an endpoint on by one look."""
+    def _advance(self, name: str, endpoint: Hosted) -> None:
+        """Advance the operation on an endpoint by one step."""
         if endpoint.status not in {"Creating", "Updating", "Deleting"}:
             return
         endpoint.looks -= 1
@@ -153,19 +154,19 @@ class Hosting:
         if endpoint.status == "Deleting":
             del self.kinds["Endpoint"][name]
             self.tags.pop(endpoint.arn)
-            self._found("Endpoint", name)
+            self._get("Endpoint", name)
         if endpoint.status == "Updating" and endpoint.reason is None:
             endpoint.request["EndpointConfigName"] = endpoint.pending
         failed = endpoint.status == "Creating" and endpoint.reason is not None
         endpoint.status, endpoint.pending = "Failed" if failed else "InService", None
 
-    def _delete(self, kind: str, asked: Mapping[str, Any]) -> Answer:
-        name = asked[f"{kind}Name"]
-        found = self._found(kind, name)
+    def _delete(self, kind: str, parameters: Mapping[str, Any]) -> Response:
+        name = parameters[f"{kind}Name"]
+        hosted = self._get(kind, name)
         if kind == "Endpoint":
-            self._go_on(name, found)
-            self._check_idle(found)
-            found.status, found.looks = "Deleting", self.looks
+            self._advance(name, hosted)
+            self._check_idle(hosted)
+            hosted.status, hosted.looks = "Deleting", self.looks
             return {}
         users = [
             each
@@ -173,107 +174,107 @@ class Hosting:
             if name in (each.request["EndpointConfigName"], each.pending)
         ]
         if kind == "EndpointConfig" and users:
-            raise Refused("ValidationException", f"AWS's documentation forbids to delete {name}, which is in use.")
+            raise ApiError("ValidationException", f"AWS's documentation forbids deleting {name}, which is in use.")
         del self.kinds[kind][name]
-        self.tags.pop(found.arn)
+        self.tags.pop(hosted.arn)
         return {}
 
-    def _update(self, asked: Mapping[str, Any]) -> Answer:
-        endpoint = self._found("Endpoint", asked["EndpointName"])
-        self._go_on(asked["EndpointName"], endpoint)
+    def _update(self, parameters: Mapping[str, Any]) -> Response:
+        endpoint = self._get("Endpoint", parameters["EndpointName"])
+        self._advance(parameters["EndpointName"], endpoint)
         self._check_idle(endpoint)
-        self._found("EndpointConfig", asked["EndpointConfigName"])
-        endpoint.status, endpoint.pending, endpoint.looks = "Updating", asked["EndpointConfigName"], self.looks
+        self._get("EndpointConfig", parameters["EndpointConfigName"])
+        endpoint.status, endpoint.pending, endpoint.looks = "Updating", parameters["EndpointConfigName"], self.looks
         endpoint.reason = self.failure
         return {"EndpointArn": endpoint.arn}
 
-    def _list(self, kind: str, asked: Mapping[str, Any]) -> Answer:
-        part = asked.get("NameContains", "")
-        found = [(name, each) for name, each in sorted(self.kinds[kind].items()) if part in name]
-        told = [
+    def _list(self, kind: str, parameters: Mapping[str, Any]) -> Response:
+        part = parameters.get("NameContains", "")
+        matches = [(name, each) for name, each in sorted(self.kinds[kind].items()) if part in name]
+        summaries = [
             {
                 f"{kind}Name": name,
                 f"{kind}Arn": each.arn,
                 "CreationTime": each.created,
                 **({"EndpointStatus": each.status, "LastModifiedTime": each.created} if kind == "Endpoint" else {}),
             }
-            for name, each in found
+            for name, each in matches
         ]
-        return _page(f"{kind}s", told, asked)
+        return _page(f"{kind}s", summaries, parameters)
 
-    def _add_tags(self, asked: Mapping[str, Any]) -> Answer:
-        tags = self._tagged(asked)
-        tags |= {each["Key"]: each["Value"] for each in asked["Tags"]}
+    def _add_tags(self, parameters: Mapping[str, Any]) -> Response:
+        tags = self._tagged(parameters)
+        tags |= {each["Key"]: each["Value"] for each in parameters["Tags"]}
         return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
-    def _delete_tags(self, asked: Mapping[str, Any]) -> Answer:
-        for key in asked["TagKeys"]:
-            self._tagged(asked).pop(key, None)
+    def _delete_tags(self, parameters: Mapping[str, Any]) -> Response:
+        for key in parameters["TagKeys"]:
+            self._tagged(parameters).pop(key, None)
         return {}
 
-    def _list_tags(self, asked: Mapping[str, Any]) -> Answer:
-        tags = [{"Key": key, "Value": value} for key, value in self._tagged(asked).items()]
-        return _page("Tags", tags, asked, TAG_PAGE)
+    def _list_tags(self, parameters: Mapping[str, Any]) -> Response:
+        tags = [{"Key": key, "Value": value} for key, value in self._tagged(parameters).items()]
+        return _page("Tags", tags, parameters, TAG_PAGE)
 
-    def _tagged(self, asked: Mapping[str, Any]) -> dict[str, str]:
-        if asked["ResourceArn"] not in self.tags:
-            raise Refused("ValidationException", "Requested resource not found.")
-        return self.tags[asked["ResourceArn"]]
+    def _tagged(self, parameters: Mapping[str, Any]) -> dict[str, str]:
+        if parameters["ResourceArn"] not in self.tags:
+            raise ApiError("ValidationException", "Requested resource not found.")
+        return self.tags[parameters["ResourceArn"]]
 
-    def _found(self, kind: str, name: str) -> Hosted:
+    def _get(self, kind: str, name: str) -> Hosted:
         if name not in self.kinds[kind]:
-            raise Refused("ValidationException", f'Could not find {NOUNS[kind]} "{self._arn(kind, name)}".')
+            raise ApiError("ValidationException", f'Could not find {NOUNS[kind]} "{self._arn(kind, name)}".')
         return self.kinds[kind][name]
 
     def _check_idle(self, endpoint: Hosted) -> None:
         if endpoint.status not in {"InService", "Failed"}:
-            raise Refused("ValidationException", f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            raise ApiError("ValidationException", f'Cannot update in-progress endpoint "{endpoint.arn}".')
 
-    def _check_model(self, asked: Mapping[str, Any]) -> None:
-        container = asked["PrimaryContainer"]
+    def _check_model(self, parameters: Mapping[str, Any]) -> None:
+        container = parameters["PrimaryContainer"]
         registry, repository = re.fullmatch(r"(\d{12})\.dkr\.ecr\.[^/]+/(.+):.+", container["Image"]).groups()  # type: ignore[union-attr]
         if registry != AWS_REGISTRY:
-            told = {"repository": repository, "registry": registry, "role": asked["ExecutionRoleArn"]}
-            raise Refused("ValidationException", NO_IMAGE.format(**told))
+            fields = {"repository": repository, "registry": registry, "role": parameters["ExecutionRoleArn"]}
+            raise ApiError("ValidationException", NO_IMAGE.format(**fields))
         try:
-            self._clients["iam"].get_role(RoleName=asked["ExecutionRoleArn"].rpartition("/")[2])
+            self._clients["iam"].get_role(RoleName=parameters["ExecutionRoleArn"].rpartition("/")[2])
         except ClientError as error:
-            raise Refused("ValidationException", NOT_ASSUMED.format(role=asked["ExecutionRoleArn"])) from error
-        place = urlparse(container["ModelDataUrl"])
+            raise ApiError("ValidationException", NOT_ASSUMED.format(role=parameters["ExecutionRoleArn"])) from error
+        location = urlparse(container["ModelDataUrl"])
         try:
-            self._clients["s3"].head_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
+            self._clients["s3"].head_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
         except ClientError as error:
-            raise Refused(
+            raise ApiError(
                 "ValidationException", f"Could not find model data at {container['ModelDataUrl']}."
             ) from error
 
-    def _check_config(self, asked: Mapping[str, Any]) -> None:
-        for variant in asked["ProductionVariants"]:
-            self._found("Model", variant["ModelName"])
+    def _check_config(self, parameters: Mapping[str, Any]) -> None:
+        for variant in parameters["ProductionVariants"]:
+            self._get("Model", variant["ModelName"])
             if variant["InstanceType"] not in self._instance_types:
-                raise Refused(
+                raise ApiError(
                     "ValidationException",
                     f"1 validation error detected: Value '{variant['InstanceType']}' at 'productionVariants.1.member."
                     f"instanceType' failed to satisfy constraint: Member must satisfy enum value set",
                 )
 
-    def _check_endpoint(self, asked: Mapping[str, Any]) -> None:
-        self._found("EndpointConfig", asked["EndpointConfigName"])
-        [variant] = self.kinds["EndpointConfig"][asked["EndpointConfigName"]].request["ProductionVariants"]
+    def _check_endpoint(self, parameters: Mapping[str, Any]) -> None:
+        self._get("EndpointConfig", parameters["EndpointConfigName"])
+        [variant] = self.kinds["EndpointConfig"][parameters["EndpointConfigName"]].request["ProductionVariants"]
         kind, count = variant["InstanceType"], variant["InitialInstanceCount"]
         if (limit := self.quotas.get(kind)) is not None and count > limit:
-            raise Refused(
+            raise ApiError(
                 "ResourceLimitExceeded",
                 f"The account-level service limit '{kind} for endpoint usage' is {limit} Instances, with current "
                 f"utilization of 0 Instances and a request delta of {count} Instances.",
             )
 
     def _arn(self, kind: str, name: str) -> str:
-        # SageMaker writes these ARNs in small letters, whatever the names are.
+        # SageMaker writes these ARNs in lower case, whatever the names are.
         return f"arn:aws:sagemaker:us-east-1:{self._account}:{IN_ARN[kind]}/{name.lower()}"
 
 
-def _page(key: str, told: list[dict[str, Any]], asked: Mapping[str, Any], most: int = PAGE) -> Answer:
-    first = int(asked.get("NextToken", 0))
-    last = first + min(most, int(asked.get("MaxResults", most)))
-    return {key: told[first:last], **({"NextToken": str(last)} if last < len(told) else {})}
+def _page(key: str, items: list[dict[str, Any]], parameters: Mapping[str, Any], size: int = PAGE) -> Response:
+    first = int(parameters.get("NextToken", 0))
+    last = first + min(size, int(parameters.get("MaxResults", size)))
+    return {key: items[first:last], **({"NextToken": str(last)} if last < len(items) else {})}

@@ -1,5 +1,5 @@
-"""One training job as SageMaker runs it: by the local service, on what lies in S3, its log and artifacts brought to
-where SageMaker puts them."""
+"""One simulated SageMaker training job. The local service runs it on data from S3; its log and artifacts are uploaded
+as SageMaker does it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws.api import Answer
-from tests.support.aws.checkpoints import Synced
-from tests.support.aws.course import after_start, entered, status
+from tests.support.aws.api import Response
+from tests.support.aws.checkpoints import SyncedFolder
+from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
 from tests.support.aws.machine import Machine, free_port, job_description, merged
 from tests.support.aws.objects import Objects, packed
-from tests.support.aws.troubles import Troubles
+from tests.support.aws.transitions import after_start, status, transition
 from tests.support.aws.warm_pool import WarmPool
 from training.contract.errors import InputError
 from training.contract.service import TERMINAL_STATUSES, Description
 
 LOOK_SECONDS, SHARE_SECONDS = 0.05, 0.02
-"""Between two looks at a job; hundreds at once are looked at less often, for each has its threads here."""
+"""Time between two looks at a job, and extra time for each thread when hundreds of jobs run."""
 SPOT_SHARE = 0.3
-"""Billed of a second on spare capacity."""
-BEFORE_A_LOSS = frozenset({"Starting", "Downloading", "Training", "Interrupted"})
+"""Share of a spot job's seconds that is billed."""
+BEFORE_INTERRUPTION = frozenset({"Starting", "Downloading", "Training", "Interrupted"})
 CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
 )
@@ -42,19 +42,19 @@ def machine_types(request: Mapping[str, Any]) -> list[str]:
 
 
 class TrainingJob:
-    """One job, in a thread of its own."""
+    """One job, in its own thread."""
 
-    def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], troubles: Troubles) -> None:
-        self.request, self._home, self._clients, self._troubles = request, root, clients, troubles
+    def __init__(self, request: dict[str, Any], root: Path, clients: Mapping[str, Any], faults: JobFaults) -> None:
+        self.request, self._home, self._clients, self._faults = request, root, clients, faults
         self._objects = Objects(clients["s3"])
-        self._types = [each for each in machine_types(request) if each not in troubles.no_capacity]
+        self._types = [each for each in machine_types(request) if each not in faults.no_capacity]
         self._created = self._starting = datetime.now(UTC)
         self._began: datetime | None = None
         self._earlier: list[dict[str, Any]] = []
-        """Transitions of starts whose machines were taken back."""
+        """Transitions of interrupted starts."""
         self._uploaded: datetime | None = None
         self._failed: str | None = None
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._artifact: str | None = None
         self.pool = WarmPool(bool(self._resources.get("KeepAlivePeriodInSeconds")))
@@ -62,14 +62,14 @@ class TrainingJob:
         self._take_machines()
 
     def _take_machines(self) -> None:
-        """Have machines on which nothing is yet."""
+        """Create empty machines for the next start."""
         self._root = self._home / f"start-{len(self._earlier)}"
         self._machines = [Machine(self._root, self.name, at) for at in range(int(self._resources["InstanceCount"]))]
         since_ms = int(1000 * self._starting.timestamp())
         self._streams = [
             LogStream(self._clients["logs"], f"{self.name}/{machine.host}-{since_ms}") for machine in self._machines
         ]
-        self._synced: list[Synced] = []
+        self._synced: list[SyncedFolder] = []
         self._downloading: datetime | None = None
 
     @property
@@ -78,7 +78,7 @@ class TrainingJob:
 
     @property
     def base(self) -> Path:
-        """What `/opt/ml` is on the first machine."""
+        """Folder that stands for `/opt/ml` on the first machine."""
         return self._machines[0].base
 
     @property
@@ -91,12 +91,12 @@ class TrainingJob:
     def join(self) -> None:
         self._thread.join(60)
 
-    def stop(self) -> Answer:
-        self._stop_asked.set()
+    def stop(self) -> Response:
+        self._stop_requested.set()
         return {}
 
     def describe(self) -> Description:
-        """Return the description, complete at every moment of the job's life."""
+        """Return the description. All its fields are set at every moment of the job's life."""
         described = {name: value for name, value in self.request.items() if name != "Tags"}
         described |= {"TrainingJobArn": f"arn:aws:sagemaker:us-east-1:111122223333:training-job/{self.name}"}
         described |= {"CreationTime": self._created, "ModelArtifacts": {"S3ModelArtifacts": self._artifact or ""}}
@@ -104,32 +104,33 @@ class TrainingJob:
             chosen = {"SelectedInstanceType": self._types[0]} if "InstancePreferences" in self._resources else {}
             described["ResourceConfig"] = {**self._resources, **chosen}
         with self._lock:
-            return described | self._course() | self.pool.told(self._uploaded)
+            return described | self._progress() | self.pool.description(self._uploaded)
 
     @property
     def _resources(self) -> dict[str, Any]:
         return dict(self.request["ResourceConfig"])
 
-    def _course(self) -> dict[str, Any]:
-        """Return the fields that change."""
+    def _progress(self) -> dict[str, Any]:
+        """Return the fields of the description that change."""
         local = self._local()
-        course = [*self._earlier, entered("Starting", self._starting, self._downloading)]
+        transitions = [*self._earlier, transition("Starting", self._starting, self._downloading)]
         if self._downloading:
-            course += after_start(local, self._downloading)
+            transitions += after_start(local, self._downloading)
         final = self._final(local)
         if self._uploaded is None:
-            course = [each for each in course if each["Status"] not in {"Completed", "Failed", "Stopped"}] or course
-            course[-1].pop("EndTime", None)
+            running = [each for each in transitions if each["Status"] not in {"Completed", "Failed", "Stopped"}]
+            transitions = running or transitions
+            transitions[-1].pop("EndTime", None)
         elif final:
-            course = [each for each in course if each["Status"] not in {final, "MaxRuntimeExceeded"}]
-            course[-1]["EndTime"] = self._uploaded
-            course.append(entered(final, self._uploaded, self._uploaded))
-        told = status(final) if self._uploaded and final else "Stopping" if self._stop_asked.is_set() else None
+            transitions = [each for each in transitions if each["Status"] not in {final, "MaxRuntimeExceeded"}]
+            transitions[-1]["EndTime"] = self._uploaded
+            transitions.append(transition(final, self._uploaded, self._uploaded))
+        changed = status(final) if self._uploaded and final else "Stopping" if self._stop_requested.is_set() else None
         return {
-            "TrainingJobStatus": told or "InProgress",
-            "SecondaryStatus": course[-1]["Status"],
-            "SecondaryStatusTransitions": course,
-            "LastModifiedTime": course[-1]["StartTime"],
+            "TrainingJobStatus": changed or "InProgress",
+            "SecondaryStatus": transitions[-1]["Status"],
+            "SecondaryStatusTransitions": transitions,
+            "LastModifiedTime": transitions[-1]["StartTime"],
             **self._reason(local),
             **self._billed(),
             "FinalMetricDataList": local.get("FinalMetricDataList", []) if self._uploaded else [],
@@ -152,9 +153,9 @@ class TrainingJob:
         if not self._uploaded:
             return {"TrainingStartTime": self._began}
         seconds = max(1, round((self._uploaded - self._began).total_seconds()))
-        paid = round(SPOT_SHARE * seconds) if self.request.get("EnableManagedSpotTraining") else seconds
-        billed = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": paid}
-        return {"TrainingStartTime": self._began, "TrainingEndTime": self._uploaded, **billed}
+        billable = round(SPOT_SHARE * seconds) if self.request.get("EnableManagedSpotTraining") else seconds
+        times = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
+        return {"TrainingStartTime": self._began, "TrainingEndTime": self._uploaded, **times}
 
     def _local(self) -> Description:
         return job_description([machine.describe() for machine in self._machines])
@@ -166,7 +167,7 @@ class TrainingJob:
                 return
             self._begin()
             while not self._watch():
-                self._lose_machines()
+                self._interrupt()
                 self._begin()
             self._upload()
         except InputError as error:
@@ -181,27 +182,28 @@ class TrainingJob:
         self._began = self._began or self._downloading
         self._start_machines(self._downloaded())
 
-    def _lose_machines(self) -> None:
-        """Note that spare capacity was taken back, and wait for other."""
-        lost = datetime.now(UTC)
+    def _interrupt(self) -> None:
+        """Record a spot interruption, and prepare the next start."""
+        interrupted = datetime.now(UTC)
         with self._lock:
-            told = [each for each in self._course()["SecondaryStatusTransitions"] if each["Status"] in BEFORE_A_LOSS]
-            told[-1]["EndTime"] = lost
+            transitions = self._progress()["SecondaryStatusTransitions"]
+            transitions = [each for each in transitions if each["Status"] in BEFORE_INTERRUPTION]
+            transitions[-1]["EndTime"] = interrupted
             self._starting = datetime.now(UTC)
-            self._earlier = [*told, entered("Interrupted", lost, self._starting)]
+            self._earlier = [*transitions, transition("Interrupted", interrupted, self._starting)]
             self._take_machines()
 
     def _downloaded(self) -> dict[str, Any]:
-        """Return the request with all that it names brought here."""
+        """Download source and data, and return the request with local paths."""
         hyperparameters = dict(self.request["HyperParameters"])
         archive = json.loads(hyperparameters["sagemaker_submit_directory"])
         source = self._objects.fetch_file(archive, self._root / "source")
         hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
-        # What the images do beyond starting the program is not to be had here.
+        # Only the Training Compiler's images support these flags.
         for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
             del hyperparameters[key]
         channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
-        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._troubles.grace_seconds)}
+        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
         environment = grace | self.request.get("Environment", {})
         local = {"HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": environment}
         return {**self.request, **local}
@@ -209,10 +211,10 @@ class TrainingJob:
     def _start_machines(self, request: Mapping[str, Any]) -> None:
         port = free_port()
         for machine in self._machines:
-            # Each has its own copy of what earlier starts kept.
+            # Each machine has its own copy of the checkpoints.
             if "CheckpointConfig" in request:
-                kept = str(request["CheckpointConfig"]["S3Uri"])
-                self._synced.append(Synced(self._objects, kept, machine.checkpoints))
+                uri = str(request["CheckpointConfig"]["S3Uri"])
+                self._synced.append(SyncedFolder(self._objects, uri, machine.checkpoints))
             machine.start(request, self._types[0], len(self._machines), port)
 
     def _channel(self, channel: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,29 +228,29 @@ class TrainingJob:
         return {**channel, "DataSource": {"S3DataSource": local}}
 
     def _watch(self) -> bool:
-        """Bring log and checkpoints away until every machine has ended; one that fails ends the others.
+        """Upload log and checkpoints until every machine has ended. A machine that fails ends the others.
 
-        Returns False when the machines are taken back.
+        Returns False after a spot interruption.
         """
         stopped = hung = False
         while True:
             states = [machine.describe()["TrainingJobStatus"] for machine in self._machines]
             self._send_logs()
-            if self._is_taken_back():
+            if self._is_interrupted():
                 return False
             if TERMINAL_STATUSES.issuperset(states):
                 return True
             hung = self._hang(hung)
-            if not stopped and (self._stop_asked.is_set() or "Failed" in states):
+            if not stopped and (self._stop_requested.is_set() or "Failed" in states):
                 stopped = True
                 self._stop_machines()
             time.sleep(max(LOOK_SECONDS, SHARE_SECONDS * (threading.active_count() - 20)))
 
-    def _is_taken_back(self) -> bool:
-        """Bring new checkpoints away; return whether the machines are taken back meanwhile, which are then at rest."""
-        taken, warned = self._troubles.taken_back_at, self._troubles.warned_at
-        if not all(synced.bring(taken[0] if taken else None) for synced in self._synced):
-            del taken[0]
+    def _is_interrupted(self) -> bool:
+        """Upload new checkpoints. Return whether a spot interruption ended the machines' processes meanwhile."""
+        interrupted, warned = self._faults.interrupted_at, self._faults.warned_at
+        if not all(synced.upload(interrupted[0] if interrupted else None) for synced in self._synced):
+            del interrupted[0]
             self._signal(signal.SIGKILL)
             self._await_end()
             return True
@@ -256,11 +258,11 @@ class TrainingJob:
             del warned[0]
             self._stop_machines()
             self._await_end()
-            return all(synced.bring() for synced in self._synced)
+            return all(synced.upload() for synced in self._synced)
         return False
 
     def _hang(self, hung: bool) -> bool:
-        hangs = any(self.name.endswith(end) for end in self._troubles.hanging)
+        hangs = any(self.name.endswith(end) for end in self._faults.hanging)
         if hangs or hung:
             self._signal(signal.SIGSTOP if hangs else signal.SIGCONT)
         return hangs
@@ -281,7 +283,7 @@ class TrainingJob:
     def _send_logs(self) -> None:
         for machine, stream in zip(self._machines, self._streams, strict=True):
             for page in machine.new_lines():
-                stream.put(page, twice=self._troubles.lines_twice)
+                stream.put(page, twice=self._faults.lines_twice)
 
     def _upload(self) -> None:
         output, name = str(self.request["OutputDataConfig"]["S3OutputPath"]).rstrip("/"), self.name

@@ -1,4 +1,4 @@
-"""CloudWatch Logs as far as a follower asks, on moto's, which knows no prefix of streams and repeats no event."""
+"""FilterLogEvents on top of moto's logs, which support no prefix of stream names and never repeat an event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws.api import Answer, Refused
+from tests.support.aws.api import ApiError, Response
 
 
 class Logs:
@@ -15,23 +15,23 @@ class Logs:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.gives_twice = False
-        """Whether each answer holds every event twice."""
+        self.repeats_events = False
+        """True if each response returns every event twice."""
 
     def operations(self) -> dict[str, Any]:
         return {"FilterLogEvents": self.filter}
 
-    def filter(self, asked: Mapping[str, Any]) -> Answer:
-        fields = dict(asked)
+    def filter(self, parameters: Mapping[str, Any]) -> Response:
+        fields = dict(parameters)
         prefix = fields.pop("logStreamNamePrefix")
         try:
             streams = self._client.get_paginator("describe_log_streams").paginate(
                 logGroupName=fields["logGroupName"], logStreamNamePrefix=prefix
             )
             names = [stream["logStreamName"] for page in streams for stream in page["logStreams"]]
-            # moto takes an empty list for all.
-            answer = self._client.filter_log_events(**fields, logStreamNames=names) if names else {"events": []}
+            # For moto, an empty list of names means all streams.
+            response = self._client.filter_log_events(**fields, logStreamNames=names) if names else {"events": []}
         except ClientError as error:
-            raise Refused(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
-        answer.pop("ResponseMetadata", None)
-        return {**answer, "events": answer["events"] * (1 + self.gives_twice)}
+            raise ApiError(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
+        response.pop("ResponseMetadata", None)
+        return {**response, "events": response["events"] * (1 + self.repeats_events)}

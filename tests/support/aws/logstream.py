@@ -1,4 +1,4 @@
-"""A container's output as SageMaker's agent stores it in CloudWatch."""
+"""A container's output, stored in CloudWatch as SageMaker's agent does it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from training.contract.service import LogPage
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 MOST_EVENT_BYTES = 262_144 - 26
-"""Of one event's message: PutLogEvents counts 26 bytes on top; a longer line becomes several events."""
+"""Size limit of an event's message: PutLogEvents adds 26 bytes to it. A longer line becomes several events."""
 MOST_CALL_BYTES, MOST_CALL_EVENTS = 1_048_576, 10_000
-"""Of one call, the 26 bytes of each event included."""
+"""Limits of one call, including the 26 bytes of each event."""
 
 
 class LogStream:
-    """The stream of one machine; the account's group comes with its first line."""
+    """The log stream of one machine. The log group is created with the first line."""
 
     def __init__(self, logs: Any, name: str) -> None:
-        self._logs, self._place = logs, {"logGroupName": GROUP, "logStreamName": name}
-        self._made = False
+        self._logs, self._names = logs, {"logGroupName": GROUP, "logStreamName": name}
+        self._exists = False
 
     def put(self, page: LogPage, *, twice: bool = False) -> None:
-        """Store further lines; `twice` as an agent does whose first call was answered with nothing."""
-        if not self._made:
-            _quietly(self._logs.create_log_group, logGroupName=GROUP)
-            _quietly(self._logs.create_log_stream, **self._place)
-            self._made = True
+        """Store lines; `twice` simulates an agent that retries because the first response was lost."""
+        if not self._exists:
+            _create(self._logs.create_log_group, logGroupName=GROUP)
+            _create(self._logs.create_log_stream, **self._names)
+            self._exists = True
         for events in _calls(page):
             for _ in range(1 + twice):
-                self._logs.put_log_events(**self._place, logEvents=events)
+                self._logs.put_log_events(**self._names, logEvents=events)
 
 
 def _calls(page: LogPage) -> Iterator[list[dict[str, Any]]]:
@@ -50,13 +50,13 @@ def _calls(page: LogPage) -> Iterator[list[dict[str, Any]]]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """Yield the line in pieces that an event holds: one character at least."""
+    """Yield the line in pieces that fit into an event; an empty line becomes a blank."""
     content = line.encode() or b" "
     for start in range(0, len(content), MOST_EVENT_BYTES):
         yield content[start : start + MOST_EVENT_BYTES].decode("utf-8", "replace")
 
 
-def _quietly(call: Any, **fields: Any) -> None:
+def _create(call: Any, **fields: Any) -> None:
     try:
         call(**fields)
     except ClientError as error:

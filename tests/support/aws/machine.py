@@ -1,4 +1,4 @@
-"""The machines of one training job: each a container of the local service, in a folder of its own."""
+"""The machines of one simulated training job: each is a container of the local service in its own folder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from training.services.sagemaker.aws_context import gpu_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
-"""Both start a process on each GPU of each machine; the second, by an MPI of the images', here by torchrun as well."""
-BELOW_THE_KERNELS_OWN = range(20_000, 30_000)
-"""Ports that Linux gives to nobody who does not ask for them by number."""
+"""Both start a process on each GPU of each machine. The images use MPI for the second; here torchrun starts both."""
+UNASSIGNED_PORTS = range(20_000, 30_000)
+"""Ports that Linux does not assign to outgoing connections."""
 
 
 class Machine:
@@ -40,22 +40,22 @@ class Machine:
 
     @property
     def base(self) -> Path:
-        """What `/opt/ml` is there."""
+        """Folder that stands for `/opt/ml` on this machine."""
         return self.root / "jobs" / self._name / "opt" / "ml"
 
     def start(self, request: Mapping[str, Any], instance_type: str, machines: int, port: int) -> None:
-        """Start the job's part; `request` names places on this machine. Raises InputError."""
+        """Start this machine's part of the job. `request` has local paths. Raises InputError."""
         own = {**request, "ResourceConfig": {**request["ResourceConfig"], "InstanceType": "local", "InstanceCount": 1}}
         own |= {"OutputDataConfig": {"S3OutputPath": (self.root / "output").as_uri()}}
         if "CheckpointConfig" in request:
             own["CheckpointConfig"] = {"S3Uri": self.checkpoints.as_uri()}
-        own["Environment"] = {name: self._rooted(value) for name, value in request.get("Environment", {}).items()}
+        own["Environment"] = {name: self._relocated(value) for name, value in request.get("Environment", {}).items()}
         own["HyperParameters"] = hyperparameters = dict(request["HyperParameters"])
         each = _processes(hyperparameters, instance_type)
         if machines > 1:
-            told = {"host": self.at, "hosts": machines, "port": port, "processes": each}
-            told |= {"program": json.loads(hyperparameters["sagemaker_program"])}
-            own["Environment"] |= {"EMULATED_MACHINE": json.dumps(told)}
+            spec = {"host": self.at, "hosts": machines, "port": port, "processes": each}
+            spec |= {"program": json.loads(hyperparameters["sagemaker_program"])}
+            own["Environment"] |= {"EMULATED_MACHINE": json.dumps(spec)}
             own["HyperParameters"] = self._with_own_program(hyperparameters)
         elif each:
             hyperparameters["sagemaker_torch_distributed_enabled"] = "true"
@@ -70,27 +70,27 @@ class Machine:
         self._service.stop(self._name)
 
     def signal(self, number: signal.Signals) -> None:
-        """Signal every process of the job's."""
+        """Send a signal to every process of the job."""
         for process in processes.marked_processes(str(self.base.resolve())):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
 
     def new_lines(self) -> Iterator[LogPage]:
-        """Yield what is new in the log."""
+        """Yield the pages that are new in the log."""
         while (page := self._service.logs(self._name, self._sent)).lines:
             self._sent = page.cursor
             yield page
 
     @property
     def artifact(self) -> Path:
-        """The packed model, if there is one."""
+        """Path of the packed model, which may not exist."""
         return self.root / "output" / self._name / "output" / "model.tar.gz"
 
-    def _rooted(self, value: str) -> str:
+    def _relocated(self, value: str) -> str:
         return str(self.base) + value.removeprefix(container.ROOT) if value.startswith(container.ROOT) else value
 
     def _with_own_program(self, hyperparameters: dict[str, str]) -> dict[str, str]:
-        """Have a program run that does here what the toolkit does on one machine of several."""
+        """Return the hyperparameters that run `on_machine.py`, which emulates the toolkit on several machines."""
         code = self.root / "source-of-machine"
         code.mkdir(parents=True)
         container.unpack(container.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
@@ -100,9 +100,9 @@ class Machine:
 
 
 def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:
-    """Return how many processes a launcher starts, taking its flags away; 0 where there is none."""
-    asked = [hyperparameters.pop(name) for name in LAUNCHERS if name in hyperparameters]
-    return (_gpus(instance_type) or 1) if "true" in asked else 0
+    """Remove the launcher's flags, and return the number of processes that it starts; 0 without a launcher."""
+    flags = [hyperparameters.pop(name) for name in LAUNCHERS if name in hyperparameters]
+    return (_gpus(instance_type) or 1) if "true" in flags else 0
 
 
 @cache
@@ -111,9 +111,10 @@ def _gpus(instance_type: str) -> int | None:
 
 
 def job_description(descriptions: Sequence[Description]) -> Description:
-    """Return what the machines' descriptions say of their job: it ends when all have ended, as the first that failed.
+    """Return the description of the job from those of its machines.
 
-    Those that lose another fail too, later.
+    The job ends when all machines have ended. Its outcome is that of the machine that failed first, because the others
+    fail later for lack of it.
     """
     started = [each for each in descriptions if each]
     running = [each for each in started if each["TrainingJobStatus"] not in TERMINAL_STATUSES]
@@ -123,25 +124,25 @@ def job_description(descriptions: Sequence[Description]) -> Description:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that no outgoing connection will be given."""
-    for port in random.sample(BELOW_THE_KERNELS_OWN, 100):
+    """Return a free port that Linux will not assign to an outgoing connection."""
+    for port in random.sample(UNASSIGNED_PORTS, 100):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    raise AssertionError("a hundred ports are all taken")
+    raise AssertionError("none of a hundred ports is free")
 
 
 def merged(artifacts: Sequence[Path], into: Path) -> Path | None:
-    """Return one archive of the models that the machines kept: SageMaker packs them together."""
-    found = [path for path in artifacts if path.exists()]
-    if len(found) < 2:
-        return found[0] if found else None
-    with tarfile.open(into, "w:gz") as whole:
-        for path in found:
+    """Return one archive of the models of all machines, as SageMaker packs them, or None without models."""
+    existing = [path for path in artifacts if path.exists()]
+    if len(existing) < 2:
+        return existing[0] if existing else None
+    with tarfile.open(into, "w:gz") as archive:
+        for path in existing:
             with tarfile.open(path) as part:
                 for member in part.getmembers():
-                    whole.addfile(member, part.extractfile(member) if member.isfile() else None)
+                    archive.addfile(member, part.extractfile(member) if member.isfile() else None)
     return into

@@ -1,4 +1,4 @@
-"""moto's server, which gives no two log events one id, and notes the product's calls."""
+"""moto's server, with unique ids of log events and a record of the product's calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class MotoServer(Serving):
 
     def __init__(self) -> None:
         self.calls: list[tuple[float, str]] = []
-        """Time (monotonic, seconds) and operation of every call of the product's own clients."""
-        self.not_ours: set[str] = set()
-        """Buckets that belong to another account, which moto has no say in."""
-        self._putting = threading.Lock()  # moto counts its events without one, and would give two the same id
+        """Time (monotonic, seconds) and operation of every call of the product's clients."""
+        self.foreign_buckets: set[str] = set()
+        """Buckets of another account; moto does not simulate them."""
+        self._put_lock = threading.Lock()  # moto counts its events without a lock, so two could get the same id.
         self._app = DomainDispatcherApplication(create_backend_app)
         super().__init__(make_server("127.0.0.1", 0, self._answer, True, request_handler=MotoRequestHandler))
 
@@ -30,9 +30,9 @@ class MotoServer(Serving):
         operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")[2]
         if "trainfare" in environ.get("HTTP_USER_AGENT", ""):
             self.calls.append((time.monotonic(), operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"))
-        if environ["PATH_INFO"].split("/")[1] in self.not_ours:
+        if environ["PATH_INFO"].split("/")[1] in self.foreign_buckets:
             start_response("403 Forbidden", [("Content-Length", "0")])
             return []
-        with self._putting if operation == "PutLogEvents" else nullcontext():
-            answer: Iterable[bytes] = self._app(environ, start_response)
-        return answer
+        with self._put_lock if operation == "PutLogEvents" else nullcontext():
+            response: Iterable[bytes] = self._app(environ, start_response)
+        return response

@@ -1,4 +1,4 @@
-"""Objects in S3 brought to a machine and back, as SageMaker's agent does it."""
+"""Download and upload of S3 objects, as SageMaker's agent does it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from urllib.parse import urlparse
 
 
 class Objects:
-    """An account's objects by their URI."""
+    """An account's objects, addressed by their URI."""
 
     def __init__(self, s3: Any) -> None:
         self._s3 = s3
 
     def put(self, uri: str, content: bytes) -> None:
-        bucket, key = _place(uri)
+        bucket, key = _location(uri)
         self._s3.put_object(Bucket=bucket, Key=key, Body=content)
 
     def fetch_file(self, uri: str, folder: Path) -> Path:
-        """Return where the object lies now."""
+        """Download an object into the folder, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / uri.rpartition("/")[2]
-        bucket, key = _place(uri)
+        bucket, key = _location(uri)
         self._s3.download_file(bucket, key, str(path))
         return path
 
     def fetch_folder(self, uri: str, folder: Path) -> int:
-        """Return how many objects there were: SageMaker takes every one whose key begins with the URI."""
+        """Download every object whose key begins with the URI, as SageMaker does, and return their number."""
         folder.mkdir(parents=True, exist_ok=True)
-        bucket, prefix = _place(uri)
+        bucket, prefix = _location(uri)
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
         for key in keys:
@@ -40,7 +40,7 @@ class Objects:
         return len(keys)
 
 
-def _place(uri: str) -> tuple[str, str]:
+def _location(uri: str) -> tuple[str, str]:
     parsed = urlparse(uri)
     return parsed.netloc, parsed.path.lstrip("/")
 

@@ -1,7 +1,7 @@
-"""What SageMaker and its toolkit do on one machine of several before the script runs; becomes the launcher itself.
+"""Program that starts the script on one of several simulated machines, as SageMaker and its toolkit do.
 
-Tells the host names, and starts torchrun as the toolkit's `torch_distributed.py` does: there the first machine is
-reached as algo-1 at port 7777, here on this machine at the job's own port. Standard library only.
+It sets the host names and runs torchrun with the options of the toolkit's `torch_distributed.py`. There the address of
+the first machine is algo-1:7777; here it is localhost with the job's own port. Standard library only.
 """
 
 import json
@@ -11,21 +11,21 @@ from pathlib import Path
 
 
 def main() -> None:
-    told = json.loads(os.environ.pop("EMULATED_MACHINE"))
-    hosts = [f"algo-{at + 1}" for at in range(told["hosts"])]
-    _tell(hosts, hosts[told["host"]])
-    # The machines share the cores of this one.
-    cores = len(os.sched_getaffinity(0)) // (len(hosts) * max(1, told["processes"]))
+    spec = json.loads(os.environ.pop("EMULATED_MACHINE"))
+    hosts = [f"algo-{at + 1}" for at in range(spec["hosts"])]
+    _set_hosts(hosts, hosts[spec["host"]])
+    # The simulated machines share the cores of this one.
+    cores = len(os.sched_getaffinity(0)) // (len(hosts) * max(1, spec["processes"]))
     os.environ["OMP_NUM_THREADS"] = str(max(1, cores))
     command = [sys.executable]
-    if told["processes"]:
+    if spec["processes"]:
         command += ["-m", "torch.distributed.run", "--nnodes", str(len(hosts))]
-        command += ["--nproc_per_node", str(told["processes"]), "--node_rank", str(told["host"])]
-        command += ["--master_addr", "127.0.0.1", "--master_port", str(told["port"])]
-    os.execv(sys.executable, [*command, told["program"], *sys.argv[1:]])
+        command += ["--nproc_per_node", str(spec["processes"]), "--node_rank", str(spec["host"])]
+        command += ["--master_addr", "127.0.0.1", "--master_port", str(spec["port"])]
+    os.execv(sys.executable, [*command, spec["program"], *sys.argv[1:]])
 
 
-def _tell(hosts: "list[str]", current: str) -> None:
+def _set_hosts(hosts: "list[str]", current: str) -> None:
     file = Path(os.environ["SM_INPUT_CONFIG_DIR"], "resourceconfig.json")
     config = {**json.loads(file.read_text()), "hosts": hosts, "current_host": current}
     file.write_text(json.dumps(config))

@@ -1,4 +1,4 @@
-"""The runtime of an account's endpoints, as `invoke_endpoint` asks it: REST, its errors in headers."""
+"""The runtime API of an account's endpoints, for `invoke_endpoint`: REST, with error codes in headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.support.aws.api import Dropped, Faults, Refused
+from tests.support.aws.api import ApiError, Dropped, Faults
 from tests.support.aws.hosting import Hosting
 from tests.support.endpoints.served import Serving
 
@@ -15,7 +15,7 @@ PATH = re.compile(r"/endpoints/([^/]+)/invocations")
 
 
 class Runtime(Serving):
-    """Hands requests to what is hosted."""
+    """HTTP server that passes requests to the hosted endpoints."""
 
     def __init__(self, hosting: Hosting) -> None:
         self._hosting = hosting
@@ -25,12 +25,12 @@ class Runtime(Serving):
         super().__init__(server)
 
     def answer(self, name: str, body: bytes) -> bytes:
-        """Return what the endpoint answers. Raises Refused, with the container's own answer where it refuses."""
+        """Return the endpoint's response. Raises ApiError; an error of the container includes its response."""
         self.faults.meet("InvokeEndpoint")
         status, content = self._hosting.invoke(name, body)
         if status >= 400:
             message = f"Received client error ({status}) from primary with message {content.decode()!r}."
-            raise Refused("ModelError", json.dumps([message, status, content.decode()]), 424)
+            raise ApiError("ModelError", json.dumps([message, status, content.decode()]), 424)
         return content
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -38,16 +38,16 @@ class Runtime(Serving):
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else a body waits 40 ms for the headers before it to be confirmed
+            disable_nagle_algorithm = True  # Otherwise a body waits 40 ms for the acknowledgement of its headers.
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                found = PATH.fullmatch(self.path)
-                assert found
+                match = PATH.fullmatch(self.path)
+                assert match
                 try:
-                    self._send(200, runtime.answer(found[1], body), "")
-                except Refused as refused:
-                    self._send(refused.status, json.dumps(_told(refused)).encode(), refused.code)
+                    self._send(200, runtime.answer(match[1], body), "")
+                except ApiError as error:
+                    self._send(error.status, json.dumps(_error_body(error)).encode(), error.code)
                 except Dropped:
                     self.close_connection = True
 
@@ -66,8 +66,8 @@ class Runtime(Serving):
         return Handler
 
 
-def _told(refused: Refused) -> dict[str, Any]:
-    if refused.code != "ModelError":
-        return {"Message": refused.message}
-    message, status, said = json.loads(refused.message)
-    return {"Message": message, "OriginalStatusCode": status, "OriginalMessage": said}
+def _error_body(error: ApiError) -> dict[str, Any]:
+    if error.code != "ModelError":
+        return {"Message": error.message}
+    message, status, original = json.loads(error.message)
+    return {"Message": message, "OriginalStatusCode": status, "OriginalMessage": original}

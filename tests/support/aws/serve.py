@@ -1,7 +1,8 @@
-"""An account in a process of its own: `python -m tests.support.aws.serve FOLDER`.
+"""A simulated account in its own process: `python -m tests.support.aws.serve FOLDER`.
 
-Its first line says the variables by which others reach it. Each line of input is a question, `calls` (time and
-operation of each) or `jobs` (names), answered by a line of JSON. It ends, with all that runs in it, at the input's end.
+It prints the environment variables of the account as the first line. Each line of input is a query, `calls` (time and
+operation of each call) or `jobs` (names), and gets a line of JSON in response. At the end of the input the process and
+all its jobs end.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class Served:
         self._process = process
         self.variables: dict[str, str] = self._line()
 
-    def ask(self, question: str) -> Any:
-        """Return the answer to `calls` or `jobs`."""
+    def ask(self, query: str) -> Any:
+        """Return the response to `calls` or `jobs`."""
         assert self._process.stdin
-        self._process.stdin.write(question + "\n")
+        self._process.stdin.write(query + "\n")
         self._process.stdin.flush()
         return self._line()
 
@@ -40,7 +41,7 @@ class Served:
 
 @contextmanager
 def served(folder: Path) -> Iterator[Served]:
-    """Open an account in another process, and leave nothing of it running."""
+    """Open an account in another process, and end it at the end."""
     command = [sys.executable, "-m", "tests.support.aws.serve", str(folder)]
     with (folder.parent / "account.txt").open("ab") as errors:
         process = subprocess.Popen(
@@ -56,9 +57,9 @@ def main(folder: str) -> None:
     with open_account(Path(folder)) as account:
         account.make_role()
         print(json.dumps(account.variables), flush=True)
-        for question in sys.stdin:
-            answers = {"calls": lambda: account.calls, "jobs": account.jobs.names}
-            print(json.dumps(answers[question.strip()]()), flush=True)
+        for query in sys.stdin:
+            queries = {"calls": lambda: account.calls, "jobs": account.jobs.names}
+            print(json.dumps(queries[query.strip()]()), flush=True)
 
 
 if __name__ == "__main__":

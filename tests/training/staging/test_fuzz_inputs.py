@@ -1,4 +1,4 @@
-"""Damaged experiment and data files: a result or one sentence, and nothing half-made."""
+"""Damaged experiment and data files give a result or one error message, and no unfinished files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_damaged_data(tmp_path: Path, name: str, seed: int) -> None:
 
 @many
 @given(st.binary(max_size=400), st.sampled_from([".yaml", ".jsonl", ".csv", ".tsv", ".parquet", ".csv.gz"]))
-def test_any_bytes_at_all(tmp_path: Path, content: bytes, suffix: str) -> None:
+def test_arbitrary_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
     path = tmp_path / f"any{suffix}"
     path.write_bytes(content)
     outcome_of(lambda: load(str(path), {}) if suffix == ".yaml" else check_data(path, tmp_path))
@@ -54,7 +54,7 @@ def test_any_bytes_at_all(tmp_path: Path, content: bytes, suffix: str) -> None:
 
 @many
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_any_override_at_all(name: str, value: str) -> None:
+def test_arbitrary_overrides(name: str, value: str) -> None:
     outcome_of(lambda: load("demo", {name: value}))
 
 
@@ -62,20 +62,20 @@ def test_any_override_at_all(name: str, value: str) -> None:
 @given(
     st.sampled_from(["batch_size", "data", "target", "compare.arms", "bucket_lengths", "model"]), st.text(max_size=40)
 )
-def test_any_value_of_a_field(name: str, value: str) -> None:
+def test_arbitrary_values_of_a_field(name: str, value: str) -> None:
     outcome_of(lambda: load("demo", {name: value}))
 
 
 @settings(many, max_examples=25)
 @given(st.sampled_from(sorted(DATA)), st.integers(0, 2**32))
-def test_staging_damaged_data_leaves_nothing_half_made(tmp_path: Path, name: str, seed: int) -> None:
+def test_staging_damaged_data_leaves_no_unfinished_folder(tmp_path: Path, name: str, seed: int) -> None:
     path = tmp_path / name
     path.write_bytes(mutate(DATA[name], list(DATA.values()), random.Random(seed)))
     outcome_of(lambda: stage(request_for(path), tmp_path))
     assert leftovers(tmp_path) == []
 
 
-def test_whole_files_are_accepted(tmp_path: Path) -> None:
+def test_undamaged_files_are_accepted(tmp_path: Path) -> None:
     for name, content in DATA.items():
         (tmp_path / name).write_bytes(content)
         assert outcome_of(lambda path=tmp_path / name: check_data(path, tmp_path)) == "accepted"  # type: ignore[misc]
@@ -87,6 +87,6 @@ def test_the_long_run_counts_every_file(tmp_path: Path) -> None:
     assert sum(outcomes.values()) == 200
 
 
-def test_the_long_run_sees_a_fault() -> None:
+def test_the_long_run_detects_a_fault() -> None:
     with pytest.raises(KeyError):
         outcome_of(lambda: {}["a programming error"])

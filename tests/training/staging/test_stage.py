@@ -1,4 +1,4 @@
-"""Staging end to end, with the real tokenizer: what is written, found again, shared, and never left half-made."""
+"""Staging end to end with a real tokenizer: channels, reuse, concurrency and interrupted stagings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def staged_folders(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "staged").iterdir()) if (home / "staged").exists() else []
 
 
-def test_what_a_channel_holds(tmp_path: Path) -> None:
+def test_the_files_of_a_channel(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     staged = stage(request_for(path), tmp_path / "home with ü and space")
     train = folder_of(staged.channels["train"])
@@ -66,7 +66,7 @@ def test_what_a_channel_holds(tmp_path: Path) -> None:
     assert (staged.train_class_counts, staged.validation_class_counts) == ((4, 4), (1, 1))
 
 
-def test_pairs_carry_their_token_types(tmp_path: Path) -> None:
+def test_pairs_have_token_types(tmp_path: Path) -> None:
     rows = [{"a": "one two", "b": "three", "label": at % 2} for at in range(4)]
     path = write(tmp_path / "a.jsonl", rows)
     data = Data(train=str(path), columns=Columns(text="a", text_pair="b"))
@@ -77,7 +77,7 @@ def test_pairs_carry_their_token_types(tmp_path: Path) -> None:
 
 
 def test_truncation_and_lengths_by_hand(tmp_path: Path) -> None:
-    # "dog" is one token, and [CLS] and [SEP] make it three; a long one is cut to 8.
+    # "dog" is one token, three with [CLS] and [SEP]; the long text is truncated to 8.
     rows = [{"text": text, "label": label} for text in ("dog", "dog " * 40) for label in (0, 1)]
     path = str(write(tmp_path / "a.jsonl", rows))
     staged = stage(request_for(Path(path), max_length=8, data=Data(train=path, validation=path)), tmp_path)
@@ -89,12 +89,17 @@ def test_truncation_and_lengths_by_hand(tmp_path: Path) -> None:
 
 
 def test_length_statistics_by_hand() -> None:
-    found = length_statistics({10: 18, 20: 1, 40: 1}, max_length=40)
-    assert (found.mean_tokens, found.median_tokens, found.p95_tokens, found.max_tokens) == (12.0, 10, 20, 40)
-    assert found.at_max_length_share == 0.05
+    statistics = length_statistics({10: 18, 20: 1, 40: 1}, max_length=40)
+    assert (statistics.mean_tokens, statistics.median_tokens, statistics.p95_tokens, statistics.max_tokens) == (
+        12.0,
+        10,
+        20,
+        40,
+    )
+    assert statistics.at_max_length_share == 0.05
 
 
-def test_the_second_time_it_is_found(tmp_path: Path) -> None:
+def test_a_second_staging_reuses_the_first(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     first = stage(request_for(path), tmp_path)
     moved = path.rename(tmp_path / "b.jsonl")
@@ -115,13 +120,13 @@ def test_the_second_time_it_is_found(tmp_path: Path) -> None:
         {"data": {"validation_share": 0.4}},
     ],
 )
-def test_what_changes_the_channels_changes_the_key(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_change_of_the_channels_changes_the_key(tmp_path: Path, change: dict[str, Any]) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     data = Data(train=str(path), **change.pop("data", {}))
     assert stage(request_for(path), tmp_path).key != stage(request_for(path, data=data, **change), tmp_path).key
 
 
-def test_a_hit_imports_no_library(tmp_path: Path) -> None:
+def test_reuse_imports_no_library(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     stage(request_for(path), tmp_path)
     code = (
@@ -136,7 +141,7 @@ def test_a_hit_imports_no_library(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_refused_data_leaves_nothing(tmp_path: Path) -> None:
+def test_rejected_data_leaves_no_files(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     with pytest.raises(InputError, match="the global batch size is 9"):
         stage(request_for(path, fewest_train_rows=9), tmp_path)
@@ -147,14 +152,14 @@ def test_refused_data_leaves_nothing(tmp_path: Path) -> None:
     assert staged_folders(tmp_path) == []
 
 
-def test_a_batch_larger_than_staged_data_is_refused_on_a_hit_too(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_reused_data_is_rejected(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     stage(request_for(path), tmp_path)
     with pytest.raises(InputError, match="the global batch size is 9"):
         stage(request_for(path, fewest_train_rows=9), tmp_path)
 
 
-def test_a_torn_staging_is_staged_again(tmp_path: Path) -> None:
+def test_an_incomplete_staging_is_replaced(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     staged = stage(request_for(path), tmp_path)
     (folder_of(staged.channels["validation"]) / "data.parquet").unlink()
@@ -163,7 +168,7 @@ def test_a_torn_staging_is_staged_again(tmp_path: Path) -> None:
     assert stage(request_for(path), tmp_path).cached
 
 
-def test_what_was_left_behind_long_ago_is_swept(tmp_path: Path) -> None:
+def test_old_unfinished_stagings_are_deleted(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     old, young = (tmp_path / "staged" / f"{UNFINISHED_PREFIX}{name}" for name in ("old", "young"))
     for left in (old, young):
@@ -196,7 +201,7 @@ def start_staging(path: Path, home: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_two_at_once_share_one_staging(tmp_path: Path) -> None:
+def test_two_concurrent_processes_share_one_staging(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS * 20)
     processes = [start_staging(path, tmp_path / "home") for _ in range(2)]
     keys = [process.communicate(timeout=240)[0].strip() for process in processes]
@@ -205,7 +210,7 @@ def test_two_at_once_share_one_staging(tmp_path: Path) -> None:
     assert staged_folders(tmp_path / "home") == keys[:1]
 
 
-def test_a_killed_staging_is_never_mistaken_for_a_whole_one(tmp_path: Path) -> None:
+def test_a_killed_staging_never_counts_as_complete(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS * 2_000)
     home = tmp_path / "home"
     process = start_staging(path, home)
@@ -229,7 +234,7 @@ def saved_model(folder: Path, **tokenizer_files: str) -> Path:
     return folder
 
 
-def test_a_broken_tokenizer_is_one_sentence(tmp_path: Path) -> None:
+def test_a_broken_tokenizer_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     model = saved_model(tmp_path / "model", tokenizer_json="{}")
     request = StagingRequest(data=Data(train=str(path)), model=str(model), max_length=16)
@@ -246,7 +251,7 @@ def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
         stage(request, tmp_path)
 
 
-def test_a_folder_with_the_vocabulary_alone(tmp_path: Path) -> None:
+def test_a_model_folder_with_only_a_vocabulary(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     packaged = stage(request_for(path), tmp_path)
     model = saved_model(tmp_path / "model with ü")
@@ -254,7 +259,7 @@ def test_a_folder_with_the_vocabulary_alone(tmp_path: Path) -> None:
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(source / name, model / name)
     staged = stage(StagingRequest(data=Data(train=str(path)), model=str(model), max_length=16), tmp_path)
-    tables = [pq.read_table(folder_of(found.channels["train"]) / "data.parquet") for found in (packaged, staged)]
+    tables = [pq.read_table(folder_of(each.channels["train"]) / "data.parquet") for each in (packaged, staged)]
     assert tables[0].equals(tables[1])
     assert staged.key != packaged.key
 

@@ -12,9 +12,9 @@ import pytest
 from experiments.__main__ import main
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
-from tests.support.aws.api import Refused
+from tests.support.aws.api import ApiError
 
-DENIED = Refused("AccessDeniedException", "User: me is not authorized to perform: sagemaker:CreateEndpoint")
+DENIED = ApiError("AccessDeniedException", "User: me is not authorized to perform: sagemaker:CreateEndpoint")
 
 
 def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from models.endpoints.sagemaker.waiting import Waiting
 from tests.models.endpoints.sagemaker.conftest import opened
 from tests.support.aws.account import Account
-from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped, Refused
+from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, ApiError, Dropped
 from training.contract.errors import (
     AccessError,
     EndpointFailed,
@@ -25,13 +25,13 @@ from training.contract.errors import (
 
 Spec = Callable[..., EndpointSpec]
 STEPS = ("CreateModel", "CreateEndpointConfig", "CreateEndpoint")
-DENIED = Refused("AccessDeniedException", "User: arn:aws:iam::123456789012:user/me is not authorized to perform that")
-NO_ROOM = Refused(
+DENIED = ApiError("AccessDeniedException", "User: arn:aws:iam::123456789012:user/me is not authorized to perform that")
+NO_ROOM = ApiError(
     "ResourceLimitExceeded",
     "The account-level service limit 'Models' is 10 Instances, with current utilization of 10 Instances and a request "
     "delta of 1 Instances.",
 )
-MALFORMED = Refused("ValidationException", "Something is not as it has to be.")
+MALFORMED = ApiError("ValidationException", "Something is not as it has to be.")
 
 
 def quiet(_: str) -> None:
@@ -98,7 +98,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(
 def test_a_part_that_is_not_known_everywhere_yet_is_waited_for(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec
 ) -> None:
-    unseen = Refused("ValidationException", 'Could not find endpoint configuration "arn:aws:sagemaker:x".')
+    unseen = ApiError("ValidationException", 'Could not find endpoint configuration "arn:aws:sagemaker:x".')
     account.api.faults.add("CreateEndpoint", unseen, unseen)
     assert endpoints.deploy(spec(), quiet).status == "InService"
 

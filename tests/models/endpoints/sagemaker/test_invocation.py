@@ -10,7 +10,7 @@ import pytest
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import Account
-from tests.support.aws.api import THROTTLED, Dropped, Refused
+from tests.support.aws.api import THROTTLED, ApiError, Dropped
 from tests.support.aws.hosting import Serve
 from training.contract.errors import (
     AccessError,
@@ -57,11 +57,19 @@ def test_what_sagemaker_refuses(deployed: SageMakerEndpoints, account: Account) 
     refused: tuple[tuple[Exception, type[Exception], str], ...] = (
         (THROTTLED, Unreachable, "Endpoint emotion: AWS throttles the calls"),
         (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),
-        (Refused("ModelNotReadyException", "Loading", 429), Unreachable, rf"^Endpoint emotion is not ready: .* {LOG}"),
-        (Refused("ServiceUnavailable", "", 503), Unreachable, "Endpoint emotion is not ready"),
-        (Refused("AccessDeniedException", "no", 403), AccessError, "Endpoint emotion: access is denied: no"),
-        (Refused("ValidationError", "Body is empty"), InputError, "Endpoint emotion: SageMaker rejected the request"),
-        (Refused("InternalFailure", "oh", 500), TrainfareError, "Endpoint emotion: InternalFailure: oh"),
+        (
+            ApiError("ModelNotReadyException", "Loading", 429),
+            Unreachable,
+            rf"^Endpoint emotion is not ready: .* {LOG}",
+        ),
+        (ApiError("ServiceUnavailable", "", 503), Unreachable, "Endpoint emotion is not ready"),
+        (ApiError("AccessDeniedException", "no", 403), AccessError, "Endpoint emotion: access is denied: no"),
+        (
+            ApiError("ValidationError", "Body is empty"),
+            InputError,
+            "Endpoint emotion: SageMaker rejected the request",
+        ),
+        (ApiError("InternalFailure", "oh", 500), TrainfareError, "Endpoint emotion: InternalFailure: oh"),
     )
     for error, kind, said in refused:
         account.runtime.faults.add("InvokeEndpoint", error)

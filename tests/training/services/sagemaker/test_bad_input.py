@@ -31,7 +31,7 @@ def test_a_bad_setting_gives_one_line_and_leaves_nothing_running(
     terminal: Terminal, account: Account, wrong: dict[str, object], code: int, words: str
 ) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    account.bucket_of_somebody_else("theirs")
+    account.add_foreign_bucket("theirs")
     output = terminal("train", wrong)
     [line] = output.error.splitlines()
     assert (output.code, bool(re.search(words, line))) == (code, True), output

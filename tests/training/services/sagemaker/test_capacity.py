@@ -10,7 +10,7 @@ from tests.training.services.sagemaker.conftest import Terminal
 
 @pytest.mark.slow
 def test_the_fallback_type_is_recorded_and_priced(terminal: Terminal, account: Account) -> None:
-    account.jobs.troubles.no_capacity.add("ml.g5.xlarge")
+    account.jobs.faults.no_capacity.add("ml.g5.xlarge")
     output = terminal("train", {"machine.fallback_instance_types": "ml.g4dn.xlarge"})
     assert output.code == 0, output
     [run] = terminal.runs()
@@ -22,7 +22,7 @@ def test_the_fallback_type_is_recorded_and_priced(terminal: Terminal, account: A
 
 @pytest.mark.slow
 def test_a_job_without_capacity_fails_and_costs_nothing(terminal: Terminal, account: Account) -> None:
-    account.jobs.troubles.no_capacity.add("ml.g5.xlarge")
+    account.jobs.faults.no_capacity.add("ml.g5.xlarge")
     output = terminal("train")
     assert output.code == 1
     assert "ended with Capacity: CapacityError: Unable to provision requested ML compute capacity" in output.out

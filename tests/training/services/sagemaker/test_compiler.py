@@ -75,7 +75,7 @@ def test_a_compiler_that_ran_is_compared(harness: SageMakerHarness, tracking_uri
 def test_a_compiler_that_did_not_run_is_not_compared(
     account: Account, harness: SageMakerHarness, tracking_uri: str
 ) -> None:
-    account.jobs.troubles.compiler_works = False
+    account.jobs.faults.compiler_works = False
     compared = Compared(open_store(tracking_uri), harness)
     sentence = "its log does not show that SageMaker Training Compiler ran, so it counts as not compiled"
     assert compared.tags("trcomp", "platform.compiler_active") == {"false"}

@@ -97,14 +97,14 @@ def test_a_used_up_quota_is_free_again_after_a_job(harness: SageMakerHarness, ac
 
 
 def test_missing_capacity_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.troubles.no_capacity.add("ml.g4dn.xlarge")
+    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
     description, lines = ended(submit(harness.service, harness.request("print(1)")))
     assert failure_of(description, [], lines)[0] == "Capacity"
     assert "BillableTimeInSeconds" not in description
 
 
 def test_the_next_instance_type_is_used(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.troubles.no_capacity.add("ml.g4dn.xlarge")
+    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
     request = harness.request("print(1)", fallback_instance_types=("ml.g5.xlarge", "ml.p3.2xlarge"))
     description, lines = ended(submit(harness.service, request))
     assert (description["TrainingJobStatus"], lines) == ("Completed", ["1"])

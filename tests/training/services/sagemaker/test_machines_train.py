@@ -202,7 +202,7 @@ def test_both_machines_are_billed(whole: Trained) -> None:
 
 def test_an_interrupted_job_ends_with_the_same_model(workspace: Workspace, whole: Trained) -> None:
     # The newest checkpoint arrives without the complete random state of the second machine's process.
-    workspace.account.jobs.troubles.taken_back_at.append("checkpoint-20/rng_state_1.pth")
+    workspace.account.jobs.faults.interrupted_at.append("checkpoint-20/rng_state_1.pth")
     cut = Trained.of(workspace.start("cut", spot=True, max_wait_seconds=172_800))
     assert [start.fields["resumed_from_step"] for start in cut.events("start")] == [None, 10]
     assert set(cut.losses) == set(whole.losses)

@@ -71,7 +71,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ),
     ({"compiler": "trcomp"}, "compiler 'trcomp' needs an image of SageMaker Training Compiler"),
     ({"compiler": "trcomp", "image": "own.example/x:1"}, "own.example/x:1 is not one"),
-    ({"image": TRCOMP}, "compiler 'none' in the Training Compiler's image"),
+    ({"image": TRCOMP}, "compiler 'none' does not run in the Training Compiler's image"),
     (
         {"compiler": "trcomp", "image": TRCOMP.replace("1.11.0", "1.12.0")},
         "needs PyTorch 1.9 to 1.11 in images with Transformers; this image has 1.12.0",
@@ -129,7 +129,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         {**SMP, "model_parallel": {"partitions": 2, "x": float("nan")}},
         "model_parallel.x is nan; it must be a finite number",
     ),
-    ({**SMP, "model_parallel": {"partitions": 2, "ddp_port": 1}}, "model_parallel.ddp_port needs ddp"),
+    ({**SMP, "model_parallel": {"partitions": 2, "ddp_port": 1}}, "model_parallel.ddp_port needs model_parallel.ddp"),
     ({**SMP, "model_parallel": {"partitions": 2, "ddp": True, "horovod": True}}, "cannot be combined"),
     (SMP, "launcher 'smp' needs model_parallel.partitions"),
     (

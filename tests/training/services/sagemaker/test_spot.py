@@ -20,12 +20,12 @@ SPOT = {
 @pytest.mark.parametrize("way", ["without warning", "with a warning"])
 def test_an_interrupted_job_ends_like_an_uninterrupted_one(terminal: Terminal, account: Account, way: str) -> None:
     assert terminal("train").code == 0
-    troubles = account.jobs.troubles
+    faults = account.jobs.faults
     if way == "without warning":
         # By then S3 has the checkpoint's list of files, and half of one of the listed files.
-        troubles.taken_back_at.append("checkpoint-8/rng_state.pth")
+        faults.interrupted_at.append("checkpoint-8/rng_state.pth")
     else:
-        troubles.warned_at.append("checkpoint-4/progress.json")
+        faults.warned_at.append("checkpoint-4/progress.json")
     output = terminal("train", SPOT)
     assert output.code == 0, output
     whole, interrupted = terminal.runs()

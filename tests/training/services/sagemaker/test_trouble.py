@@ -51,8 +51,8 @@ def in_training(account: Account, end: str = "") -> str:
 
 
 def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, account: Account) -> None:
-    account.jobs.troubles.hanging |= {"a1r0", "a2r0"}
-    account.jobs.troubles.grace_seconds = 0.1
+    account.jobs.faults.hanging |= {"a1r0", "a2r0"}
+    account.jobs.faults.grace_seconds = 0.1
     arms = "[{batch_size: 4}, {batch_size: 8, machine.max_run_seconds: 3}, {batch_size: 2}]"
     with meanwhile(lambda: account.jobs.vanish(in_training(account, "a2r0"))):
         fields = {"compare.arms": arms, "compare.baseline": "batch 4, max run seconds 86400"}
@@ -69,8 +69,8 @@ def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, accou
 
 @pytest.mark.parametrize("by", ["Ctrl-C", "jobs stop"])
 def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account, by: str) -> None:
-    account.jobs.troubles.hanging.add("")
-    account.jobs.troubles.grace_seconds = 0.1
+    account.jobs.faults.hanging.add("")
+    account.jobs.faults.grace_seconds = 0.1
 
     def stop() -> None:
         name = in_training(account)
@@ -100,7 +100,7 @@ def test_the_same_command_resumes_after_a_lost_connection(
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     api = account.logs_api if operation == "FilterLogEvents" else account.api
-    account.jobs.troubles.hanging.add("")
+    account.jobs.faults.hanging.add("")
 
     def lose() -> None:
         in_training(account)
@@ -121,7 +121,7 @@ def test_the_same_command_resumes_after_a_lost_connection(
     api.faults.last(operation, None)
     listed = terminal.run("jobs", "--service", "sagemaker", "list").out
     assert f"{name}  Training" in listed
-    account.jobs.troubles.hanging.clear()
+    account.jobs.faults.hanging.clear()
     assert terminal("train").code == 0
     assert account.jobs.names() == [name]
     [run] = terminal.runs()
@@ -142,8 +142,8 @@ def test_credentials_that_expire_before_the_start(terminal: Terminal, account: A
 
 
 def test_the_suggested_command_stops_the_jobs_of_the_group(terminal: Terminal, account: Account) -> None:
-    account.jobs.troubles.hanging.add("")
-    account.jobs.troubles.grace_seconds = 0.1
+    account.jobs.faults.hanging.add("")
+    account.jobs.faults.grace_seconds = 0.1
     with meanwhile(lambda: in_training(account) and account.api.faults.last("DescribeTrainingJob", EXPIRED)):
         output = terminal("train")
     account.api.faults.last("DescribeTrainingJob", None)
@@ -157,7 +157,7 @@ def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Accou
     account.api.faults.add("CreateTrainingJob", THROTTLED, BROKEN, Dropped(done=True))
     account.api.faults.add("DescribeTrainingJob", *[THROTTLED] * 3, BROKEN, Dropped())
     account.logs_api.faults.add("FilterLogEvents", *[THROTTLED] * 3, BROKEN, Dropped())
-    account.jobs.troubles.lines_twice = account.logs.gives_twice = True
+    account.jobs.faults.lines_twice = account.logs.repeats_events = True
     output = terminal("train")
     assert output.code == 0, output
     assert len(account.jobs.names()) == 1

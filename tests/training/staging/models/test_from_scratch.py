@@ -1,4 +1,4 @@
-"""Models from scratch: what is staged for them, and what is refused."""
+"""Models from scratch: their staged files, and errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def model_of(staged: Staged) -> Path:
 
 
 def config_of(staged: Staged) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((model_of(staged) / "config.json").read_text())
-    return found
+    config: dict[str, Any] = json.loads((model_of(staged) / "config.json").read_text())
+    return config
 
 
 def refused(folder: Path, **fields: Any) -> str:
@@ -47,14 +47,14 @@ def test_an_architecture_fits_its_tokenizer(tmp_path: Path) -> None:
     config = config_of(staged_from(tmp_path, **GPT2, model_overrides=TINY))
     shown = {name: config[name] for name in ("model_type", "n_layer", "n_embd", "vocab_size", "eos_token_id")}
     assert shown == {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "vocab_size": 50257, "eos_token_id": 50256}
-    # Padding is the job's affair: as a part of the configuration it would take the end token out of the training.
+    # The job sets the padding: in the configuration it would exclude the end token from training.
     assert config["pad_token_id"] is None
     other = {**GPT2, "tokenizer": MODEL, "model_overrides": TINY}
     config = config_of(staged_from(tmp_path, **other))
     assert (config["vocab_size"], config["pad_token_id"], config["eos_token_id"]) == (30522, 0, None)
 
 
-def test_the_written_tokenizer_is_the_one_that_was_used(tmp_path: Path) -> None:
+def test_the_staged_tokenizer_is_the_one_that_tokenised_the_data(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_of(staged_from(tmp_path, **GPT2, model_overrides=TINY)))
@@ -63,13 +63,13 @@ def test_the_written_tokenizer_is_the_one_that_was_used(tmp_path: Path) -> None:
     assert len(tokenizer) == 50257
 
 
-def test_a_model_without_its_weights(tmp_path: Path) -> None:
+def test_a_pretrained_model_without_weights(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     source = locate(MODEL).folder
     assert source is not None
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.safetensors"))
-    sentence = refused(tmp_path, model=str(folder), weights="pretrained")
-    assert sentence.startswith(f"model folder {folder} has no weights such as model.safetensors; set weights to random")
+    message = refused(tmp_path, model=str(folder), weights="pretrained")
+    assert message.startswith(f"model folder {folder} has no weights such as model.safetensors; set weights to random")
     staged = staged_from(tmp_path, model=str(folder), model_overrides={"num_hidden_layers": 2})
     config = config_of(staged)
     assert (config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]) == (2, 384, 30522)
@@ -77,7 +77,7 @@ def test_a_model_without_its_weights(tmp_path: Path) -> None:
     assert model_of(staged) != folder
 
 
-def test_what_is_built_is_part_of_the_key(tmp_path: Path) -> None:
+def test_the_key_depends_on_the_model_from_scratch(tmp_path: Path) -> None:
     first = staged_from(tmp_path, **GPT2, model_overrides=TINY)
     assert staged_from(tmp_path, **GPT2, model_overrides=TINY).cached
     assert staged_from(tmp_path, **GPT2, model_overrides={**TINY, "n_layer": 2}).key != first.key
@@ -87,7 +87,7 @@ def test_what_is_built_is_part_of_the_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "sentence"),
+    ("overrides", "message"),
     [
         ({"n_layr": 2}, "model_overrides: model_type gpt2 has no field 'n_layr'. Did you mean 'n_layer'?"),
         ({"model_type": "bert"}, "model_overrides: model_type gpt2 has no field 'model_type'"),
@@ -98,24 +98,24 @@ def test_what_is_built_is_part_of_the_key(tmp_path: Path) -> None:
         ({"n_positions": 8}, "max_length is 16, but model_type gpt2 takes at most 8 tokens"),
     ],
 )
-def test_overrides_that_cannot_be(tmp_path: Path, overrides: dict[str, Any], sentence: str) -> None:
-    assert sentence in refused(tmp_path, **GPT2, model_overrides=overrides)
+def test_invalid_overrides(tmp_path: Path, overrides: dict[str, Any], message: str) -> None:
+    assert message in refused(tmp_path, **GPT2, model_overrides=overrides)
     assert list((tmp_path / "home").glob("staged/*")) == []
 
 
 @pytest.mark.parametrize(
-    ("model_type", "sentence"),
+    ("model_type", "message"),
     [
         ("gpt3", "model_type 'gpt3' is unknown to transformers. Did you mean"),
         ("vit", "model_type vit is not a language model"),
         ("dpr", "a model cannot be built from model_type dpr: Unrecognized configuration class"),
     ],
 )
-def test_architectures_that_cannot_be(tmp_path: Path, model_type: str, sentence: str) -> None:
-    assert sentence in refused(tmp_path, **{**GPT2, "model_type": model_type})
+def test_invalid_architectures(tmp_path: Path, model_type: str, message: str) -> None:
+    assert message in refused(tmp_path, **{**GPT2, "model_type": model_type})
 
 
-def test_a_number_may_be_whole_and_the_vocabulary_larger(tmp_path: Path) -> None:
+def test_an_integer_for_a_float_and_a_larger_vocabulary_are_allowed(tmp_path: Path) -> None:
     config = config_of(staged_from(tmp_path, **GPT2, model_overrides={**TINY, "resid_pdrop": 0, "vocab_size": 50304}))
     assert (config["resid_pdrop"], config["vocab_size"]) == (0, 50304)
 

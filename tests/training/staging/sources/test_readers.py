@@ -1,4 +1,4 @@
-"""Rows out of files: the same from every format, and each way to be broken with its line."""
+"""Rows of files: every format gives the same rows, and every error has its line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
 def refused(path: Path, *columns: str) -> str:
     with pytest.raises(InputError) as caught:
         list(read_rows(path, columns or ("text", "label")))
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    return sentence.replace(str(path), "FILE")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(str(path), "FILE")
 
 
 @pytest.mark.parametrize("suffix", [*FORMATS, *(f"{kind}.gz" for kind in FORMATS)])
@@ -65,7 +65,7 @@ def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "message"),
     [
         ("a.jsonl", b"", "FILE is empty"),
         ("a.jsonl.gz", gzip.compress(b"", mtime=0), "FILE is empty"),
@@ -102,13 +102,13 @@ def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
         ("a.parquet.gz", gzip.compress(b"no", mtime=0), "FILE is not a valid Parquet file"),
     ],
 )
-def test_broken_files(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+def test_broken_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    assert refused(path).startswith(sentence)
+    assert refused(path).startswith(message)
 
 
-def test_a_damaged_checksum_within_gzip(tmp_path: Path) -> None:
+def test_a_wrong_checksum_in_gzip(tmp_path: Path) -> None:
     content = bytearray(gzip.compress(json.dumps({"text": "a", "label": 1}).encode()))
     content[-8] ^= 1
     path = tmp_path / "a.jsonl.gz"
@@ -130,7 +130,7 @@ def test_parquet_dictionaries_and_row_groups(tmp_path: Path) -> None:
     assert rows[2_999] == (3_000, ["b", 1])
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_missing_files_folders_and_pipes(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     assert refused(tmp_path / "folder.jsonl") == "FILE is a folder; a data file is needed"
     write(tmp_path / "train.jsonl", ANIMALS)
@@ -141,7 +141,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert "does not exist" in refused(Path("a\0b.jsonl"))
 
 
-def test_reading_stops_where_the_reader_stops(tmp_path: Path) -> None:
+def test_rows_are_read_lazily(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "a", "label": 1}\nbroken\n')
     rows = read_rows(path, ["text"])

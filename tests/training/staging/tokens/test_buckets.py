@@ -1,4 +1,4 @@
-"""Bucket lengths: the dynamic programme against trying every choice."""
+"""Bucket lengths: the dynamic programming result equals that of an exhaustive search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from training.staging.tokens.buckets import choose_buckets, padded_tokens, with_
 
 
 def brute_force(lengths: dict[int, int], max_length: int, max_buckets: int) -> int:
-    """Return the fewest padded tokens of any set of multiples of 8 that takes the longest sequence."""
+    """Return the fewest padded tokens over all sets of multiples of 8 that hold the longest sequence."""
     candidates = sorted({min(end, max_length) for end in range(8, max_length + 8, 8)})
     return min(
         padded_tokens(lengths, chosen)
@@ -27,16 +27,16 @@ def test_two_buckets_by_hand() -> None:
     assert padded_tokens({5: 10, 30: 10}, (8, 32)) == 400
 
 
-def test_as_few_as_are_of_use() -> None:
+def test_buckets_that_save_nothing_are_left_out() -> None:
     assert choose_buckets({20: 3, 24: 5}, max_length=64) == (24,)
 
 
-def test_the_limit_binds() -> None:
+def test_the_number_of_buckets_is_limited() -> None:
     # Of 8, 16, 24 with one row each, dropping 8 costs 8 tokens, and so does dropping 16; dropping 24 is not allowed.
     assert choose_buckets({8: 1, 16: 3, 24: 1}, max_length=24, max_buckets=2) in {(16, 24)}
 
 
-def test_max_length_is_a_bucket_even_where_it_is_no_multiple_of_8() -> None:
+def test_max_length_is_a_bucket_even_if_it_is_not_a_multiple_of_8() -> None:
     assert choose_buckets({50: 4, 12: 1}, max_length=50) == (16, 50)
 
 
@@ -45,7 +45,7 @@ def test_max_length_is_a_bucket_even_where_it_is_no_multiple_of_8() -> None:
     st.sampled_from([60, 61, 64]),
     st.integers(1, 4),
 )
-def test_no_choice_pads_less(lengths: dict[int, int], max_length: int, max_buckets: int) -> None:
+def test_no_other_buckets_pad_less(lengths: dict[int, int], max_length: int, max_buckets: int) -> None:
     chosen = choose_buckets(lengths, max_length=max_length, max_buckets=max_buckets)
     assert len(chosen) <= max_buckets
     assert list(chosen) == sorted(set(chosen))
@@ -53,7 +53,7 @@ def test_no_choice_pads_less(lengths: dict[int, int], max_length: int, max_bucke
     assert padded_tokens(lengths, chosen) == brute_force(lengths, max_length, max_buckets)
 
 
-def test_buckets_asked_for_take_the_longest_sequence() -> None:
+def test_requested_buckets_hold_the_longest_sequence() -> None:
     assert with_max_length((16, 32), max_length=64) == (16, 32, 64)
     assert with_max_length((16, 64), max_length=64) == (16, 64)
     assert with_max_length((16, 96), max_length=64) == (16, 96)

@@ -1,4 +1,4 @@
-"""Windows of questions: the tokenizer's own cut, and labels that decode to the answer or stand on the CLS token."""
+"""Windows of questions equal the tokenizer's own, and labels mark the answer or the CLS token."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 # Letters, blanks of all sorts, what BERT's normaliser takes away, a character of several bytes, one of two code points.
 TEXTS = st.text(st.sampled_from("DenvrBocsé.' \n\t\u00a0\u200b\u0301😀日ﬁ½"), min_size=1, max_size=80)
 NOTHING = frozenset("\n\t\u00a0\u200b\u0301 ")
-"""Of these alone no tokenizer needs to make a token."""
+"""Characters for which a tokenizer may return no token."""
 NO_CLS = "without_special_tokens"
 
 
 @st.composite
-def asked(draw: st.DrawFn) -> Question:
+def questions_with_answer(draw: st.DrawFn) -> Question:
     context, question = draw(TEXTS.filter(lambda text: not NOTHING.issuperset(text))), draw(TEXTS)
     start = draw(st.integers(0, len(context) - 1))
     end = draw(st.integers(start + 1, len(context)))
@@ -44,18 +44,18 @@ def question_of(context: str, answer: str, question: str = "Who won?") -> Questi
 
 
 def length_for(tokenizer: Any, question: Question, room: int) -> int:
-    """Return the length of a window that has room for so many tokens of the context."""
+    """Return the length of a window with room for `room` tokens of the context."""
     around = cut(tokenizer, [question], max_length=10_000, doc_stride=0)
     return len(around.input_ids[0]) - around.tokens[0] + room
 
 
 def windows_of(tokenizer: Any, question: Question, room: int, doc_stride: int) -> Windows:
-    """Cut so that `room` tokens of the context fit a window."""
+    """Return the windows when `room` tokens of the context fit into each."""
     return cut(tokenizer, [question], max_length=length_for(tokenizer, question, room), doc_stride=doc_stride)
 
 
 def decoded(question: Question, windows: Windows, at: int) -> str | None:
-    """Return the text between a window's labels; None where they stand outside the context."""
+    """Return the text between a window's labels, or None if they are outside the context."""
     offset = windows.first_token[at] - windows.context_at[at]
     first, last = windows.start_position[at] + offset, windows.end_position[at] + offset
     held = range(windows.first_token[at], windows.first_token[at] + windows.tokens[at])
@@ -68,9 +68,9 @@ def decoded(question: Question, windows: Windows, at: int) -> str | None:
 
 
 @each_kind
-@given(question=asked(), room=st.integers(3, 20), data=st.data())
+@given(question=questions_with_answer(), room=st.integers(3, 20), data=st.data())
 @settings(deadline=None)
-def test_the_labelled_span_is_the_answer_or_the_window_does_not_hold_it(
+def test_the_labelled_span_is_the_answer_or_the_answer_is_not_in_the_window(
     kind: str, question: Question, room: int, data: st.DataObject
 ) -> None:
     assume(kind != NO_CLS or not NOTHING.issuperset(question.question))
@@ -84,16 +84,16 @@ def test_the_labelled_span_is_the_answer_or_the_window_does_not_hold_it(
     if answer is None:
         return
     _check_tokens_of_answer(question, windows, answer)
-    spans, wanted = windows.spans[0], question.answers[0].text.strip()
-    begin = question.context.index(wanted, question.answers[0].start)
-    if spans[answer[0]][0] == begin and spans[answer[1]][1] == begin + len(wanted):
-        assert {text for text in texts if text is not None} <= {wanted}
+    spans, expected = windows.spans[0], question.answers[0].text.strip()
+    begin = question.context.index(expected, question.answers[0].start)
+    if spans[answer[0]][0] == begin and spans[answer[1]][1] == begin + len(expected):
+        assert {text for text in texts if text is not None} <= {expected}
     if answer[1] - answer[0] <= doc_stride:
         assert any(text is not None for text in texts), "an answer no longer than the overlap is whole in some window"
 
 
 def _check_tokens_of_answer(question: Question, windows: Windows, answer: tuple[int, int]) -> None:
-    """The labelled tokens are those that cover a character of the answer, and no others."""
+    """The labelled tokens are exactly those that cover a character of the answer."""
     start = question.answers[0].start
     characters = {at for at in range(start, start + len(question.answers[0].text)) if question.context[at].strip()}
     covering = [at for at, span in enumerate(windows.spans[0]) if characters & set(range(*span))]
@@ -102,9 +102,9 @@ def _check_tokens_of_answer(question: Question, windows: Windows, answer: tuple[
 
 
 @each_kind
-@given(question=asked(), room=st.integers(3, 20), data=st.data())
+@given(question=questions_with_answer(), room=st.integers(3, 20), data=st.data())
 @settings(deadline=None)
-def test_windows_are_those_of_the_tokenizer(kind: str, question: Question, room: int, data: st.DataObject) -> None:
+def test_windows_equal_those_of_the_tokenizer(kind: str, question: Question, room: int, data: st.DataObject) -> None:
     assume(kind != NO_CLS or not NOTHING.issuperset(question.question))
     tokenizer, doc_stride = kind_of(kind), data.draw(st.integers(0, room - 1))
     windows = windows_of(tokenizer, question, room, doc_stride)
@@ -122,9 +122,9 @@ def test_windows_are_those_of_the_tokenizer(kind: str, question: Question, room:
         assert windows.token_type_ids == own["token_type_ids"]
     for at, offsets in enumerate(own["offset_mapping"]):
         context = range(windows.context_at[at], windows.context_at[at] + windows.tokens[at])
-        assert [place for place, each in enumerate(own.sequence_ids(at)) if each == int(second)] == list(context)
+        assert [index for index, each in enumerate(own.sequence_ids(at)) if each == int(second)] == list(context)
         first = windows.first_token[at]
-        assert windows.spans[0][first : first + windows.tokens[at]] == [tuple(offsets[place]) for place in context]
+        assert windows.spans[0][first : first + windows.tokens[at]] == [tuple(offsets[index]) for index in context]
 
 
 @each_kind
@@ -135,7 +135,7 @@ def test_the_last_word_of_a_context_is_labelled(kind: str) -> None:
 
 
 @each_kind
-def test_outside_its_window_an_answer_is_the_cls_token(kind: str) -> None:
+def test_an_answer_outside_the_window_is_labelled_with_the_cls_token(kind: str) -> None:
     tokenizer = kind_of(kind)
     windows = windows_of(tokenizer, question_of("Denver " + "won and won and " * 9, "Denver"), 12, 0)
     ids = windows.input_ids[-1]
@@ -144,7 +144,7 @@ def test_outside_its_window_an_answer_is_the_cls_token(kind: str) -> None:
     assert windows.start_position[0] != cls
 
 
-def test_a_question_that_spells_the_cls_token() -> None:
+def test_a_question_that_contains_the_text_of_the_cls_token() -> None:
     question = question_of("The Broncos", "Broncos", question="Is <cls> a word? <cls>")
     absent = Question(id="q", context="The Broncos", question=question.question, answers=())
     windows = cut(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
@@ -156,7 +156,7 @@ def minilm() -> Any:
 
 
 def test_windows_by_hand() -> None:
-    # [CLS] who won ? [SEP] the denver broncos won [SEP]: six tokens around the context, four within it.
+    # [CLS] who won ? [SEP] the denver broncos won [SEP]: four tokens of the context and six others.
     question = question_of("The Denver Broncos won", "Denver Broncos")
     windows = cut(minilm(), [question], max_length=9, doc_stride=2)
     assert [len(ids) for ids in windows.input_ids] == [9, 9]
@@ -166,7 +166,7 @@ def test_windows_by_hand() -> None:
     assert windows.spans == [[(0, 3), (4, 10), (11, 18), (19, 22)]]
 
 
-def test_a_stride_that_leaves_no_way_forward() -> None:
+def test_a_stride_as_long_as_the_window_is_rejected() -> None:
     question = question_of("The Denver Broncos won and won", "Broncos")
     with pytest.raises(InputError) as caught:
         cut(minilm(), [question], max_length=8, doc_stride=3)
@@ -177,7 +177,7 @@ def test_a_stride_that_leaves_no_way_forward() -> None:
     assert len(cut(minilm(), [question], max_length=12, doc_stride=100).input_ids) == 1
 
 
-def test_every_window_of_real_data(shared: Path) -> None:
+def test_windows_of_real_data(shared: Path) -> None:
     path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
     questions = collect(squad_rows(path), source="squad", unit="question", limit=None)[::40]
     windows = cut(minilm(), questions, max_length=192, doc_stride=64)
@@ -196,7 +196,7 @@ def test_every_window_of_real_data(shared: Path) -> None:
     assert held == set(range(len(questions)))
 
 
-def test_a_context_without_a_token() -> None:
+def test_a_context_without_tokens() -> None:
     with pytest.raises(InputError, match="question 'q': its context has no tokens"):
         cut(
             kind_of("wordpiece"),
@@ -206,7 +206,7 @@ def test_a_context_without_a_token() -> None:
         )
 
 
-def test_a_question_without_a_token_needs_a_cls_token() -> None:
+def test_a_question_without_tokens_needs_a_cls_token() -> None:
     blank = Question(id="q", context="The Broncos", question="", answers=())
     with pytest.raises(InputError, match="question 'q': its text has no tokens and the tokenizer adds no CLS"):
         cut(kind_of(NO_CLS), [blank], max_length=9, doc_stride=2)
