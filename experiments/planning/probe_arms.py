@@ -35,7 +35,9 @@ def _probe(experiment: Experiment) -> Experiment:
 def _check(arm: Arm) -> None:
     experiment = arm.experiment
     if experiment.script is not None:
-        raise InputError("probe goes with a task: a script does not tell its steps; `compare` measures it from outside")
+        raise InputError(
+            "probe requires a task: a script does not report its steps; `compare` measures it from outside"
+        )
     if experiment.calibration is not None:
         raise InputError("calibration and the verb probe exclude each other: a calibration trains nothing")
     samples = experiment.probe.samples if experiment.probe else None

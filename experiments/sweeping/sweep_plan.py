@@ -127,7 +127,7 @@ def timed_sizes(sizes: Sequence[int]) -> list[int]:
 def sweeping(experiment: Experiment) -> Sweeping:
     """Return the sweep of an experiment. Raises InputError for what contradicts itself."""
     if experiment.script is not None:
-        raise InputError("sweep goes with a task: a script does not tell its evaluations; `compare` takes its arms")
+        raise InputError("sweep requires a task: a script does not report its evaluations; `compare` takes its arms")
     try:
         _check_objective(experiment)
         _check_compilers(experiment.sweep)
@@ -178,7 +178,9 @@ def _check_objective(experiment: Experiment) -> None:
     told = METRICS_OF_TASKS[experiment.task]
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
         if metric not in told:
-            raise ValueError(f"{named}: {metric} is not told by task {experiment.task}, which tells {', '.join(told)}")
+            raise ValueError(
+                f"{named}: {metric} is not reported by task {experiment.task}, which reports {', '.join(told)}"
+            )
     if fields.worse_by is None:
         if not others and cost != "steady_samples_per_second" and experiment.target is None:
             raise ValueError(

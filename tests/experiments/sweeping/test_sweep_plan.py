@@ -149,7 +149,7 @@ def test_objectives() -> None:
         ),
         (
             {"objective": "usd,eval_f1"},
-            "sweep.objective usd,eval_f1: eval_f1 is not told by task classification, which tells eval_accuracy, "
+            "sweep.objective usd,eval_f1: eval_f1 is not reported by task classification, which reports eval_accuracy, "
             "eval_f1_macro, eval_loss",
         ),
         ({"compilers": "none,none", **TO_TARGET}, "sweep.compilers names none twice"),
@@ -160,7 +160,7 @@ def test_objectives() -> None:
         ),
         (
             {"target.metric": "eval_perplexity", "target.value": "9"},
-            "target.metric 'eval_perplexity' is not told by task classification, which tells eval_accuracy, "
+            "target.metric 'eval_perplexity' is not reported by task classification, which reports eval_accuracy, "
             "eval_f1_macro, eval_loss (override target.metric)",
         ),
     ],
@@ -170,4 +170,4 @@ def test_what_contradicts_itself_is_one_sentence(fields: dict[str, str], sentenc
 
 
 def test_a_script_is_not_swept() -> None:
-    assert refused("torch_loop").startswith("sweep goes with a task: a script does not tell its evaluations")
+    assert refused("torch_loop").startswith("sweep requires a task: a script does not report its evaluations")

@@ -183,5 +183,5 @@ def test_advice_is_given_and_the_job_runs(built: Built) -> None:
 
 @pytest.mark.parametrize("compiler", ["none", "inductor", "trcomp-off"])
 def test_only_the_training_compiler_has_a_debug_mode(built: Built, compiler: str) -> None:
-    with pytest.raises(InputError, match=f"compiler_debug goes with compiler 'trcomp'; the compiler is '{compiler}'"):
+    with pytest.raises(InputError, match=f"compiler_debug requires compiler 'trcomp'; the compiler is '{compiler}'"):
         built("demo", **G5, compiler=compiler, compiler_debug="true")
