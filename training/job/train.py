@@ -1,6 +1,6 @@
 """Entry point of the job: takes the signals, runs the training, and tells of whatever goes wrong.
 
-Run by SageMaker's script mode, or by hand with the `SM_*` variables set: `python train.py --model ... --epochs 1`.
+SageMaker's script mode runs it, with the arguments of `experiments.planning.hyperparameters`.
 """
 
 import os

@@ -132,7 +132,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
 
 
 def _keeper(settings: Settings, model: Any) -> Keeper:
-    """Return what keeps checkpoints. Raises `ArgumentError` when the one at hand is of another training."""
+    """Return what keeps checkpoints. Raises `ArgumentError` when the one at hand belongs to another training."""
     found = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
         check_same(settings.resumed[0], settings.resumed[1].identity, found)

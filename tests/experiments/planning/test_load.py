@@ -137,7 +137,7 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("base_learning_rate=.nan", "base_learning_rate must be a finite number, not nan"),
         ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
-        ("compiler=trcomp-off", "SageMaker's Training Compiler images and runs there"),
+        ("compiler=trcomp-off", "exists only in SageMaker's Training Compiler images"),
         ("service=sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5"),
         ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
         ("machine.instance_type=ml.p3.2xlarge", "must be 'local' on the local service"),
