@@ -1,5 +1,5 @@
-"""From an experiment to its jobs: arms, hyperparameters, staged inputs and job specs.
+"""Plan the jobs of an experiment: arms, hyperparameters, staged inputs and job specs.
 
-The same experiment always plans the same jobs. Open `plan.py` first. Starting the jobs belongs in
+The same experiment always gives the same jobs. Open `plan.py` first. Code that starts jobs belongs in
 `experiments.running`.
 """

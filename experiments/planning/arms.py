@@ -1,4 +1,4 @@
-"""The arms of a comparison: the same experiment, each with some fields set otherwise."""
+"""Arms of a comparison: variants of one experiment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.schema.experiment import Experiment
-from experiments.schema.messages import first_sentence
+from experiments.schema.messages import first_message
 from experiments.schema.overrides import Tree, is_field, unknown_field, with_values
-from experiments.schema.rules import Here, check_machine, this_machine
+from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import taken
 from experiments.schema.yaml_document import Document
 from training.contract.errors import InputError, nearest
@@ -37,31 +37,33 @@ class Arm:
     """One setting in a comparison."""
 
     label: str
-    """What sets it apart, such as `inductor, batch 64`."""
+    """Name made of the differing fields, such as `inductor, batch 64`."""
     experiment: Experiment
-    """The experiment as this arm runs it."""
+    """Experiment with the fields of this arm."""
     is_baseline: bool
-    """Whether the others are compared with it."""
+    """True for the arm that the others are compared with."""
 
 
-def arms(experiment: Experiment, here: Here | None = None) -> tuple[Arm, ...]:
-    """Return the arms in their order; refuse those that this machine (or another one, `here`) cannot run."""
-    found = arms_anywhere(experiment)
-    machine = here or this_machine()
-    for arm in found:
+def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Arm, ...]:
+    """Return the arms in order. Raises InputError for an arm that `machine`, by default this one, cannot run."""
+    planned = arms_anywhere(experiment)
+    machine = machine or this_machine()
+    for arm in planned:
         check_machine(arm.experiment, machine)
-    return found
+    return planned
 
 
 def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
-    """Return the arms in their order, whatever machine they need."""
+    """Return the arms in order, without a check of the machine."""
     variants = [_variant(experiment, at, fields) for at, fields in enumerate(_fields_of_arms(experiment))]
-    _refuse_twins(variants)
+    _check_distinct(variants)
     labels = _labels(variants)
     baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
     if baseline not in labels:
         listed = ", ".join(shown(label) for label in labels[:12])
-        raise InputError(f"compare.baseline {shown(baseline)} is none of the arms {listed}.{nearest(baseline, labels)}")
+        raise InputError(
+            f"compare.baseline {shown(baseline)} is not one of the arms {listed}.{nearest(baseline, labels)}"
+        )
     return tuple(
         Arm(label=label, experiment=variant, is_baseline=label == baseline)
         for label, variant in zip(labels, variants, strict=True)
@@ -69,44 +71,44 @@ def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
 
 
 def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
-    """Return what each arm sets; a script that cannot be told of a compiler has no default arms but itself."""
-    script, told = experiment.script, "arms" in experiment.compare.model_fields_set
-    if script is None or told or "compiler" in taken(script).values():
+    """Return the fields of each arm. A script without an argument for the compiler has one arm by default."""
+    script, is_set = experiment.script, "arms" in experiment.compare.model_fields_set
+    if script is None or is_set or "compiler" in taken(script).values():
         return experiment.compare.arms
     return ({},)
 
 
-def label_alone(experiment: Experiment) -> str:
-    """Return what a single arm is called: its compiler, or its script where that takes none."""
+def single_label(experiment: Experiment) -> str:
+    """Return the label of a single arm: its compiler, or the entry point of a script without an argument for it."""
     if experiment.script is None or "compiler" in taken(experiment.script).values():
         return experiment.compiler
     return experiment.script.entry_point
 
 
 def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Experiment:
-    place = f"compare.arms[{at}]"
+    location = f"compare.arms[{at}]"
     for name in fields:
         if not is_field(name):
-            raise InputError(unknown_field(name, place))
+            raise InputError(unknown_field(name, location))
         if name.split(".")[0] in NOT_IN_ARMS:
-            raise InputError(f"{place} must not set {name}: it is the same for every arm")
-    return variant(experiment, fields, place)
+            raise InputError(f"{location} must not set {name}, which is the same for every arm")
+    return variant(experiment, fields, location)
 
 
-def variant(experiment: Experiment, fields: Mapping[str, Any], place: str) -> Experiment:
-    """Return the experiment with some fields set otherwise, and without what it says of comparisons and sweeps.
+def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) -> Experiment:
+    """Return the experiment with some fields changed, and without its sections `compare` and `sweep`.
 
-    Raises InputError, which names `place`, for fields that contradict each other.
+    Raises InputError, which names `location`, for fields that contradict each other.
     """
     tree: Tree = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_unset=True)
     try:
         return Experiment.model_validate(with_values(tree, dict(flat(fields))))
     except ValidationError as error:
-        raise InputError(first_sentence(error, Document(place, {}), {})) from error
+        raise InputError(first_message(error, Document(location, {}), {})) from error
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of nested mappings by dotted name, so that an arm adds to a mapping and replaces none."""
+    """Yield the fields of nested mappings by dotted name, so that an arm adds to a mapping instead of replacing it."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")
@@ -114,7 +116,7 @@ def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + name, value
 
 
-def _refuse_twins(variants: Sequence[Experiment]) -> None:
+def _check_distinct(variants: Sequence[Experiment]) -> None:
     for later, variant in enumerate(variants):
         if variant in variants[:later]:
             first = variants.index(variant)
@@ -122,13 +124,13 @@ def _refuse_twins(variants: Sequence[Experiment]) -> None:
 
 
 def _labels(variants: Sequence[Experiment]) -> list[str]:
-    """Return for each variant the values in which the variants differ; of a single one, its compiler."""
+    """Return a label for each variant, made of the fields that differ, or of the compiler for a single variant."""
     settings = [dict(flat(variant.model_dump(exclude={"compare", "sweep"}))) for variant in variants]
     names = list(dict.fromkeys(name for setting in settings for name in setting))
-    telling = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
-    telling.sort(key=lambda name: name != "compiler")
-    labels = [", ".join(_part(name, setting.get(name)) for name in telling) for setting in settings]
-    return labels if len(labels) > 1 else [label_alone(variants[0])]
+    differing = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
+    differing.sort(key=lambda name: name != "compiler")
+    labels = [", ".join(_part(name, setting.get(name)) for name in differing) for setting in settings]
+    return labels if len(labels) > 1 else [single_label(variants[0])]
 
 
 def _part(name: str, value: Any) -> str:
@@ -144,11 +146,11 @@ def _part(name: str, value: Any) -> str:
         return text
     if name == "machine.instance_count":
         return f"{text} machine{'' if value == 1 else 's'}"
-    return f"{_known(name).replace('_', ' ')} {text}"
+    return f"{_short_name(name).replace('_', ' ')} {text}"
 
 
-def _known(name: str) -> str:
-    """Return what a field is called in a label."""
+def _short_name(name: str) -> str:
+    """Return the name of a field in a label."""
     for prefix in ("script.hyperparameters.", "script.", "machine."):
         name = name.removeprefix(prefix)
     return {"batch_size": "batch"}.get(name, name)

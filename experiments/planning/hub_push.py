@@ -1,4 +1,4 @@
-"""What a verb does about `push_to_hub` before anything starts."""
+"""Checks of `push_to_hub` before anything starts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from experiments.schema.experiment import Experiment
 from training.contract.errors import InputError
 
 
-def without_pushes(arms: Sequence[Arm], say: Callable[[str], None]) -> tuple[Arm, ...]:
-    """Return the arms of a comparison, which pushes nothing: its models would replace each other."""
+def without_pushes(arms: Sequence[Arm], print_line: Callable[[str], None]) -> tuple[Arm, ...]:
+    """Return the arms without their pushes: the models of a comparison would overwrite each other."""
     if any(arm.experiment.push_to_hub for arm in arms):
-        say("push_to_hub is left to `train`: a comparison pushes no model")
+        print_line("push_to_hub is ignored: only `train` pushes a model")
     return tuple(
         replace(arm, experiment=arm.experiment.model_copy(update={"push_to_hub": None}))
         if arm.experiment.push_to_hub
@@ -24,11 +24,11 @@ def without_pushes(arms: Sequence[Arm], say: Callable[[str], None]) -> tuple[Arm
 
 
 def check_token(experiment: Experiment, variables: Mapping[str, str] = os.environ) -> None:
-    """Raise `InputError` where the token is to come from a variable that is not set here."""
+    """Raise `InputError` if the variable of the token is not set here."""
     push = experiment.push_to_hub
     if push is None or push.token_secret is not None or variables.get(push.token_variable, "").strip():
         return
     raise InputError(
-        f"push_to_hub.token_variable is {push.token_variable}, but that variable is not set here: set it to a token of "
-        "the Hub that may write"
+        f"push_to_hub.token_variable is {push.token_variable}, but that variable is not set here. Set it to a Hub "
+        "token with write permission"
     )

@@ -1,4 +1,4 @@
-"""From an experiment to what its job and its staging are told."""
+"""Arguments of the job and of its staging, resolved from an experiment."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from training.contract.job_spec import Scalar
 from training.staging.sources.request import StagingRequest
 
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
-"""What a calibration, which trains nothing, has no use for."""
+"""Fields without effect in a calibration, which trains nothing."""
 
 
 def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> dict[str, Scalar]:
-    """Return the arguments of `training/job/train.py`; what is not set is left out."""
+    """Return the arguments of `training/job/train.py`, without those that are not set."""
     if experiment.calibration is not None:
         experiment = experiment.model_copy(update=KEEPS_NOTHING)
     optimiser = experiment.optimiser
     buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
     eval_strategy, eval_steps = experiment.evaluation
-    found: dict[str, Scalar | None] = {
+    arguments: dict[str, Scalar | None] = {
         "task": experiment.task,
         "model": experiment.model or experiment.model_type,
         "model_revision": experiment.model_revision,
@@ -60,8 +60,8 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "save_model": experiment.save_model,
         "steady_after_steps": experiment.steady_after_steps,
     }
-    found |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
-    return {name: value for name, value in found.items() if value is not None}
+    arguments |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _target(experiment: Experiment) -> dict[str, Scalar | None]:
@@ -110,13 +110,13 @@ def _calibration(experiment: Experiment) -> dict[str, Scalar | None]:
 
 
 def _largest_step(experiment: Experiment) -> int:
-    """Return the samples of the largest optimiser step that the job takes."""
+    """Return the number of samples in the largest optimizer step of the job."""
     sizes = experiment.calibration.batch_sizes if experiment.calibration else ()
     return max(experiment.global_batch_size // experiment.batch_size * size for size in (experiment.batch_size, *sizes))
 
 
 def staging_request(experiment: Experiment) -> StagingRequest:
-    """Return what is to be staged for an experiment: the same for all arms that read the same."""
+    """Return the staging request of an experiment. Arms that read the same data have equal requests."""
     assert experiment.data is not None
     return StagingRequest(
         task=experiment.task,

@@ -1,4 +1,4 @@
-"""Load an experiment: its file, the overrides, and every check that needs no data."""
+"""Load an experiment from its file and overrides, with every check that needs no data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.planning.arms import Arm, arms, arms_anywhere
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
-from experiments.schema.messages import first_sentence
+from experiments.schema.messages import first_message
 from experiments.schema.overrides import Tree, with_overrides, with_values
 from experiments.schema.rules import check_machine, this_machine
 from experiments.schema.yaml_document import Document, read_document
@@ -26,27 +26,27 @@ __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
 
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
-"""Fields that may hold a path; in a file, it is relative to the file's folder."""
+"""Fields that may hold a path. A path in a file is relative to the folder of the file."""
 
 
-def load(name_or_path: str, given: Mapping[str, str]) -> Experiment:
-    """Return the experiment `experiments/NAME.yaml`, or of a path, with overrides by dotted name.
+def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+    """Return the experiment in `experiments/NAME.yaml` or at a path, with overrides by dotted name.
 
-    The override `backend_config` names a file that is laid over the experiment, below the other overrides. Paths in a
-    file are relative to the file's folder, paths in overrides to the current one. Raises `InputError`, also for what
-    this machine cannot run.
+    The override `backend_config` names a file whose fields replace those of the experiment; other overrides replace
+    both. Paths in a file are relative to its folder, paths in overrides to the current folder. Raises `InputError`,
+    also for an experiment that this machine cannot run.
     """
     document = read_document(find_file(name_or_path))
-    overrides = {name: text for name, text in given.items() if name != BACKEND_CONFIG}
-    values, places = _backend(given.get(BACKEND_CONFIG))
-    tree = with_overrides(with_values(_of_other_arms(_rebased(document.tree, document), overrides), values), overrides)
-    elsewhere = {name: f"override {name}" for name in overrides}
-    elsewhere |= {name: place for name, place in places.items() if name not in overrides}
+    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
+    values, locations = _backend(overrides.get(BACKEND_CONFIG))
+    tree = with_overrides(with_values(_without_baseline(_rebased(document.tree, document), fields), values), fields)
+    elsewhere = {name: f"override {name}" for name in fields}
+    elsewhere |= {name: location for name, location in locations.items() if name not in fields}
     try:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
-        raise InputError(first_sentence(error, document, elsewhere)) from error
-    arms_anywhere(experiment)  # an arm that cannot be is refused even where only `train` is asked for
+        raise InputError(first_message(error, document, elsewhere)) from error
+    arms_anywhere(experiment)  # refuse an invalid arm even if only `train` runs
     check_machine(experiment, this_machine())
     return experiment
 
@@ -58,8 +58,8 @@ def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     return backend_values(replace(document, tree=_rebased(document.tree, document)))
 
 
-def _of_other_arms(tree: Tree, overrides: Mapping[str, str]) -> Tree:
-    """Return the tree without its baseline where the arms are given anew: it is one of the file's own arms."""
+def _without_baseline(tree: Tree, overrides: Mapping[str, str]) -> Tree:
+    """Return the tree without its baseline if the arms are overridden: it names an arm of the file."""
     compare = tree.get("compare")
     if "compare.arms" not in overrides or not isinstance(compare, dict):
         return tree
@@ -67,46 +67,46 @@ def _of_other_arms(tree: Tree, overrides: Mapping[str, str]) -> Tree:
 
 
 def experiment_names() -> list[str]:
-    """Return the names of the experiments that come with the project."""
+    """Return the names of the experiments of this project."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def find_file(name_or_path: str) -> Path:
-    """Return an experiment's file: what ends in .yaml or .yml or holds a slash is a path, anything else a name."""
+    """Return the path of an experiment. Text that ends in .yaml or .yml or contains a slash is a path, else a name."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         return Path(name_or_path).expanduser()
     if name_or_path not in (names := experiment_names()):
         listed = ", ".join(names)
         hint = nearest(name_or_path, names)
-        raise InputError(f"unknown experiment {name_or_path[:80]!r}: known are {listed}, or give a .yaml file.{hint}")
+        raise InputError(f"unknown experiment {name_or_path[:80]!r}. Use one of {listed}, or a .yaml file.{hint}")
     return FOLDER / f"{name_or_path}.yaml"
 
 
 def _rebased(tree: Tree, document: Document) -> Tree:
-    """Return the tree with relative paths made relative to the document's folder, those of the arms included."""
+    """Return the tree with relative paths resolved against the folder of the document, also in the arms."""
     folder = Path(document.name).parent
-    found = _with_rebased_paths(tree, folder)
-    compare = found.get("compare")
+    fields = _with_rebased_paths(tree, folder)
+    compare = fields.get("compare")
     if isinstance(compare, dict) and isinstance(compare.get("arms"), list):
         rebased = [_with_rebased_paths(arm, folder) if isinstance(arm, dict) else arm for arm in compare["arms"]]
-        found["compare"] = {**compare, "arms": rebased}
-    return found
+        fields["compare"] = {**compare, "arms": rebased}
+    return fields
 
 
 def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
-    found: Tree = {}
+    rebased: Tree = {}
     for key, value in tree.items():
         name = prefix + key
         if isinstance(value, dict):
             value = _with_rebased_paths(value, folder, f"{name}.")
         elif name in PATH_FIELDS or name.startswith("script.channels."):
             value = _rebased_path(name, value, folder)
-        found[key] = value
-    return found
+        rebased[key] = value
+    return rebased
 
 
 def _rebased_path(name: str, value: Any, folder: Path) -> Any:
-    """Return a data file's path from its folder; a model or Hub name is a path only where it begins like one."""
+    """Return a path resolved against `folder`. A model or Hub name is a path only if it starts with ./ or ../."""
     if not isinstance(value, str) or value.startswith(("~", "/")):
         return value
     if name.startswith("script."):

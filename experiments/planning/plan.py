@@ -1,4 +1,4 @@
-"""From an experiment's arms to the jobs of a group: pure, so the same group always plans the same jobs."""
+"""Plan the jobs of a group from the arms of an experiment. Pure: the same group always has the same jobs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ AWS_VARIABLES = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
 )
-"""What boto3 reads a secret with where no role gives access."""
+"""Variables with which boto3 reads a secret where no role grants access."""
 
 MACHINE_FIELDS = (
     *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
     *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
 )
-"""Fields of an experiment's machine that a job takes as they are."""
+"""Fields of `machine` that a job takes unchanged."""
 
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
-"""Fields by which an answer is looked for in a context, at the evaluation as afterwards."""
+"""Fields that control question answering, in evaluation and in the logged model."""
 
-NOT_ASKED_FOR = {"sweep", "published", "log_model"}
-"""Fields of an experiment that change nothing of its jobs."""
+WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model"}
+"""Fields of an experiment that do not change its jobs."""
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
 
@@ -62,30 +62,31 @@ METRIC_DEFINITIONS = tuple(
         ("summary_train_steps_per_second", "train_steps_per_second"),
     )
 )
-"""What the service itself reads from Trainer's log, under the names of the reference workloads."""
+"""Metrics that the service reads from Trainer's log, with the names of the reference workloads."""
 
 
 Inputs = Staged | ScriptInputs
-"""What an arm's jobs read: staged data, or a script and its channels."""
+"""Inputs of an arm's jobs: staged data, or a script and its channels."""
 
 
 def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs]) -> str:
-    """Return the hash of everything that a command asks for: equal commands find each other's unfinished work."""
-    asked = {
+    """Return the hash of a command's request. An equal command continues its unfinished group."""
+    request = {
         "verb": verb,
         "name": name,
         "repeats": repeats,
         "arms": [
-            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=NOT_ASKED_FOR)) for arm in arms
+            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS))
+            for arm in arms
         ],
         "data": [each.key for each in staged],
         "source": source_digest(),
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def source_digest(folder: Path = SOURCE) -> str:
-    """Return the hash of the job's source: a job of other code is another job."""
+    """Return the hash of the job's source. Other code makes another job."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -95,7 +96,9 @@ def source_digest(folder: Path = SOURCE) -> str:
 def plan(
     group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
 ) -> list[PlannedJob]:
-    """Return the group's jobs: repeat by repeat, the arms in turn, so that a drifting machine drifts for all of them.
+    """Return the jobs of a group, repeat by repeat with the arms in turn.
+
+    Drift of the machine then affects all arms alike.
 
     `staged` holds the data of each arm, in the arms' order.
     """
@@ -107,7 +110,7 @@ def plan(
 
 
 def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
-    """Return one job of an arm; `name` is the experiment's, and each repeat has another seed."""
+    """Return one job of an arm. `name` is the name of the experiment. Each repeat has another seed."""
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
     machine = experiment.machine
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
@@ -137,7 +140,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
 
 
 def _model(experiment: Experiment) -> ModelPlan | None:
-    """Return how the job's model is logged; None where it keeps none, or none is to be logged."""
+    """Return the plan for logging the job's model, or None if the job keeps no model or `log_model` is false."""
     trains = experiment.calibration is None and experiment.probe is None
     keeps = experiment.script is not None or experiment.save_model
     if not (experiment.log_model and trains and keeps):
@@ -151,15 +154,16 @@ def _model(experiment: Experiment) -> ModelPlan | None:
 
 
 def _published(experiment: Experiment) -> dict[str, str]:
-    """Return the tag that takes published figures to the report, which reads nothing but the tracking server."""
-    told = experiment.published
-    if told is None:
+    """Return the tag with the published figures. The report reads only the tracking server."""
+    published = experiment.published
+    if published is None:
         return {}
-    return {"platform.published": json.dumps({"source": told.source, "machine": told.machine, "figures": told.figures})}
+    fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
+    return {"platform.published": json.dumps(fields)}
 
 
 def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
-    """Return the fields of a JobSpec that say what is run, on what: our own job, or the script."""
+    """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
         return {
             "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
@@ -186,9 +190,9 @@ def _heard(experiment: Experiment) -> ScriptPlan | None:
 
 def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
     machine = experiment.machine
-    told: Mapping[str, object | None] = {
+    variables: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
-        # torchrun kills 30 s after SIGTERM, which may be too early for a checkpoint; a service does after 120 s.
+        # torchrun kills 30 s after SIGTERM, which can be too early for a checkpoint. A service kills after 120 s.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
@@ -196,11 +200,11 @@ def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
     kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
-    return kept | {variable: str(value) for variable, value in told.items() if value is not None}
+    return kept | {variable: str(value) for variable, value in variables.items() if value is not None}
 
 
 def _secret_variables(experiment: Experiment) -> str | None:
-    """Return the names of the variables that the job needs and no request may hold."""
+    """Return the names of the secret variables of the job. No request may contain their values."""
     push = experiment.push_to_hub
     if push is None:
         return None
@@ -208,7 +212,7 @@ def _secret_variables(experiment: Experiment) -> str | None:
 
 
 def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
-    """Return the compiler's cache. A script does not tell what it found there, so each setting has one of its own."""
+    """Return the folder of the compile cache. Each setting of a script has its own: a script reports no cache state."""
     if isinstance(staged, Staged):
         return compile_cache(home)
     assert experiment.script is not None

@@ -1,4 +1,4 @@
-"""An experiment that names a script: what its hyperparameters take from the experiment, and what it reads."""
+"""Inputs of an experiment that runs a script: its source and its channels."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptInputs:
-    """A script and its channels, ready for a job."""
+    """Script and channels, ready for a job."""
 
     source: ScriptSource
     channels: Channels
 
     @property
     def key(self) -> str:
-        """Hash of everything that the script is given, its hyperparameters apart."""
+        """Hash of the script's source and channels, without its hyperparameters."""
         return hashlib.sha256(f"{self.source.identity} {self.channels.digest}".encode()).hexdigest()[:32]
 
     def notes(self) -> list[str]:
-        """Return what a person should know before the script runs here."""
+        """Return notes for the user before the script runs here."""
         unmet = unmet_requirements(self.source.folder)
         return [f"the script's requirements.txt is not installed here: {', '.join(unmet)}"] if unmet else []
 
 
 def script_inputs(script: Script, home: Path) -> ScriptInputs:
-    """Return the script's source and channels. Raises InputError for what is not there or cannot run."""
+    """Return the script's source and channels. Raises InputError if one is missing or cannot run."""
     source = find_script(
         script.source, script.entry_point, home / "sources", revision=script.revision, directory=script.directory
     )

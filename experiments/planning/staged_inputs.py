@@ -1,4 +1,4 @@
-"""What an experiment's jobs read, brought to where a plan can name it."""
+"""Staging of the inputs of an experiment's jobs."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ Say = Callable[[str], None]
 
 
 def inputs_of(chosen: Sequence[Arm], say: Say) -> list[Inputs]:
-    """Return what each arm reads, staged, and say what a person should know of it. Raises InputError."""
-    found = [_inputs(arm.experiment, say) for arm in chosen]
-    for each in {each.key: each for each in found}.values():
+    """Return the staged inputs of each arm, and print their notes. Raises InputError."""
+    inputs = [_inputs(arm.experiment, say) for arm in chosen]
+    for each in {each.key: each for each in inputs}.values():
         for note in each.notes():
             say(f"Note: {note}")
-    return found
+    return inputs
 
 
 def _inputs(experiment: Experiment, say: Say) -> Inputs:
-    """Return what an experiment's jobs read, which no prune deletes as long as this process lives."""
+    """Return the inputs of an experiment, locked against deletion until this process ends."""
     while True:
-        found = _found(experiment, say)
-        # What a prune has taken away just now is made again.
-        if use(home(), [local_path(uri) for uri in _uris(found)]):
-            return found
+        inputs = _staged(experiment, say)
+        # A concurrent prune may have deleted the inputs. Then they are staged again.
+        if use(home(), [local_path(uri) for uri in _uris(inputs)]):
+            return inputs
 
 
-def _uris(found: Inputs) -> list[str]:
-    if isinstance(found, Staged):
-        return list(found.channels.values())
-    return [found.source.folder.as_uri(), *found.channels.uris.values()]
+def _uris(inputs: Inputs) -> list[str]:
+    if isinstance(inputs, Staged):
+        return list(inputs.channels.values())
+    return [inputs.source.folder.as_uri(), *inputs.channels.uris.values()]
 
 
-def _found(experiment: Experiment, say: Say) -> Inputs:
+def _staged(experiment: Experiment, say: Say) -> Inputs:
     if experiment.script is not None:
         from experiments.planning.script_inputs import script_inputs
 

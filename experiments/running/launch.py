@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.planning.arms import label_alone
+from experiments.planning.arms import single_label
 from experiments.planning.hub_push import check_token, without_pushes
 from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import Inputs, group_key, plan
@@ -52,7 +52,7 @@ def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "probe":
         return probes(arms(experiment)), 1
     check_token(experiment)
-    return whole_trainings((Arm(label=label_alone(experiment), experiment=experiment, is_baseline=True),)), 1
+    return whole_trainings((Arm(label=single_label(experiment), experiment=experiment, is_baseline=True),)), 1
 
 
 def _parallel(verb: str, experiment: Experiment, chosen: Sequence[Arm]) -> int:

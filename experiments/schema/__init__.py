@@ -1,5 +1,5 @@
-"""Fields of an experiment file: types, defaults, units and the rules that tie them together.
+"""Fields of an experiment file: types, defaults, units and the rules between them.
 
-A field is defined here and nowhere else. Open `fields.py` first. Turning fields into jobs belongs in
+A field is defined only here. Open `fields.py` first. The code that turns fields into jobs belongs in
 `experiments.planning`.
 """

@@ -1,6 +1,7 @@
-"""A backend configuration: where jobs run, in a file of its own, laid over any experiment.
+"""Backend configuration: a file that sets where jobs run, for any experiment.
 
-MLflow's own `--backend-config` does not reach a project that its local backend runs: the file is named by a parameter.
+MLflow does not pass its `--backend-config` to a project that its local backend runs. A parameter
+names the file instead.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ FIELDS = ("service", "machine", "aws")
 
 
 def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of a backend configuration by dotted name, and the place of each. Raises InputError."""
-    values, places = {}, {}
+    """Return the values of a backend configuration and their locations, by dotted name. Raises InputError."""
+    values, locations = {}, {}
     for name, value, path in _flat(document.tree, ()):
-        place = f"{document.name} line {document.lines[path]}"
+        location = f"{document.name} line {document.lines[path]}"
         if name.split(".")[0] not in FIELDS:
             raise InputError(
-                f"{name[:80]} is no field of a backend configuration ({place}): it tells where jobs run, by the fields "
+                f"{name[:80]} is not a field of a backend configuration ({location}). Its fields are "
                 f"{', '.join(FIELDS)}"
             )
         if not is_field(name):
-            raise InputError(unknown_field(name, place))
-        values[name], places[name] = value, place
-    return values, places
+            raise InputError(unknown_field(name, location))
+        values[name], locations[name] = value, location
+    return values, locations
 
 
 def _flat(tree: Mapping[str, Any], path: Path_) -> Iterator[tuple[str, Any, Path_]]:
     for key, value in tree.items():
-        here = (*path, key)
+        inner = (*path, key)
         if isinstance(value, Mapping):
-            yield from _flat(value, here)
+            yield from _flat(value, inner)
         else:
-            yield ".".join(map(str, here)), value, here
+            yield ".".join(map(str, inner)), value, inner

@@ -1,4 +1,4 @@
-"""An experiment: its fields, with the rules that tie them together checked."""
+"""Experiment: its fields, with the rules between them checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from experiments.schema.rules import check_fields
 
 
 class Experiment(ExperimentFields):
-    """A valid experiment. Raises `ValidationError` for fields that contradict each other."""
+    """Valid experiment. Raises `ValidationError` for fields that contradict each other."""
 
     @model_validator(mode="after")
     def _check_rules(self) -> Experiment:

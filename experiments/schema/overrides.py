@@ -1,4 +1,4 @@
-"""Overrides from the command line and from arms: dotted names, laid over an experiment's tree."""
+"""Overrides from the command line and from arms, applied by dotted name to the tree of an experiment."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ ALTERNATIVES = (
     ("data.train", "data.hub", "data.builtin"),
     ("data.labels", "data.label_map"),
 )
-"""Fields of which an experiment has one: setting one of them takes the others away."""
+"""Groups of fields of which an experiment has one. Setting one field of a group removes the others."""
 GOES_WITH = {
     "model": ("model_revision", "weights"),
     "model_type": ("model_overrides", "tokenizer", "weights"),
     "data.train": ("data.validation",),
 }
-"""Fields that are taken away with another one; so is `compiler_debug`, by a compiler that has none."""
+"""Fields that are removed together with another one. A compiler without `compiler_debug` also removes that field."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
-    """Return the tree with the overrides of a command line laid over it, each read as its field's type asks."""
+    """Return the tree with the overrides of a command line, each converted to the type of its field."""
     return with_values(tree, {name: read_override(name, text) for name, text in overrides.items()})
 
 
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
-    """Return the tree with values, by dotted name, laid over it; what they exclude is taken away."""
+    """Return the tree with values set by dotted name, without the fields that they exclude."""
     merged = copy.deepcopy(tree)
     for group in ALTERNATIVES:
         chosen = [
@@ -45,8 +45,8 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
         ]
         for field in group:
             if chosen and field not in chosen:
-                for gone in (field, *GOES_WITH.get(field, ())):
-                    _remove(merged, gone)
+                for removed in (field, *GOES_WITH.get(field, ())):
+                    _remove(merged, removed)
     if values.get("compiler", "trcomp") != "trcomp" and "compiler_debug" not in values:
         _remove(merged, "compiler_debug")
     for name, value in values.items():
@@ -55,14 +55,14 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
 
 
 def keys_of(name: str) -> list[str]:
-    """Return the keys that lead to a dotted name; what an open mapping holds is one key, dots included."""
+    """Return the keys of a dotted name. A key of an open mapping may contain dots."""
     dots = (at for at, letter in enumerate(name) if letter == ".")
     outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
     return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
 
 
 def is_field(name: str) -> bool:
-    """Tell whether a dotted name is a field, or an entry of an open mapping."""
+    """Return True if a dotted name is a field or an entry of an open mapping."""
     return name in known_fields() or _is_open(".".join(keys_of(name)[:-1]))
 
 
@@ -88,13 +88,13 @@ def _remove(tree: Tree, name: str) -> None:
 
 
 def read_override(name: str, text: str) -> Any:
-    """Return the value of `name=text`: text for a field of text, else a YAML value; `32,64` is a list too."""
+    """Return the value of `name=text`: text for a text field, else a YAML value. `32,64` is a list too."""
     kinds = known_fields().get(name)
     if kinds is None and is_field(name):
         return scalar(text.strip())
     if kinds is None:
-        said = f"{name}={text}"[:80]
-        raise InputError(unknown_field(name, f"override {said if said.isprintable() else repr(said)}"))
+        override = f"{name}={text}"[:80]
+        raise InputError(unknown_field(name, f"override {override if override.isprintable() else repr(override)}"))
     if types.NoneType in kinds and text in {"", "~", "null"}:
         return None
     if str in kinds:
@@ -107,23 +107,23 @@ def read_override(name: str, text: str) -> Any:
 
 
 def _is_open(name: str) -> bool:
-    """Tell whether a field is a mapping that takes any key."""
+    """Return True if a field is a mapping with arbitrary keys."""
     known = known_fields()
     return dict in known.get(name, ()) and not any(field.startswith(f"{name}.") for field in known)
 
 
-def unknown_field(name: str, place: str) -> str:
-    """Return the sentence for a field that does not exist, with the nearest that does."""
+def unknown_field(name: str, location: str) -> str:
+    """Return the message for a field that does not exist, with a suggestion."""
     known = known_fields()
     leaf = name.rpartition(".")[2]
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
     hint = f" Did you mean '{inner}'?" if inner else nearest(name, known)
-    return f"unknown field {name[:80]!r} ({place}).{hint}"
+    return f"unknown field {name[:80]!r} ({location}).{hint}"
 
 
 @cache
 def known_fields() -> dict[str, frozenset[Any]]:
-    """Return every field by its dotted name, with the kinds of value it takes."""
+    """Return all fields by dotted name, each with the types of its values."""
     return dict(_fields_of(ExperimentFields, ""))
 
 
@@ -136,7 +136,7 @@ def _fields_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, froze
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """Yield the plain types of an annotation; a literal counts as text, a model as a mapping."""
+    """Yield the plain types of an annotation. A literal counts as str, a model as dict."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""The evaluation metrics that a target, a constraint or a best checkpoint can name."""
+"""Evaluation metrics for targets, constraints and best checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_loss": "min",
     "eval_perplexity": "min",
 }
-"""Which direction of each is better."""
+"""Better direction of each metric."""
 
 BEST_POSSIBLE: dict[str, float] = {
     "eval_accuracy": 1.0,
@@ -24,18 +24,18 @@ BEST_POSSIBLE: dict[str, float] = {
     "eval_loss": 0.0,
     "eval_perplexity": 1.0,
 }
-"""The value of each that a model which is always right would have."""
+"""Value of each metric for a model that is always right."""
 
 METRICS_OF_TASKS: dict[str, tuple[str, ...]] = {
     "classification": ("eval_accuracy", "eval_f1_macro", "eval_loss"),
     "question-answering": ("eval_exact_match", "eval_f1", "eval_loss"),
     "causal-lm": ("eval_loss", "eval_perplexity"),
 }
-"""What the evaluation of each task tells."""
+"""Metrics that the evaluation of each task reports."""
 
 
 def check_metric(field: str, metric: str, task: str) -> None:
-    """Raise ValueError where a task's evaluation does not tell a metric."""
-    told = METRICS_OF_TASKS[task]
-    if metric not in told:
-        raise ValueError(f"{field} {metric!r} is not told by task {task}, which tells {', '.join(told)}")
+    """Raise ValueError if the evaluation of a task does not report a metric."""
+    reported = METRICS_OF_TASKS[task]
+    if metric not in reported:
+        raise ValueError(f"{field} {metric!r} is not reported by task {task}, which reports {', '.join(reported)}")

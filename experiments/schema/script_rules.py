@@ -1,4 +1,4 @@
-"""Rules of an experiment that names a script: what its hyperparameters may take from the experiment."""
+"""Rules for an experiment that runs a script: which fields its hyperparameters can refer to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.contract.job_spec import Scalar
 
 SIGN = "$"
 
-OF_THE_PLATFORM = frozenset(
+INDEPENDENT_OF_SCRIPT = frozenset(
     {
         "description",
         "script",
@@ -27,7 +27,7 @@ OF_THE_PLATFORM = frozenset(
         "learning_rate_scaling",
     }
 )
-"""Fields that hold for any job, or only say how others are worked out."""
+"""Fields that apply to any job, or only control how other fields are computed."""
 
 _RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
 
@@ -38,11 +38,11 @@ DERIVED = {
     "adam_epsilon": {"adam_epsilon", "base_batch_size", "batch_size"},
     "global_batch_size": {"batch_size", "gradient_accumulation_steps"},
 }
-"""What `$name` stands for beside the fields: values scaled to the global batch, and the fields that they come from."""
+"""Values that `$name` can refer to besides the fields: scaled to the global batch size -> the fields they depend on."""
 
 
 def taken(script: Script) -> dict[str, str]:
-    """Return which field each hyperparameter takes its value from, by hyperparameter."""
+    """Return the field that each hyperparameter refers to, by hyperparameter."""
     return {
         name: value.removeprefix(SIGN)
         for name, value in script.hyperparameters.items()
@@ -51,17 +51,17 @@ def taken(script: Script) -> dict[str, str]:
 
 
 def hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
-    """Return the script's hyperparameters with `$name` filled from the experiment; `$$` is a plain `$`."""
+    """Return the script's hyperparameters with each `$name` replaced by its value. `$$` is a literal `$`."""
     assert experiment.script is not None
     fields = taken(experiment.script)
-    found: dict[str, Scalar] = {}
+    values: dict[str, Scalar] = {}
     for name, value in experiment.script.hyperparameters.items():
         if name in fields:
-            found[name] = value_of(experiment, fields[name])
+            values[name] = value_of(experiment, fields[name])
         elif value is not None:
             escaped = isinstance(value, str) and value.startswith(2 * SIGN)
-            found[name] = str(value).removeprefix(SIGN) if escaped else value
-    return found
+            values[name] = str(value).removeprefix(SIGN) if escaped else value
+    return values
 
 
 def shown(experiment: ExperimentFields) -> dict[str, Scalar]:
@@ -75,62 +75,62 @@ def shown(experiment: ExperimentFields) -> dict[str, Scalar]:
 
 
 def value_of(experiment: ExperimentFields, name: str) -> Scalar:
-    """Return what `$name` stands for; the optimiser's settings are those of the global batch size."""
+    """Return the value of `$name`. Settings of the optimizer are those at the global batch size."""
     derived: dict[str, Scalar] = {**asdict(experiment.optimiser), "global_batch_size": experiment.global_batch_size}
     if name in derived:
         return derived[name]
-    found: object = experiment
+    value: object = experiment
     for part in name.split("."):
-        found = getattr(found, part)
-    if found is None and name == "eval_batch_size":
+        value = getattr(value, part)
+    if value is None and name == "eval_batch_size":
         return experiment.batch_size
-    if found is None:
+    if value is None:
         raise ValueError(f"{SIGN}{name} has no value: {name} is not set")
-    assert isinstance(found, Scalar)
-    return found
+    assert isinstance(value, Scalar)
+    return value
 
 
 def check_script(experiment: ExperimentFields) -> None:
-    """Raise ValueError for a `$name` that stands for nothing, and for a field that would change nothing."""
+    """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
     fields = taken(experiment.script)
     for hyperparameter, field in fields.items():
-        place = f"script.hyperparameters.{hyperparameter}"
+        argument = f"script.hyperparameters.{hyperparameter}"
         if field not in names():
-            raise ValueError(f"{place} {SIGN}{field} stands for no field.{nearest(field, names())}")
+            raise ValueError(f"{argument} {SIGN}{field} does not name a field.{nearest(field, names())}")
         value_of(experiment, field)
     _check_compiler(experiment, set(fields.values()))
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
-    for field in sorted(experiment.model_fields_set - OF_THE_PLATFORM - used):
+    for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
         if getattr(experiment, field) is not None:
             raise ValueError(_without_effect(field))
     if used & {"base_learning_rate"} and not {"batch_size", "global_batch_size"} & set(fields.values()):
         raise ValueError(
-            f"script.hyperparameters takes {SIGN}learning_rate, which follows from batch_size, but not "
-            f"{SIGN}batch_size: the script would train with another batch"
+            f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
+            f"{SIGN}batch_size: the script would train with another batch size"
         )
 
 
 def _check_compiler(experiment: ExperimentFields, used: set[str]) -> None:
     if experiment.compiler == "inductor" and "compiler" not in used:
         raise ValueError(
-            f"compiler 'inductor' would change nothing: the script compiles by itself, where one of "
-            f"script.hyperparameters tells it to, such as torch_compile_backend: {SIGN}compiler"
+            f"compiler 'inductor' would have no effect: the script itself must compile. Pass it the compiler by one of "
+            f"script.hyperparameters, such as torch_compile_backend: {SIGN}compiler"
         )
 
 
 def _without_effect(field: str) -> str:
     if field == "data":
-        return "data goes with a task: a script reads its files from script.channels"
+        return "data requires a task: a script reads its files from script.channels"
     if field in names():
-        taken_as = "learning_rate" if field in _RATE else field
-        return f"{field} would change nothing: no hyperparameter of the script takes {SIGN}{taken_as}"
-    return f"{field} goes with a task, and a script has none"
+        referred_to_as = "learning_rate" if field in _RATE else field
+        return f"{field} would have no effect: no hyperparameter of the script refers to {SIGN}{referred_to_as}"
+    return f"{field} requires a task, and a script has none"
 
 
 def names() -> list[str]:
-    """Return what may follow the `$`: every field of a single value, and what is derived from them."""
-    apart = ("description", "task", "script", "data", "target", "compare", "service", "aws")
+    """Return the names that can follow `$`: all fields with a single value, and the values derived from them."""
+    excluded = ("description", "task", "script", "data", "target", "compare", "service", "aws")
     scalar = {str, int, float, bool, type(None)}
-    plain = [name for name, kinds in known_fields().items() if kinds <= scalar and name.split(".")[0] not in apart]
+    plain = [name for name, kinds in known_fields().items() if kinds <= scalar and name.split(".")[0] not in excluded]
     return [*plain, *(name for name in DERIVED if name not in plain)]

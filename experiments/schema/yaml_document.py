@@ -1,7 +1,7 @@
-"""YAML, with the line of every key, and with nothing that an experiment has no use for.
+"""YAML documents with the line of every key, without aliases and tags.
 
-Read from libyaml's events: its composer follows nesting and aliases without a limit (and can crash the process),
-events do not. Scalars follow YAML 1.2's core schema, not PyYAML's 1.1: `1e-5` is a number and `no` is a word.
+The parser reads libyaml's events. Its composer follows nesting and aliases without a limit and can crash the process.
+Scalars follow the core schema of YAML 1.2, not PyYAML's 1.1: `1e-5` is a number and `no` is text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_BYTES = 256 * 1024
 MOST_DEPTH = 12
 
 Path_ = tuple[str | int, ...]
-"""Keys and list positions that lead to a value."""
+"""Keys and list indices that lead to a value."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
@@ -38,18 +38,18 @@ _CONSTANTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping and where its parts stand."""
+    """YAML mapping with the lines of its parts."""
 
     name: str
-    """File, or what else the text comes from, for messages."""
+    """File or other source of the text, for messages."""
     tree: dict[str, Any]
-    """The mapping, of dicts, lists and scalars."""
+    """Mapping of dicts, lists and scalars."""
     lines: dict[Path_, int] = field(default_factory=dict)
-    """Line, from 1, of each key and list item."""
+    """Line of each key and list item, starting from 1."""
 
 
 def read_document(path: Path, kind: str = "experiment") -> Document:
-    """Return the mapping that a YAML file holds; `kind` says what the file is, for messages."""
+    """Return the mapping in a YAML file. `kind` names the kind of file in messages."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
@@ -57,7 +57,7 @@ def read_document(path: Path, kind: str = "experiment") -> Document:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{kind} file {str(path)!r} cannot be read: {reason}") from error
     if len(content) > MOST_BYTES:
-        raise InputError(f"{path} is larger than {MOST_BYTES // 1024} KiB, which no {kind} is")
+        raise InputError(f"{path} is larger than {MOST_BYTES // 1024} KiB, the limit for a {kind} file")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -65,29 +65,29 @@ def read_document(path: Path, kind: str = "experiment") -> Document:
         raise InputError(f"{path} line {line} is not UTF-8: byte 0x{content[error.start]:02x}") from error
     value, lines = parse(text, str(path))
     if not isinstance(value, dict):
-        raise InputError(f"{path} must hold a mapping of fields, not {_kind(value)}")
+        raise InputError(f"{path} must contain a mapping of fields, not {_kind(value)}")
     return Document(name=str(path), tree=value, lines=lines)
 
 
 def parse(text: str, name: str) -> tuple[Any, dict[Path_, int]]:
-    """Return the value of YAML text and the line of each part; errors say `name` and the line."""
+    """Return the value of YAML text and the line of each part. Errors contain `name` and the line."""
     lines: dict[Path_, int] = {}
     try:
         events = iter(yaml.parse(text, Loader=_Loader))
         value = _document(_Builder(name, events, lines))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{name} line {mark.line + 1}" if mark else name
-        raise InputError(f"{place} is not YAML: {error.problem or error.context}") from error
+        location = f"{name} line {mark.line + 1}" if mark else name
+        raise InputError(f"{location} is not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise InputError(f"{name} is not YAML: {' '.join(str(error).split())[:200]}") from error
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} holds half a surrogate pair, which is no text") from error
+        raise InputError(f"{name} contains an unpaired surrogate, which is not text") from error
     return value, lines
 
 
 def scalar(text: str) -> Any:
-    """Return the value of a plain scalar: nothing, truth, whole number, number, or the text itself."""
+    """Return the value of a plain scalar: None, a bool, an int, a float, or the text itself."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INTEGER.fullmatch(text):
@@ -101,46 +101,46 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Builder:
-    """A value under construction."""
+    """Builds a value from events."""
 
     name: str
     events: Iterator[Any]
     lines: dict[Path_, int]
 
-    def refuse(self, event: Any, reason: str) -> InputError:
+    def error(self, event: Any, reason: str) -> InputError:
         return InputError(f"{self.name} line {_line(event)}: {reason}")
 
     def value(self, event: Any, path: Path_) -> Any:
         if isinstance(event, yaml.AliasEvent):
-            raise self.refuse(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
+            raise self.error(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
         if event.tag is not None and event.tag != "!":
-            raise self.refuse(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
+            raise self.error(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
         if isinstance(event, yaml.ScalarEvent):
             return scalar(event.value) if event.implicit[0] else event.value
         if len(path) >= MOST_DEPTH:
-            raise self.refuse(event, f"values nest deeper than {MOST_DEPTH} levels")
+            raise self.error(event, f"values nest deeper than {MOST_DEPTH} levels")
         return self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._sequence(path)
 
     def _mapping(self, path: Path_) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                raise self.refuse(event, "a key must be a single word")
+                raise self.error(event, "a key must be a single word")
             key = event.value
-            if key in found:
+            if key in mapping:
                 first = self.lines[(*path, key)]
-                raise self.refuse(event, f"the key {key[:60]!r} is here a second time; the first is in line {first}")
+                raise self.error(event, f"the key {key[:60]!r} is repeated; the first one is in line {first}")
             self.lines[(*path, key)] = _line(event)
-            found[key] = self.value(next(self.events), (*path, key))
-        return found
+            mapping[key] = self.value(next(self.events), (*path, key))
+        return mapping
 
     def _sequence(self, path: Path_) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            here = (*path, len(found))
-            self.lines[here] = _line(event)
-            found.append(self.value(event, here))
-        return found
+            item = (*path, len(items))
+            self.lines[item] = _line(event)
+            items.append(self.value(event, item))
+        return items
 
 
 def _line(event: Any) -> int:
@@ -148,14 +148,14 @@ def _line(event: Any) -> int:
 
 
 def _document(builder: _Builder) -> Any:
-    """Return the value of the one document; nothing, if there is none."""
+    """Return the value of the only document, or None if there is none."""
     value = None
     documents = 0
     for event in builder.events:
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise builder.refuse(event, "a second document begins; a file holds one")
+                raise builder.error(event, "a second document starts here; a file must contain one")
         elif isinstance(event, yaml.NodeEvent):
             value = builder.value(event, ())
     return value

@@ -58,5 +58,5 @@ def test_what_cannot_be_a_probe_is_one_sentence(command_line: CommandLine, revie
     )
     script = command_line("probe", {"experiment": "torch_loop"})
     assert script.returncode == 2
-    assert script.stderr.startswith("error: probe goes with a task: a script does not tell its steps")
+    assert script.stderr.startswith("error: probe requires a task: a script does not report its steps")
     assert command_line.runs() == []

@@ -1,24 +1,24 @@
-"""Every error that a person can cause or meet.
+"""All errors that a user can cause or encounter.
 
 TrainfareError
 ├── InputError            the experiment, the data or the command line is wrong; nothing was started
 ├── ServiceError          a service refused a call or lost something
-│   ├── JobExists         a job of this name exists: attach to it instead
-│   ├── JobNotFound       no job of this name
-│   ├── EndpointTaken     an endpoint of this name serves another model
-│   ├── EndpointNotFound  no endpoint of this name
-│   ├── EndpointFailed    an endpoint does not come up, or has died
-│   ├── AccessError       no credentials, credentials that have expired, or a right that is missing
-│   ├── QuotaError        the account may not use what the job asks for
-│   ├── ArtifactError     a model artifact is missing, broken or not to be unpacked
-│   └── Unreachable       the service does not answer, or answers too slowly to be asked again
-├── JobFailed             a job ended otherwise than Completed
+│   ├── JobExists         a job with this name exists: attach to it instead
+│   ├── JobNotFound       no job has this name
+│   ├── EndpointTaken     an endpoint with this name serves another model
+│   ├── EndpointNotFound  no endpoint has this name
+│   ├── EndpointFailed    an endpoint does not start, or has died
+│   ├── AccessError       credentials are missing or expired, or a permission is missing
+│   ├── QuotaError        a quota of the account is exceeded
+│   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
+│   └── Unreachable       the service does not answer, or not in time
+├── JobFailed             a job did not complete
 ├── NotGoodEnough         the quality gate refuses a model
 ├── TrackingError         the tracking server does not answer
 └── StorageError          the database of a sweep's studies does not answer, or refuses
 
-The command line prints the message of any of these as one sentence and exits with `exit_code`; anything
-else is a fault of ours and keeps its traceback.
+The command line prints the message of these errors and exits with `exit_code`. Any other exception is a bug of ours and
+keeps its traceback.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from collections.abc import Iterable
 
 
 class TrainfareError(Exception):
-    """Base of all: its message is one sentence that a user can act on."""
+    """Base of all errors. The message is one sentence that a user can act on."""
 
     exit_code = 1
 
 
 class InputError(TrainfareError):
-    """The experiment, the data or the command line is wrong; names the field or file, the value and the rule."""
+    """The experiment, the data or the command line is wrong; the message names field or file, value and rule."""
 
     exit_code = 2
 
@@ -44,34 +44,34 @@ class ServiceError(TrainfareError):
 
 
 class JobExists(ServiceError):
-    """A job of this name exists already."""
+    """A job with this name already exists."""
 
 
 class JobNotFound(ServiceError):
-    """No job of this name exists."""
+    """No job has this name."""
 
 
 class EndpointTaken(ServiceError):
-    """An endpoint of this name serves another model."""
+    """An endpoint with this name serves another model."""
 
 
 class EndpointNotFound(ServiceError):
-    """No endpoint of this name exists."""
+    """No endpoint has this name."""
 
 
 class EndpointFailed(ServiceError):
-    """An endpoint does not come up, or has died; the message tells the last lines of its log."""
+    """An endpoint does not start, or has died. The message contains the last lines of its log."""
 
 
 class AccessError(ServiceError):
-    """No credentials, credentials that have expired, or a right that is missing."""
+    """Credentials are missing or expired, or a permission is missing."""
 
 
 class QuotaError(ServiceError):
-    """The account may not use what the job asks for.
+    """A quota of the account is exceeded.
 
-    `quota` is its name as Service Quotas lists it; `is_final` tells that waiting is in vain: no other job's end makes
-    room for this one.
+    `quota` is the name of the quota in Service Quotas. `is_final` means that waiting does not help: the request stays
+    above the quota even when no other job runs.
     """
 
     def __init__(self, message: str, quota: str, *, is_final: bool):
@@ -81,7 +81,7 @@ class QuotaError(ServiceError):
 
 
 class ArtifactError(ServiceError):
-    """A model artifact is missing, broken, or holds what may not be unpacked."""
+    """A model artifact is missing, broken or unsafe to unpack."""
 
 
 class Unreachable(ServiceError):
@@ -89,9 +89,9 @@ class Unreachable(ServiceError):
 
 
 class JobFailed(TrainfareError):
-    """A job ended otherwise than Completed.
+    """A job did not complete.
 
-    `failure_class` is one of `training.contract.events.FAILURE_CLASSES`; `log_tail` holds the last lines.
+    `failure_class` is one of `training.contract.events.FAILURE_CLASSES`. `log_tail` holds the last lines of the log.
     """
 
     def __init__(self, job_name: str, failure_class: str, reason: str, log_location: str, log_tail: list[str]):
@@ -104,7 +104,7 @@ class JobFailed(TrainfareError):
 
 
 class NotGoodEnough(TrainfareError):
-    """A model is not put to use, such as a worse one; the message names the words that allow it."""
+    """The quality gate refuses a model, for example a worse one. The message names the option that allows it."""
 
 
 class TrackingError(TrainfareError):
@@ -112,7 +112,7 @@ class TrackingError(TrainfareError):
 
 
 class NotAllowed(TrackingError):
-    """The tracking server does not know who asks, or a permission is missing."""
+    """The tracking server does not accept the credentials, or a permission is missing."""
 
 
 class StorageError(TrainfareError):
@@ -120,6 +120,6 @@ class StorageError(TrainfareError):
 
 
 def nearest(value: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the known spelling closest to `value`, or an empty string."""
+    """Return ` Did you mean 'x'?` for the known name closest to `value`, or an empty string."""
     matches = difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)
     return f" Did you mean {matches[0]!r}?" if matches else ""

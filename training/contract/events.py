@@ -1,4 +1,4 @@
-"""What a job says, read from its log: the other end of `training/job/reporting/events.py`.
+"""Events of a job, parsed from its log. `training/job/reporting/events.py` writes them.
 
 An event is a log line `trainfare-event {json}`. Every event has `event`, `seq` (0, 1, 2 ... within one start of
 the job's process), `time` (seconds since the epoch, the job's clock) and, by kind:
@@ -6,16 +6,16 @@ the job's process), `time` (seconds since the epoch, the job's clock) and, by ki
 start    versions {name: version}; device {kind, name, count, memory_gib?}; threads; hyperparameters (effective);
          samples {train, validation}; model {architecture, parameters}; resumed_from_step
 phase    phase (load | compile | warmup | train_steady | eval | checkpoint | load_best | save | push), seconds
-metric   step, epoch, samples (seen so far, all devices, this training from its first step), values {name: number};
-         of a calibration one for each batch size, which stands for the step, without epoch and samples
+metric   step, epoch, samples (so far, over all devices, from the first step of the training), values {name: number};
+         a calibration emits one per batch size, with the batch size as step and without epoch and samples
 result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; cache_state (off | cold | warm |
          partial); global_batch_size; steps; hub {repository, url, commit | failure}?
 failure  failure_class, message, traceback
 note     message
 
-An event too long for a line comes in parts, `trainfare-part SEQ TIME AT/COUNT text`, which may come in any order.
+An event too long for one line is split into parts, `trainfare-part SEQ TIME AT/COUNT text`, in any order.
 
-Training values keep the names of Hugging Face's log (`loss`, `learning_rate`, `grad_norm`, `eval_loss`, ...).
+Training values keep the names of the Hugging Face log (`loss`, `learning_rate`, `grad_norm`, `eval_loss`, ...).
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"
 FAILURE_CLASSES = frozenset(
     {"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished", "Error"}
 )
-"""Why a job did not complete; a `Refused` one never started, a `Vanished` one is not known to its service any more."""
+"""Reasons why a job did not complete. `Refused`: it never started. `Vanished`: its service no longer knows it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that a job said."""
+    """One event of a job."""
 
     kind: str
     seq: int
     time: float
-    """Seconds since the epoch, the job's clock."""
+    """Seconds since the epoch, by the clock of the job."""
     fields: Mapping[str, Any]
 
 
 def parse_line(line: str) -> Event | None:
-    """Return the event that a log line holds, or None for any other line, a torn or foreign one included."""
+    """Return the event in a log line, or None for any other line, such as an incomplete one."""
     at = line.find(EVENT_PREFIX)
     if at < 0:
         return None
@@ -67,17 +67,17 @@ def parse_line(line: str) -> Event | None:
 
 
 class EventReader:
-    """Reads the lines of one log in pages of any size, and joins the events that come in parts."""
+    """Reads one log in pages of any size, and joins events that are split into parts."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[str, int], dict[int, str]] = {}
 
     def read(self, lines: Iterable[str]) -> list[Event]:
-        """Return the events that further lines complete, in order."""
+        """Return the events that these lines complete, in order."""
         return [event for line in lines if (event := parse_line(self._joined(line)))]
 
     def _joined(self, line: str) -> str:
-        """Return a line that is no part as it is; of a part the whole event's line, or nothing while others miss."""
+        """Return the line itself, or for the last missing part the joined line, and an empty string for other parts."""
         part = PART.search(line)
         if part is None or EVENT_PREFIX in line[: part.start()]:
             return line
@@ -87,4 +87,4 @@ class EventReader:
         if len(parts) < key[1]:
             return ""
         del self._parts[key]
-        return EVENT_PREFIX + "".join(parts[place] for place in sorted(parts))
+        return EVENT_PREFIX + "".join(parts[number] for number in sorted(parts))

@@ -1,4 +1,4 @@
-"""Why a job failed: one class and one reason, read from all that is known of it."""
+"""Failure class and reason of a job, from its description, its events and its log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
 
-# The first match wins. Out of memory comes first: a process that ran out may be killed for it.
+# The first match wins. Out of memory comes first, because such a process may also be killed.
 REASON_PATTERNS = (
     ("Vanished", r"though it was created: it may have been deleted"),
     ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
@@ -24,36 +24,36 @@ STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLim
 def failure_of(description: Description, events: Iterable[Event], log_tail: Sequence[str]) -> tuple[str, str]:
     """Return the failure class (see `training.contract.events.FAILURE_CLASSES`) and reason of a failed job.
 
-    What the service did to the job comes first, then what the job said of itself, then its exit and its log.
+    The service's own action comes first, then the job's failure event, then the exit code and the log.
     """
     if description["TrainingJobStatus"] == "Stopped":
         status = str(description["SecondaryStatus"])
         return STOPPED_BY.get(status, "Stopped"), _stop_reason(status, description)
     reason = str(description.get("FailureReason", ""))
-    said = _said(events)
-    if said is not None:
-        failure_class = str(said.fields.get("failure_class"))
-        # Of several processes one was killed for good: the others told only that they miss it.
+    event = _failure_event(events)
+    if event is not None:
+        failure_class = str(event.fields.get("failure_class"))
+        # One of several processes was killed. The others report only that they lost it.
         if failure_class == "Error" and (killed := _class_of(reason)) is not None:
             return killed, reason
-        return failure_class, str(said.fields.get("message") or reason)
+        return failure_class, str(event.fields.get("message") or reason)
     return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
 
 
 def brief(reason: str) -> str:
-    """Return what one line tells of a reason: the signal that killed the job, else the last line, which is the error.
+    """Return a failure reason in one line: the signal that killed the job, else the last line, which is the error.
 
-    What a killed job said last says nothing of its end.
+    The last line of a killed job is unrelated to its end.
     """
     killed = re.search(r'^ExtraInfo "(.+)"$', reason, flags=re.MULTILINE)
     return killed[1] if killed else reason.strip().rpartition("\n")[2].rstrip('"')
 
 
-def vanished(name: str, known: Description | None, said: str) -> Description:
-    """Return the description of a job that its service does not know any more: failed, and else what was known last."""
+def vanished(name: str, known: Description | None, message: str) -> Description:
+    """Return the description of a job that its service no longer knows: failed, with everything else as last known."""
     now = datetime.now(UTC)
     unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
-    reason = f"{said.rstrip('.')}, though it was created: it may have been deleted."
+    reason = f"{message.rstrip('.')}, though it was created: it may have been deleted."
     failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
     return known if known and known.get("FailureReason") == reason else {**unknown, **(known or {}), **failed}
 
@@ -67,10 +67,10 @@ def _stop_reason(status: str, description: Description) -> str:
     return "it was stopped" if status == "Stopped" else status
 
 
-def _said(events: Iterable[Event]) -> Event | None:
-    """Return the failure event of the job's last start that tells most.
+def _failure_event(events: Iterable[Event]) -> Event | None:
+    """Return the most specific failure event of the job's last start.
 
-    Of several processes the one that failed first drags down the others, which then report plain errors.
+    When one of several processes fails, the others fail too, and report plain errors.
     """
     failures: list[Event] = []
     for event in events:

@@ -1,4 +1,4 @@
-"""What an image's address tells of what is in it. Pure."""
+"""Versions in the address of an AWS container image. Pure."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ _TAG = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """A deep-learning container of AWS."""
+    """AWS deep-learning container."""
 
     repository: str
     """Such as `huggingface-pytorch-training`."""
     pytorch: tuple[int, ...]
-    """Version of PyTorch in two or three numbers, as the tag gives it."""
+    """Version of PyTorch, two or three numbers from the tag."""
     transformers: str | None
-    """Version of Transformers, or None where the image has none."""
+    """Version of Transformers, or None if the image has none."""
     on_gpu: bool
 
     @property
     def has_training_compiler(self) -> bool:
-        """Whether SageMaker Training Compiler is part of it."""
+        """True if the image contains SageMaker Training Compiler."""
         return "-trcomp-" in self.repository
 
     @property
     def pytorch_text(self) -> str:
-        """Version of PyTorch as people write it."""
+        """Version of PyTorch as text, such as `1.11.0`."""
         return ".".join(str(number) for number in self.pytorch)
 
 
 def read_image(uri: str) -> Image | None:
-    """Return what the address of an AWS PyTorch container tells, or None for an image of someone else's."""
-    found = _TAG.search(uri)
-    if found is None:
+    """Return the parts of the address of an AWS PyTorch container, or None for any other image."""
+    match = _TAG.search(uri)
+    if match is None:
         return None
     return Image(
-        repository=found["repository"],
-        pytorch=tuple(int(number) for number in found["pytorch"].split(".")),
-        transformers=found["transformers"],
-        on_gpu=found["device"] == "gpu",
+        repository=match["repository"],
+        pytorch=tuple(int(number) for number in match["pytorch"].split(".")),
+        transformers=match["transformers"],
+        on_gpu=match["device"] == "gpu",
     )

@@ -1,4 +1,4 @@
-"""What one job is, said without saying how any service spells it."""
+"""Specification of one job, independent of any service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
-"""How several processes start: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for data and for
+"""Launcher of several processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for data and
 model parallelism, PyTorch/XLA's spawner."""
 
 Scalar = str | int | float | bool
@@ -20,7 +20,7 @@ JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 
 
 class MetricDefinition(BaseModel):
-    """A metric that the service itself reads from the log."""
+    """Metric that the service reads from the log."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,16 +31,19 @@ class MetricDefinition(BaseModel):
 
 
 class JobSpec(BaseModel):
-    """One job, complete: everything that `training.contract.request` needs and nothing that it has to look up."""
+    """Complete specification of one job: everything that `training.contract.request` needs.
+
+    Planning passes resolved values. A test compares the defaults with those of the experiment schema.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
     compiler: Compiler = "none"
-    """Compiler setting; `trcomp` and `trcomp-off` exist in SageMaker's images alone."""
+    """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images."""
     hyperparameters: Mapping[str, Scalar]
-    """Arguments of the program, without the `sagemaker_*` keys, which the request adds."""
+    """Arguments of the program. The request adds the `sagemaker_*` keys."""
     channels: Mapping[str, str]
     """Channel name to URI of its folder: `file://` locally, `s3://` on SageMaker."""
     source_uri: str
@@ -48,9 +51,9 @@ class JobSpec(BaseModel):
     program: str = "train.py"
     """Entry point within the source."""
     output_uri: str
-    """Folder or S3 prefix under which the job's artifacts land, in a folder of the job's name."""
+    """Folder or S3 prefix for the artifacts, which go into a folder named after the job."""
     checkpoint_uri: str | None = None
-    """Folder or S3 prefix kept in step with the container's checkpoint folder; None keeps none."""
+    """Folder or S3 prefix that is synchronised with the container's checkpoint folder. None keeps no checkpoints."""
     image: str = "local"
     """Container image URI; the local service ignores it."""
     role_arn: str = "arn:aws:iam::000000000000:role/local"
@@ -58,46 +61,46 @@ class JobSpec(BaseModel):
     region: str = "local"
     """AWS region; the local service ignores it."""
     instance_type: str = "local"
-    """Machine type, such as `ml.p3.2xlarge`; `local` is this machine."""
+    """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
     instance_count: int = Field(default=1, ge=1)
-    """Machines."""
+    """Number of instances."""
     devices: int = Field(default=1, ge=1)
-    """Processes per machine, one a device."""
+    """Devices per instance. Each one gets a process."""
     launcher: Launcher | None = None
-    """How several processes start; None is `xla` in the Training Compiler's images and `torchrun` elsewhere."""
+    """Launcher of several processes. None means `xla` in Training Compiler images and `torchrun` otherwise."""
     mpi_options: str = ""
-    """Further options of `mpirun`; goes with `smddp` and `smp`."""
+    """Additional options of `mpirun`, for `smddp` and `smp`."""
     model_parallel: Mapping[str, Scalar] = {}
-    """Parameters of SageMaker's model-parallel library, such as `partitions`; goes with `smp`."""
+    """Parameters of SageMaker's model-parallel library, such as `partitions`, for `smp`."""
     compiler_debug: bool = False
-    """Whether the Training Compiler dumps what it does to the job's output; slows training down."""
+    """Write debugging information of the Training Compiler to the job's output. Slows training down."""
     fallback_instance_types: tuple[str, ...] = ()
-    """Machine types to take, in this order, where `instance_type` is not to be had."""
+    """Instance types to try, in this order, when `instance_type` is not available."""
     spot: bool = False
-    """Run on spare capacity, which may be taken back at any moment."""
+    """Run on spot capacity, which can be interrupted at any time."""
     max_wait_seconds: int | None = Field(default=None, ge=1)
-    """With `spot`: seconds to the job's end, waiting for capacity included; None is `max_run_seconds`."""
+    """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds`."""
     keep_alive_seconds: int = Field(default=0, ge=0, le=21_600)
-    """Seconds for which the machines stay, billed, for a next job of the same settings; 0 keeps none."""
+    """Seconds for which the instances stay warm, and billed, for the next job with the same settings."""
     subnets: tuple[str, ...] = ()
-    """Subnets of the user's network that the job runs in; goes with `security_groups`."""
+    """Subnets of the user's VPC for the job. Requires `security_groups`."""
     security_groups: tuple[str, ...] = ()
     """Security groups of the job's network interfaces."""
     isolate_network: bool = False
-    """Let the container make no calls to the outside."""
+    """Block outbound network calls of the container."""
     encrypt_traffic: bool = False
-    """Encrypt what the machines of one job tell each other; makes distributed training slower."""
+    """Encrypt the traffic between the instances of a job. Slows distributed training down."""
     volume_key: str | None = None
-    """KMS key of the machines' disks."""
+    """KMS key that encrypts the disks of the instances."""
     output_key: str | None = None
-    """KMS key of the artifacts in S3."""
+    """KMS key that encrypts the artifacts in S3."""
     volume_gib: int = Field(default=30, ge=1)
-    """Disk per machine, GiB."""
+    """Disk size per instance, in GiB."""
     max_run_seconds: int = Field(default=86_400, ge=1)
-    """Seconds after which the service stops the job; it then counts as failed (class TimeLimit)."""
+    """Seconds after which the service stops the job. It then counts as failed, with class TimeLimit."""
     environment: Mapping[str, str] = {}
     """Environment variables of the job."""
     metric_definitions: tuple[MetricDefinition, ...] = ()
-    """Metrics that the service itself reads from the log."""
+    """Metrics that the service reads from the log."""
     tags: Mapping[str, str] = {}
     """Tags of the job at the service."""

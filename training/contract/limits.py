@@ -1,7 +1,7 @@
-"""What `CreateTrainingJob` refuses for its names, counts and lengths, refused here first. Pure.
+"""Limits of `CreateTrainingJob` on names, counts and lengths, checked before anything is uploaded. Pure.
 
-The API's limits (botocore 1.44.5, sagemaker/2017-07-24): beyond them AWS refuses the request only after the data and
-the source have been uploaded, so the local service is held to them too.
+Source: botocore 1.44.5, sagemaker/2017-07-24. AWS checks them only after the data and the source have been uploaded.
+The local service has the same limits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAME_PATTERNS = {
 
 
 def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
-    """Raise InputError for a name, a value or a count that the API refuses; `hyperparameters` are all, encoded."""
+    """Raise InputError for a name, a value or a count that the API refuses; all `hyperparameters` are encoded."""
     for name in spec.hyperparameters:
         if name.startswith("sagemaker_"):
             raise InputError(
@@ -51,18 +51,18 @@ def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
 
 
 def check_text(field: str, name: str, value: str) -> None:
-    """Refuse what no command line and no environment can carry."""
+    """Raise InputError for text that a command line or an environment variable cannot hold."""
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise InputError(f"Value of '{name}' in {field} holds a NUL or half a surrogate pair; it must be plain text.")
+        raise InputError(f"Value of '{name}' in {field} has a NUL or an unpaired surrogate; it must be plain text.")
 
 
 def check_metric(definition: MetricDefinition) -> None:
-    """Raise InputError for an expression that is none, or has not exactly one group."""
+    """Raise InputError for an invalid regular expression, or one that does not have exactly one group."""
     try:
         groups = re.compile(definition.regex).groups
     except re.error as error:
         raise InputError(
-            f"Metric '{definition.name}': '{definition.regex}' is no regular expression: {error}."
+            f"Metric '{definition.name}': '{definition.regex}' is not a regular expression: {error}."
         ) from error
     if groups != 1:
         raise InputError(f"Metric '{definition.name}': '{definition.regex}' has {groups} groups; it must have one.")

@@ -1,7 +1,7 @@
-"""A JobSpec spelt as the `CreateTrainingJob` request that a service takes. Pure.
+"""`CreateTrainingJob` request of a JobSpec. Pure.
 
 The request follows the script-mode contract of the SageMaker training toolkit: every hyperparameter is a
-JSON-encoded string, and the keys that start with `sagemaker_` tell the toolkit what to run and how.
+JSON-encoded string, and keys that start with `sagemaker_` control the toolkit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from training.contract.service import Request
 
 
 def build(spec: JobSpec) -> Request:
-    """Return the request for `spec`, as boto3's `create_training_job(**request)` takes it.
+    """Return the request for `spec`, in the form of boto3's `create_training_job(**request)`.
 
-    Raises InputError where the API would refuse a name, a value or a count.
+    Raises InputError for a name, a value or a count that the API would refuse.
     """
     hyperparameters = {**_encoded(spec.hyperparameters), **_encoded(toolkit_hyperparameters(spec))}
     check_limits(spec, hyperparameters)
@@ -38,14 +38,14 @@ def build(spec: JobSpec) -> Request:
                 "MaxWaitTimeInSeconds": (spec.max_wait_seconds or spec.max_run_seconds) if spec.spot else None,
             }
         ),
-        # The profiler and the debugger slow training down and use up a quota of processing jobs.
+        # The profiler and the debugger slow training down and count towards a quota of processing jobs.
         "ProfilerConfig": {"DisableProfiler": True},
     }
     return request | _filled(_optional(spec))
 
 
 def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what is empty: the API refuses empty lists and maps in some places, and None in all."""
+    """Return the fields that are not empty. The API refuses None, and some empty lists and maps."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -59,11 +59,11 @@ def _algorithm(spec: JobSpec) -> dict[str, Any]:
 
 
 def _resources(spec: JobSpec) -> dict[str, Any]:
-    """Return the machines: one type, or several in the order in which they are to be tried, all as many."""
+    """Return the instances: one type, or several in order of preference, each with the same count."""
     types = [spec.instance_type, *spec.fallback_instance_types]
-    wanted = {"InstancePreferences": [{"InstanceType": each} for each in types]} if len(types) > 1 else {}
+    preferences = {"InstancePreferences": [{"InstanceType": each} for each in types]} if len(types) > 1 else {}
     return {
-        **(wanted or {"InstanceType": spec.instance_type}),
+        **(preferences or {"InstanceType": spec.instance_type}),
         "InstanceCount": spec.instance_count,
         "VolumeSizeInGB": spec.volume_gib,
         **_filled({"VolumeKmsKeyId": spec.volume_key, "KeepAlivePeriodInSeconds": spec.keep_alive_seconds}),

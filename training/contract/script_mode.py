@@ -1,6 +1,6 @@
-"""The hyperparameters by which a request tells the SageMaker training toolkit what to run, and how. Pure.
+"""Hyperparameters that control the SageMaker training toolkit. Pure.
 
-Spelt as SageMaker's SDK v2 (2.257.7) sends them; the last SDK that speaks this contract.
+They have the form of SageMaker's SDK v2 (2.257.7), the last SDK with this contract.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TRAINING_COMPILER = ("trcomp", "trcomp-off")
 
 
 def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
-    """Return the keys that the toolkit consumes, not yet encoded."""
+    """Return the keys that the toolkit reads, before encoding."""
     return {
         "sagemaker_program": spec.program,
         "sagemaker_submit_directory": spec.source_uri,
@@ -28,14 +28,14 @@ def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
 
 
 def launcher_of(spec: JobSpec) -> Launcher | None:
-    """Return how the job's processes start, or None for a single one that needs no launcher."""
+    """Return the launcher of the job's processes, or None for a single process, which needs none."""
     if spec.launcher is None and spec.devices * spec.instance_count == 1:
         return None
     return spec.launcher or ("xla" if spec.compiler in TRAINING_COMPILER else "torchrun")
 
 
 def _compiler(spec: JobSpec) -> dict[str, Any]:
-    """The Training Compiler's documented keys; `trcomp-off` keeps the image and switches the compiler off."""
+    """Return the documented keys of the Training Compiler. `trcomp-off` keeps the image and disables the compiler."""
     if spec.compiler not in TRAINING_COMPILER:
         return {}
     return {
@@ -57,8 +57,8 @@ def _launcher(spec: JobSpec) -> Mapping[str, Any]:
 def _torchrun(spec: JobSpec) -> dict[str, Any]:
     flags: dict[str, Any] = {"sagemaker_torch_distributed_enabled": True}
     if spec.instance_type == "local":
-        # The toolkit counts the GPUs of an instance; on this machine the number is ours to say, and this is the
-        # key by which the toolkit's torchrun launcher lets it be said.
+        # The toolkit counts the GPUs of an instance. On this machine, this key of the toolkit's torchrun launcher sets
+        # the number of processes.
         flags["sagemaker_mpi_num_of_processes_per_host"] = spec.devices
     return flags
 

@@ -1,4 +1,4 @@
-"""The calls that the launcher knows, whatever stands behind them."""
+"""Protocol of a training service: the calls that the launcher uses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 Request = dict[str, Any]
-"""A `CreateTrainingJob` request, as boto3's `create_training_job(**request)` takes it."""
+"""`CreateTrainingJob` request, in the form of boto3's `create_training_job(**request)`."""
 
 Description = dict[str, Any]
-"""A `DescribeTrainingJob` response. Fields in use, spelt as SageMaker spells them: TrainingJobName,
+"""`DescribeTrainingJob` response. Fields in use, with the names of SageMaker: TrainingJobName,
 TrainingJobStatus (InProgress | Completed | Failed | Stopping | Stopped), SecondaryStatus,
 SecondaryStatusTransitions [{Status, StartTime, EndTime?, StatusMessage}], CreationTime, TrainingStartTime?,
 TrainingEndTime?, TrainingTimeInSeconds?, BillableTimeInSeconds?, FailureReason?, FinalMetricDataList,
@@ -30,63 +30,63 @@ TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
 DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})
 BEFORE_TRAINING = QUEUE_STATUSES | DOWNLOAD_STATUSES
-"""Secondary statuses in which a job writes no log."""
+"""Secondary statuses in which a job does not write a log yet."""
 
 
 OTHER_MACHINE = re.compile(r"\[algo-\d+\] ")
-"""How a line of another machine than the first begins."""
+"""Start of a log line of any instance but the first."""
 
 
 @dataclass(frozen=True)
 class LogPage:
-    """Log lines after a cursor."""
+    """Page of log lines after a cursor."""
 
     lines: Sequence[str]
-    """Whole lines, without their line ends; a line still being written is left for the next page. Those of another
-    machine than the first begin with its name: `[algo-2] `."""
+    """Complete lines without line ends. An incomplete last line comes with the next page. Lines of any instance but the
+    first start with its name: `[algo-2] `."""
     cursor: str | None
-    """Opaque; pass it back to read on. Reading again from an older one gives the same lines again; None: the start."""
+    """Opaque position for the next call. An earlier cursor returns the same lines again. None means the start."""
     times: Sequence[float] = ()
-    """When each line was written, seconds since the epoch, to a fraction of a second; the same at each reading."""
+    """Time at which each line was written, in seconds since the epoch with fractions; the same at every reading."""
 
 
 class Service(Protocol):
-    """A place where jobs run. Every call may be made from any process on any day."""
+    """Place where jobs run. Any process can make any call at any time."""
 
     name: str
     """`local` or `sagemaker`."""
     pauses_seconds: tuple[float, float]
-    """Between two looks at a job: after something new, and the longest while nothing is."""
+    """Pauses between two queries of a job, in seconds: after news, and the longest one without news."""
     log_delay_seconds: float
-    """How long after a job's end its last lines may still come."""
+    """Longest delay of a job's last log lines after its end, in seconds."""
 
     @property
     def jobs_command(self) -> str:
-        """The command that lists and stops what runs there."""
+        """Command that lists and stops the jobs of this service."""
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises `JobExists` when the name is taken, and then changes nothing."""
+        """Start the job. Raises `JobExists` if the name is taken, and then changes nothing."""
 
     def describe(self, job_name: str) -> Description:
-        """Return the job's state now. Raises `JobNotFound`."""
+        """Return the current state of the job. Raises `JobNotFound`."""
 
     def stop(self, job_name: str) -> None:
-        """Ask the job to stop: SIGTERM, 120 s of grace, SIGKILL. Does nothing to a job that has ended."""
+        """Request the job to stop: SIGTERM, then SIGKILL after 120 s. Does nothing to a job that has ended."""
 
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
         """Return the log lines after `cursor`, or from the start."""
 
     def log_location(self, job_name: str) -> str:
-        """Return where a person finds the log: a path or a console address."""
+        """Return the location of the log for a user: a path or a console URL."""
 
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first."""
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return a file that the job wrote to its output data folder, or None when there is none."""
+        """Return a file from the job's output data folder, or None if it does not exist."""
 
     def open_model(self, uri: str) -> AbstractContextManager[BinaryIO]:
-        """Open a model artifact, a `tar.gz`, by the address that a description told, to be read as a stream.
+        """Open a model artifact (`tar.gz`) as a stream, by the URI in a description.
 
-        Raises ArtifactError where there is none, and ServiceError, also while it is read.
+        Raises ArtifactError if it does not exist, and ServiceError, also while reading.
         """

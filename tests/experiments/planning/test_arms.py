@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.planning.load import FOLDER, Experiment, arms, load
-from experiments.schema.rules import Here
+from experiments.schema.rules import ThisMachine
 from experiments.schema.yaml_document import read_document
 from training.contract.errors import InputError
 
@@ -106,10 +106,13 @@ def test_the_baseline_may_be_any_arm() -> None:
         (with_arms("[{compiler: none}, {compilr: none}]"), "unknown field 'compilr' (compare.arms[1]). Did you mean"),
         (with_arms("[{batch_size: x}]"), "batch_size must be a whole number, not 'x' (compare.arms[0])"),
         (with_arms("[{compiler: trcomp}, {}]"), "compiler 'trcomp' does not run on the local service"),
-        (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed: it is the same for every arm"),
+        (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed, which is the same for every arm"),
         (with_arms("[1]"), "compare.arms[0] must be a mapping, not 1"),
         (with_arms("[]"), "compare.arms must have at least 1 items, not 0"),
-        ({"compare.baseline": "inductr"}, "compare.baseline 'inductr' is none of the arms 'none', 'inductor'. Did you"),
+        (
+            {"compare.baseline": "inductr"},
+            "compare.baseline 'inductr' is not one of the arms 'none', 'inductor'. Did you",
+        ),
         ({"compare.repeats": "0"}, "compare.repeats must be greater than or equal to 1"),
     ],
 )
@@ -120,6 +123,6 @@ def test_what_cannot_be_an_arm(overrides: dict[str, str], sentence: str) -> None
 
 
 def test_an_arm_that_this_machine_cannot_run() -> None:
-    bare = Here(cores=2, has_gpu=False, cxx="g++", has_cxx=False)
+    bare = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=False)
     with pytest.raises(InputError, match="needs a C"):
         arms(load("demo", {}), bare)

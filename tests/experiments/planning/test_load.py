@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.load import FOLDER, Experiment, experiment_names, load
-from experiments.schema.rules import Here, check_machine
+from experiments.schema.rules import ThisMachine, check_machine
 from training.contract.errors import InputError
 
 MINIMAL = """\
@@ -137,16 +137,16 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("base_learning_rate=.nan", "base_learning_rate must be a finite number, not nan"),
         ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
-        ("compiler=trcomp-off", "SageMaker's Training Compiler images and runs there"),
-        ("service=sagemaker", "machine.instance_type is 'local', and service 'sagemaker' needs one such as ml.g5"),
+        ("compiler=trcomp-off", "exists only in SageMaker's Training Compiler images"),
+        ("service=sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5"),
         ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
         ("machine.instance_type=ml.p3.2xlarge", "must be 'local' on the local service"),
-        ("machine.spot=true", "machine.spot goes with service 'sagemaker'; the service is 'local'"),
+        ("machine.spot=true", "machine.spot requires service 'sagemaker'; the service is 'local'"),
         (
             "machine=big",
             "machine must be a mapping with the keys instance_type, fallback_instance_types, instance_count",
         ),
-        ("bucket_lengths=64,32", "bucket_lengths must ascend, and 32 follows 64 (override bucket_lengths)"),
+        ("bucket_lengths=64,32", "bucket_lengths must be ascending, but 32 follows 64 (override bucket_lengths)"),
         ("data.validation=x.csv", "data.validation is a file and needs data.train, not data.builtin"),
         ("data.labels=one", "data.labels must have at least 2 items, not 1"),
         ("data.labels=a,b,a", "data.labels has 'a' twice"),
@@ -155,10 +155,10 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=steps", "eval_strategy steps needs eval_steps"),
-        ("eval_strategy=samples", "eval_strategy samples needs eval_samples: after how many samples?"),
+        ("eval_strategy=samples", "eval_strategy samples needs eval_samples, the samples in between"),
         ("learning_rate_multiplier=0", "learning_rate_multiplier must be greater than 0, not 0"),
         ("learning_rate_multiplier=2048", "learning_rate_multiplier must be less than or equal to 1024, not 2048"),
-        ("calibration={batch_sizes: [8, 32, 16]}", "calibration.batch_sizes must ascend, and 16 follows 32"),
+        ("calibration={batch_sizes: [8, 32, 16]}", "calibration.batch_sizes must be ascending, but 16 follows 32"),
         ("calibration={batch_sizes: []}", "calibration.batch_sizes must have at least 1 item"),
         ("calibration={batch_sizes: [8], seconds: 0}", "calibration.seconds must be greater than 0, not 0"),
         ("max_learning_rate=-1", "max_learning_rate must be greater than 0, not -1"),
@@ -187,12 +187,12 @@ def test_alternatives_given_together_exclude_each_other() -> None:
         (MINIMAL + "batch_size: '32'\n", "batch_size must be a whole number, not '32' ({file} line 5)"),
         (MINIMAL + "machine:\n  cores: 0\n", "machine.cores must be greater than or equal to 1, not 0 ({file} line 6)"),
         (MINIMAL + "bucket_lengths: [8, x]\n", "bucket_lengths[1] must be a whole number, not 'x' ({file} line 5)"),
-        (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is needed, and neither is given ({file})"),
+        (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is required, but neither is set ({file})"),
         (
             MINIMAL.replace("model:", "#"),
-            "exactly one of model and model_type is needed, and neither is given ({file})",
+            "exactly one of model and model_type is required, but neither is set ({file})",
         ),
-        (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is here a second time; the first is in line 4"),
+        (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is repeated; the first one is in line 4"),
         (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
     ],
 )
@@ -204,20 +204,18 @@ def test_a_wrong_file_is_one_sentence_with_its_line(tmp_path: Path, text: str, s
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
     known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.yaml")))
     assert "demo, distilbert-spot, emotion" in known
-    assert (
-        refused("dem", {}) == f"unknown experiment 'dem': known are {known}, or give a .yaml file. Did you mean 'demo'?"
-    )
+    assert refused("dem", {}) == f"unknown experiment 'dem'. Use one of {known}, or a .yaml file. Did you mean 'demo'?"
 
 
-HERE = Here(cores=2, has_gpu=False, cxx="g++", has_cxx=True)
+HERE = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=True)
 
 
 def test_what_a_machine_without_gpu_or_compiler_cannot_run() -> None:
     compiled = load("demo", {}).model_copy(update={"compiler": "inductor"})
     check_machine(compiled, HERE)
     with pytest.raises(InputError, match=r"'g\+\+' is not installed: install g\+\+"):
-        check_machine(compiled, Here(cores=2, has_gpu=False, cxx="g++", has_cxx=False))
-    check_machine(compiled, Here(cores=2, has_gpu=True, cxx="g++", has_cxx=False))
+        check_machine(compiled, ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=False))
+    check_machine(compiled, ThisMachine(cores=2, has_gpu=True, cxx="g++", has_cxx=False))
     with pytest.raises(InputError, match="precision 'fp16' needs a GPU"):
         check_machine(load("demo", {}).model_copy(update={"precision": "fp16"}), HERE)
 
@@ -250,19 +248,19 @@ def test_a_model_takes_the_architectures_place() -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"model_type": "gpt2"}, "tokenizer is needed with model_type 'gpt2': an architecture alone has none"),
-        ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is needed, and both are given"),
+        ({"model_type": "gpt2"}, "tokenizer is required with model_type 'gpt2': an architecture has no tokenizer"),
+        ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is required, but both are set"),
         ({**SCRATCH, "weights": "pretrained"}, "weights must be random with model_type 'gpt2'"),
-        ({**SCRATCH, "model_revision": "v1"}, "model_revision goes with a model of the Hub, not with model_type"),
-        ({"model_overrides": "{n_layer: 2}"}, "model_overrides goes with random weights"),
-        ({"model_overrides.n_layer": "2"}, "model_overrides goes with random weights"),
-        ({"tokenizer": "gpt2"}, "tokenizer goes with random weights"),
+        ({**SCRATCH, "model_revision": "v1"}, "model_revision requires a model of the Hub, not model_type"),
+        ({"model_overrides": "{n_layer: 2}"}, "model_overrides requires random weights"),
+        ({"model_overrides.n_layer": "2"}, "model_overrides requires random weights"),
+        ({"tokenizer": "gpt2"}, "tokenizer requires random weights"),
         (
             {**SCRATCH, "model_overrides": "{n_layer: [1]}"},
             "a value of model_overrides must be text, a number, true or false, not a list",
         ),
         ({"model_overide": "{}"}, "Did you mean 'model_overrides'?"),
-        ({"packing": "true"}, "packing goes with task causal-lm; the task is classification"),
+        ({"packing": "true"}, "packing requires task causal-lm; the task is classification"),
         ({"packing": "maybe"}, "packing must be true or false, not 'maybe'"),
     ],
 )

@@ -32,7 +32,7 @@ STANDS = "at answer_start 3, which is 'e Denv'; it is at 5"
         ({"id": "0-0"}, {}, "question 2: the question id '0-0' occurs a second time"),
         ({}, {"doc_stride": 160}, "doc_stride 160 must be smaller than max_length 160"),
         ({}, {"max_length": 40, "doc_stride": 39}, "doc_stride is 39 and must be smaller than that"),
-        ({}, {"data": {"train": "x.json", "labels": ["a", "b"]}}, "data.labels goes with task classification"),
+        ({}, {"data": {"train": "x.json", "labels": ["a", "b"]}}, "data.labels requires task classification"),
         ({}, {"max_length": 513}, "max_length is 513, but"),
     ],
 )

@@ -62,9 +62,12 @@ def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"target": "{metric: eval_loss, value: 1, stop: true}"}, "target goes with a task, and a script has none"),
-        ({"calibration": "{batch_sizes: [8]}"}, "calibration goes with a task, and a script has none"),
-        ({"eval_samples": "64"}, "eval_samples would change nothing: no hyperparameter of the script takes $eval_sam"),
+        ({"target": "{metric: eval_loss, value: 1, stop: true}"}, "target requires a task, and a script has none"),
+        ({"calibration": "{batch_sizes: [8]}"}, "calibration requires a task, and a script has none"),
+        (
+            {"eval_samples": "64"},
+            "eval_samples would have no effect: no hyperparameter of the script refers to $eval_sam",
+        ),
     ],
 )
 def test_what_a_script_cannot_be_told(file: str, overrides: dict[str, str], sentence: str) -> None:
@@ -75,7 +78,9 @@ def test_what_a_script_cannot_be_told(file: str, overrides: dict[str, str], sent
 
 def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> None:
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}\nlearning_rate_multiplier: 2.0\n")
-    with pytest.raises(InputError, match=r"learning_rate_multiplier would change nothing: .* takes \$learning_rate"):
+    with pytest.raises(
+        InputError, match=r"learning_rate_multiplier would have no effect: .* refers to \$learning_rate"
+    ):
         load(file, {})
 
 
@@ -128,19 +133,22 @@ def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("weight_decay=0.1", "weight_decay would change nothing: no hyperparameter of the script takes $weight_decay"),
-        ("data.train=a.csv", "data goes with a task: a script reads its files from script.channels"),
-        ("task=classification", "task goes with a task, and a script has none"),
-        ("target={metric: eval_loss, value: 0.5}", "target goes with a task"),
-        ("compiler=inductor", "compiler 'inductor' would change nothing: the script compiles by itself"),
+        (
+            "weight_decay=0.1",
+            "weight_decay would have no effect: no hyperparameter of the script refers to $weight_decay",
+        ),
+        ("data.train=a.csv", "data requires a task: a script reads its files from script.channels"),
+        ("task=classification", "task requires a task, and a script has none"),
+        ("target={metric: eval_loss, value: 0.5}", "target requires a task"),
+        ("compiler=inductor", "compiler 'inductor' would have no effect: the script itself must compile"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
-        ("script.hyperparameters.x=$batch_\ufeff", r"x $batch_\ufeff stands for no field."),
-        ("script.hyperparameters.x=$batch_sise", "x $batch_sise stands for no field. Did you mean 'batch_size'?"),
+        ("script.hyperparameters.x=$batch_\ufeff", r"x $batch_\ufeff does not name a field."),
+        ("script.hyperparameters.x=$batch_sise", "x $batch_sise does not name a field. Did you mean 'batch_size'?"),
         ("script.hyperparameters.x=$epochs", "$epochs has no value: epochs is not set"),
         ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with another batch"),
-        ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script takes $learning_rate"),
+        ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script refers to $learning_rate"),
         ("script.metrics.x=loss", "'loss' has 0 groups; it must have one (override script.metrics.x)"),
-        ("script.metrics.x=(", "'(' is no regular expression"),
+        ("script.metrics.x=(", "'(' is not a regular expression"),
         ("script.metrics.cost/usd=(x)", "script.metrics.cost/usd"),
         ("script.sauce=x", "unknown field 'script.sauce' (override script.sauce=x). Did you mean 'script.source'?"),
     ],
@@ -164,7 +172,7 @@ def test_what_would_change_nothing_is_refused(file: str, override: str, sentence
         (
             "base_batch_size: 16\n",
             "model: x\n",
-            "no hyperparameter of the script takes $model",
+            "no hyperparameter of the script refers to $model",
         ),
         ("    per_device_train_batch_size: $batch_size\n", "", "batch_size: the script would train with another batch"),
     ],

@@ -55,14 +55,14 @@ def test_none_is_given(backend: Path) -> None:
     [
         (
             "service: sagemaker\nbatch_size: 8",
-            "batch_size is no field of a backend configuration (F line 2): it tells ",
+            "batch_size is not a field of a backend configuration (F line 2). Its fields ",
         ),
         ("machine: {instance_typ: a}", "unknown field 'machine.instance_typ' (F line 1). Did you mean "),
         ("service: sage", "service must be one of 'local', 'sagemaker', not 'sage' (F line 1)"),
         ("\nmachine: 5", "machine must be a mapping with the keys "),
-        ("machine:\n  spot: true", "machine.spot goes with service 'sagemaker'; the service is 'local' (F line 2)"),
-        ("[1]", "F must hold a mapping of fields, not a list"),
-        ("service: sagemaker", "machine.instance_type is 'local', and service 'sagemaker' needs one such as "),
+        ("machine:\n  spot: true", "machine.spot requires service 'sagemaker'; the service is 'local' (F line 2)"),
+        ("[1]", "F must contain a mapping of fields, not a list"),
+        ("service: sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as "),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:

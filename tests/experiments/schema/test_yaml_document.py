@@ -54,16 +54,16 @@ def test_quoted_scalars_are_text() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a: 1\nb: 2\na: 3\n", "t line 3: the key 'a' is here a second time; the first is in line 1"),
+        ("a: 1\nb: 2\na: 3\n", "t line 3: the key 'a' is repeated; the first one is in line 1"),
         ("a: &x 1\nb: *x\n", "t line 2: the alias *x is not allowed; write the value out"),
         ("a: !!python/name:os.system\n", "t line 1: the tag tag:yaml.org,2002:python/name:os.system is not allowed"),
         ("a: !!binary aGk=\n", "t line 1: the tag tag:yaml.org,2002:binary is not allowed"),
         ("[1, 2]: 3\n", "t line 1: a key must be a single word"),
-        ("a: 1\n---\nb: 2\n", "t line 2: a second document begins"),
+        ("a: 1\n---\nb: 2\n", "t line 2: a second document starts here"),
         ("a: [1\nb: 2\n", "t line 2 is not YAML"),
         ("a: 1\n\tb: 2\n", "t line 2 is not YAML"),
         ("a: \x00\n", "t is not YAML"),
-        ("a: \ud800\n", "t holds half a surrogate pair"),
+        ("a: \ud800\n", "t contains an unpaired surrogate"),
         ("[" * 100_000, "t line 1: values nest deeper than 12 levels"),
         ("{a: " * 20_000, "t line 1: values nest deeper than 12 levels"),
         ("- " * 50_000, "t line 1: values nest deeper than 12 levels"),
@@ -84,9 +84,9 @@ def test_a_bomb_is_refused_at_its_first_alias() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "must hold a mapping of fields, not nothing"),
-        (b"- a\n", "must hold a mapping of fields, not a list"),
-        (b"demo\n", "must hold a mapping of fields, not the single value 'demo'"),
+        (b"", "must contain a mapping of fields, not nothing"),
+        (b"- a\n", "must contain a mapping of fields, not a list"),
+        (b"demo\n", "must contain a mapping of fields, not the single value 'demo'"),
         (b"a: 1\nb: \xff\n", "line 2 is not UTF-8: byte 0xff"),
         (b"#" * (MOST_BYTES + 1), "is larger than 256 KiB"),
     ],

@@ -160,7 +160,7 @@ def test_objectives() -> None:
         ),
         (
             {"target.metric": "eval_perplexity", "target.value": "9"},
-            "target.metric 'eval_perplexity' is not told by task classification, which tells eval_accuracy, "
+            "target.metric 'eval_perplexity' is not reported by task classification, which reports eval_accuracy, "
             "eval_f1_macro, eval_loss (override target.metric)",
         ),
     ],

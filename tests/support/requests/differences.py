@@ -1,88 +1,298 @@
-"""Field-by-field comparison of two requests, with a list of intended differences."""
+"""All intended differences between our requests and the golden ones, each with its reason.
+
+A difference that is not listed here fails `tests/training/contract/test_goldens.py`, and so does one that is listed and
+does not exist.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from training.services.local import toolkit
+from tests.support.requests.comparison import Difference, Like, instead, renamed, without
 
-KEYS = ("ChannelName", "Name", "Key")
-"""Fields that identify the entries of a list."""
+HASH = "[0-9a-f]{32}"
 
+SETTINGS: Mapping[str, Any] = {
+    "weights": "pretrained",
+    "compiler": "none",
+    "precision": "auto",
+    "padding": "buckets",
+    "bucket_lengths": "64,128",
+    "length_grouping": True,
+    "attention": "auto",
+    "dropout": "auto",
+    "optimizer": "auto",
+    "drop_last": False,
+    "gradient_accumulation_steps": 1,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-8,
+    "weight_decay": 0.0,
+    "max_grad_norm": 1.0,
+    "lr_scheduler": "linear",
+    "warmup_samples": 0,
+    "seed": 42,
+    "logging_steps": 10,
+    "eval_strategy": "end",
+    "save_strategy": "none",
+    "save_total_limit": 1,
+    "save_model": True,
+    "steady_after_steps": 3,
+}
+"""Settings that every plan passes. The published scripts have them in their code, or use the defaults of Trainer."""
 
-class Like(str):
-    """Equal to every text that matches the pattern, such as a path that depends on its content."""
+METRICS = {
+    "train_loss": "loss",
+    "eval_loss": "eval_loss",
+    "learning_rate": "learning_rate",
+    "epoch": "epoch",
+    "summary_train_loss": "train_loss",
+    "summary_train_runtime": "train_runtime",
+    "summary_train_samples_per_second": "train_samples_per_second",
+    "summary_train_steps_per_second": "train_steps_per_second",
+}
 
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and re.fullmatch(str(self), other) is not None
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """An intended difference between two requests, and its reason."""
-
-    because: str
-    theirs: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that only the golden request has, or has with another value."""
-    ours: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that only ours has, or has with another value."""
-
-
-def renamed(theirs: str, ours: str, golden: Mapping[str, Any], because: str) -> Difference:
-    """Return the difference of a hyperparameter with the same value under another name."""
-    value = golden.get(f"HyperParameters.{theirs}")
-    named = {f"HyperParameters.{theirs}": value}, {f"HyperParameters.{ours}": value}
-    return Difference(because=because, theirs=named[0], ours=named[1])
-
-
-def unexplained(golden: Mapping[str, Any], request: Mapping[str, Any], differences: Sequence[Difference]) -> list[str]:
-    """Return all differences of two flat requests that are not listed, and all listed ones that do not occur."""
-    theirs, ours = dict(golden), dict(request)
-    found: list[str] = []
-    for each in differences:
-        found += [f"{name} differs in nothing: {each.because}" for name in each.theirs if _same(name, golden, request)]
-        found += _taken(theirs, each.theirs, "the golden request")
-        found += _taken(ours, each.ours, "our request")
-    for name in sorted(theirs.keys() | ours.keys()):
-        if name not in theirs or name not in ours or theirs[name] != ours[name]:
-            found.append(
-                f"{name}: {theirs.get(name, 'nothing')!r} in the golden request, {ours.get(name, 'nothing')!r}"
-            )
-    return found
+MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(64 * 2**20)}
 
 
-def _same(name: str, golden: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    return name in golden and name in request and golden[name] == request[name]
+Expected = Callable[[Mapping[str, Any]], list[Difference]]
+"""From a flat golden request to all differences of our request."""
 
 
-def _taken(request: dict[str, Any], listed: Mapping[str, Any], whose: str) -> Iterator[str]:
-    """Remove the listed fields from the request, and yield those that differ from the list."""
-    for name, value in listed.items():
-        if name not in request:
-            yield f"{whose} has no {name}, or it is listed twice"
-        elif request.pop(name) != value:
-            yield f"{whose} has another {name} than {value!r}"
+def workload(names: Mapping[str, str], *further: Difference, **settings: Any) -> Expected:
+    """Return the differences of one workload.
+
+    `names` maps their hyperparameters to ours with the same value. `settings` are those of our job that differ from
+    `SETTINGS`; None omits one. `further` are differences of this workload only.
+    """
+
+    def expected(golden: Mapping[str, Any]) -> list[Difference]:
+        same = [renamed(theirs, ours, golden, "our job's name for it") for theirs, ours in names.items()]
+        return [*everywhere(golden, settings), *same, *further]
+
+    return expected
 
 
-def fields_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request's values by dotted name, with decoded hyperparameters."""
-    return dict(_flat({**request, "HyperParameters": toolkit.decoded(request["HyperParameters"])}))
+def everywhere(golden: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the differences from a flat golden request; `settings` are those that differ from `SETTINGS`."""
+    told = {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
+    yield Difference(
+        because="settings of our own job", ours={f"HyperParameters.{name}": value for name, value in told.items()}
+    )
+    yield from _names(golden, f"golden-{told['compiler']}-a0r0")
+    yield from _places(golden)
+    yield from _channels(golden)
+    yield from _metrics(golden)
+    yield from _environment(several=any("_instance_type" in name or "xla" in name for name in golden))
+    if "DebugHookConfig.S3OutputPath" in golden:
+        yield Difference(
+            because="debugger and profiler slow training down and use up a quota of processing jobs: both are off",
+            theirs={
+                "DebugHookConfig.CollectionConfigurations": [],
+                "DebugHookConfig.S3OutputPath": "s3://bucket/",
+                "ProfilerConfig.DisableProfiler": False,
+                "ProfilerConfig.S3OutputPath": "s3://bucket/",
+            },
+            ours={"ProfilerConfig.DisableProfiler": True},
+        )
 
 
-def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        key = next((key for key in KEYS if key in value[0]), None)
-        value = {(entry.pop(key) if key else str(at)): entry for at, entry in enumerate(map(dict, value))}
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _flat(inner, f"{prefix}.{name}" if prefix else name)
-    else:
-        yield prefix, value
+def _names(golden: Mapping[str, Any], job_name: str) -> Iterator[Difference]:
+    names = ("TrainingJobName", "HyperParameters.sagemaker_job_name")
+    yield Difference(
+        because="the name of a job follows from its request, so that it starts once",
+        theirs=dict.fromkeys(names, "JOB_NAME"),
+        ours=dict.fromkeys(names, job_name),
+    )
+    program = "HyperParameters.sagemaker_program"
+    if golden[program] != "train.py":
+        yield Difference(because="our own entry point", theirs={program: golden[program]}, ours={program: "train.py"})
+
+
+def _places(golden: Mapping[str, Any]) -> Iterator[Difference]:
+    source, output = "HyperParameters.sagemaker_submit_directory", "OutputDataConfig.S3OutputPath"
+    yield Difference(
+        because="a source is uploaded once, to a prefix named after its hash",
+        theirs={source: golden[source]},
+        ours={source: Like(f"s3://bucket/trainfare/source/{HASH}/sourcedir.tar.gz")},
+    )
+    yield Difference(
+        because="all our objects share one prefix, which the policies name",
+        theirs={output: "s3://bucket/"},
+        ours={output: "s3://bucket/trainfare/output"},
+    )
+
+
+def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
+    place = "InputDataConfig.{}.DataSource.S3DataSource.{}"
+    theirs = {name: value for name, value in golden.items() if name.startswith("InputDataConfig.")}
+    # Both requests have these fields for `train`, with the same values.
+    kept = [place.format("train", name) for name in ("S3DataType", "S3DataDistributionType")]
+    wanted = ["train", "validation", *(() if theirs else ("model",))]
+    ours = {
+        place.format(channel, name): value
+        for channel in wanted
+        for name, value in (
+            ("S3DataType", "S3Prefix"),
+            ("S3DataDistributionType", "FullyReplicated"),
+            ("S3Uri", Like(f"s3://bucket/trainfare/data/{HASH}")),
+        )
+    }
+    yield Difference(
+        because="data is tokenised once and uploaded once, by its hash; the job evaluates on `validation`",
+        theirs={name: value for name, value in theirs.items() if name not in kept},
+        ours={name: value for name, value in ours.items() if not theirs or name not in kept},
+    )
+
+
+def _metrics(golden: Mapping[str, Any]) -> Iterator[Difference]:
+    place = "AlgorithmSpecification.MetricDefinitions.{}.Regex"
+    yield Difference(
+        because="every job defines its metrics; an expression matches 3e-05 and no empty number",
+        theirs={name: value for name, value in golden.items() if "MetricDefinitions" in name},
+        ours={place.format(name): f"'{key}': ([0-9.e+-]+)" for name, key in METRICS.items()},
+    )
+
+
+def _environment(*, several: bool) -> Iterator[Difference]:
+    cache = Like("/tmp/compile-cache|/opt/ml/checkpoints/.compile-cache")
+    variables = {**MEMORY, "TORCHINDUCTOR_CACHE_DIR": cache}
+    if several:
+        variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = "110"
+    yield Difference(
+        because="freed memory and compiled code are kept, and processes that stop have time for a checkpoint",
+        ours={f"Environment.{name}": value for name, value in variables.items()},
+    )
+
+
+PLACE = without("SM_MODEL_DIR sets the folder", output_dir="/opt/ml/model")
+FP16 = instead("one field for all number formats", {"fp16": True}, precision="fp16")
+DOES = without("our job always trains, then evaluates", do_train=True, do_eval=True)
+STEPS = without("2 epochs are more than the steps, which end the training", num_train_epochs=2)
+CHECKPOINTS = "CheckpointConfig.S3Uri"
+
+TRAIN = {"model_name": "model", "train_batch_size": "batch_size"}
+PER_DEVICE = {"per_device_train_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
+SST2 = {"model_type": "model", "block_size": "max_length", "num_train_epochs": "epochs", **PER_DEVICE}
+SST2 |= {"dataloader_drop_last": "drop_last"}
+
+SQUAD_DIFFERENCES = (PLACE, without("processes are counted, not passed", n_gpus=1))
+SQUAD_SETTINGS = {"task": "question-answering", "max_length": 384}
+SST2_SETTINGS = {"task": "causal-lm", "weights": "random", "precision": None, "drop_last": None, "save_model": False}
+SST2_SETTINGS |= {"eval_strategy": None, "save_strategy": None, "logging_steps": None}
+SST2_DIFFERENCES = (
+    FP16,
+    PLACE,
+    without("data and tokenizer are staged", dataset_name="glue", dataset_config_name="sst2", tokenizer_name="gpt2"),
+    without("our job always trains, in a folder of its own", do_train=True, overwrite_output_dir=True),
+    instead("all arms are evaluated at the end", {"do_eval": False, "evaluation_strategy": "no"}, eval_strategy="end"),
+    instead("our value for no checkpoints is none", {"save_strategy": "no"}, save_strategy="none"),
+)
+
+DIFFERENCES: Mapping[str, Expected] = {
+    "squad-albert-native": workload(TRAIN, *SQUAD_DIFFERENCES, **SQUAD_SETTINGS, eval_batch_size=28),
+    "squad-albert-trcomp": workload(TRAIN, *SQUAD_DIFFERENCES, **SQUAD_SETTINGS, compiler="trcomp", eval_batch_size=52),
+    "emotion-bert-trcomp": workload(
+        {"model_id": "model", "train_batch_size": "batch_size"},
+        FP16,
+        task="classification",
+        compiler="trcomp",
+        precision=None,
+        max_length=512,
+        logging_steps=50,
+        eval_strategy="epoch",
+        target_metric="eval_accuracy",
+        target_value=0.92,
+        target_direction="max",
+    ),
+    "sst2-gpt2-native-ddp": workload(
+        SST2,
+        *SST2_DIFFERENCES,
+        instead("the steps of an epoch as a number", {"logging_strategy": "epoch"}, logging_steps=40),
+        instead(
+            "PyTorch DDP as in the workload: SageMaker's library, which this flag starts, does not run on g4dn",
+            {
+                "sagemaker_distributed_dataparallel_enabled": True,
+                "sagemaker_distributed_dataparallel_custom_mpi_options": "",
+            },
+            sagemaker_pytorch_ddp_enabled=True,
+        ),
+        **SST2_SETTINGS,
+    ),
+    "sst2-gpt2-trcomp-xla": workload(
+        SST2,
+        *SST2_DIFFERENCES,
+        instead("the steps of an epoch as a number", {"logging_strategy": "epoch"}, logging_steps=20),
+        **SST2_SETTINGS,
+        compiler="trcomp",
+    ),
+    "reviews-distilbert-smddp": workload(
+        {"model_id": "model", **PER_DEVICE},
+        FP16,
+        instead(
+            "evaluations and checkpoints have separate fields",
+            {"strategy": "steps", "steps": 5000},
+            eval_strategy="steps",
+            eval_steps=5000,
+            save_strategy="steps",
+            save_steps=5000,
+        ),
+        instead(
+            "the metric of the best model has its full name",
+            {"load_best_model_at_end": True, "metric_for_best_model": "f1"},
+            best_metric="eval_f1_macro",
+        ),
+        Difference(
+            because="checkpoints are kept, so that the same job resumes from them",
+            ours={CHECKPOINTS: "s3://bucket/trainfare/checkpoints/golden-none-a0r0"},
+        ),
+        task="classification",
+        precision=None,
+        max_length=512,
+        logging_steps=100,
+        eval_strategy=None,
+        save_strategy=None,
+        save_total_limit=None,
+    ),
+    "squad-bert-large-smddp": workload(
+        {"model_name_or_path": "model", "max_seq_length": "max_length", **PER_DEVICE},
+        *(FP16, PLACE, DOES, STEPS),
+        without("data is staged here, and windows are cut", dataset_name="squad", doc_stride=128),
+        instead("one field for all kinds of padding", {"pad_to_max_length": True}, padding="max_length"),
+        task="question-answering",
+        precision=None,
+        padding=None,
+        bucket_lengths=None,
+        learning_rate=5e-5,
+    ),
+    "mnli-roberta-large-smp": workload(
+        {"model_name_or_path": "model", **PER_DEVICE},
+        *(PLACE, DOES, STEPS),
+        without("data is staged here", task_name="mnli"),
+        without("predictions of an evaluation are a table of the run", do_predict=True),
+        task="classification",
+        max_length=128,
+        learning_rate=16e-5,
+        warmup_samples=480,
+        weight_decay=0.1,
+        logging_steps=25,
+    ),
+    "spot-distilbert": workload(
+        TRAIN,
+        without("SM_CHECKPOINT_DIR sets the folder", output_dir="/opt/ml/checkpoints"),
+        Difference(
+            because="each job has its own folder for checkpoints",
+            theirs={CHECKPOINTS: "s3://bucket/using-spot/checkpoints"},
+            ours={CHECKPOINTS: "s3://bucket/trainfare/checkpoints/golden-none-a0r0"},
+        ),
+        task="classification",
+        max_length=128,
+        eval_batch_size=32,
+        learning_rate=5e-5,
+        logging_steps=50,
+        eval_strategy="epoch",
+        save_strategy="steps",
+        save_steps=100,
+    ),
+}

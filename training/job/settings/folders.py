@@ -1,4 +1,4 @@
-"""Where the container has its files: the `SM_*` variables of SageMaker's script mode."""
+"""Folders of the container, from the `SM_*` variables of SageMaker's script mode."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,26 +9,26 @@ from reporting.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders of one job."""
+    """Folders of one job."""
 
     model: Path
-    """Takes the trained model; becomes the model artifact."""
+    """Folder for the trained model. It becomes the model artifact."""
     output: Path
-    """Takes `failure`."""
+    """Folder for the file `failure`."""
     output_data: Path
-    """Takes `events.jsonl` and what else is worth keeping."""
+    """Folder for `events.jsonl` and other files to keep."""
     train: Path
     """Channel with the training rows."""
     validation: Path
     """Channel with the validation rows."""
     pretrained: Optional[Path]
-    """Channel with the model to start from; None takes the model from the Hub."""
+    """Channel with the initial model. None loads the model from the Hub."""
     checkpoints: Optional[Path]
-    """Kept by the service when the job is interrupted; None keeps none."""
+    """Folder that the service keeps when the job is interrupted. None keeps no checkpoints."""
 
 
 def folders(environment: Mapping[str, str]) -> Folders:
-    """Return the folders that the environment names. Raises `ArgumentError` for a missing variable."""
+    """Return the folders in the environment. Raises `ArgumentError` for a missing variable."""
     return Folders(
         model=_folder(environment, "SM_MODEL_DIR"),
         output=_folder(environment, "SM_OUTPUT_DIR"),
@@ -51,6 +51,6 @@ def _optional(environment: Mapping[str, str], variable: str) -> Optional[Path]:
 
 
 def _existing_checkpoints(environment: Mapping[str, str]) -> Optional[Path]:
-    """Return the folder that SageMaker keeps in step with S3, where the service made one."""
+    """Return the folder that SageMaker synchronises with S3, if it exists."""
     folder = Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml") / "checkpoints"
     return folder if folder.is_dir() else None

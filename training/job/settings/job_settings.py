@@ -1,4 +1,4 @@
-"""What one job was told and what it found: settled before anything is trained."""
+"""Settings of one job: its arguments, folders and data, resolved before training."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,52 +24,52 @@ from weights.pretrained import Pretrained
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that stands before the model is loaded."""
+    """Everything that is known before the model is loaded."""
 
     arguments: Arguments
-    """As given."""
+    """Arguments of the command line."""
     places: Folders
-    """Where the files are."""
+    """Folders of the container."""
     compiler: NoCompiler
-    """Checked, not yet applied."""
+    """Compiler, checked but not yet applied."""
     device_kind: str
     """cpu | cuda | xla."""
     precision: str
     """fp32 | bf16 | fp16; never auto."""
     processes: int
-    """One a device."""
+    """Number of processes, one per device."""
     train: Channel
     """Training rows."""
     validation: Channel
     """Validation rows."""
     resumed: Optional[Tuple[Path, Progress]]
-    """Checkpoint to go on from, and how far it had come."""
+    """Checkpoint to resume from, and its progress."""
 
     @property
     def model_location(self) -> str:
-        """The folder of the channel `model`, else the name on the Hub."""
+        """Folder of the channel `model`, or else the name on the Hub."""
         return str(self.places.pretrained or self.arguments.model)
 
     @property
     def pretrained(self) -> Pretrained:
-        """What the training starts from."""
+        """Initial model."""
         arguments = self.arguments
         attention = hardware.attention(arguments.attention, self.device_kind, self.train.metadata.max_length)
         return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
 
     @property
     def task(self) -> Any:
-        """The module of what is learnt."""
+        """Module of the task."""
         return TASKS[self.arguments.task]
 
     @property
     def global_batch_size(self) -> int:
-        """Samples of one optimizer step, over all devices."""
+        """Samples per optimizer step, over all devices."""
         return global_batch_size(self.arguments, self.processes)
 
     @property
     def padding(self) -> Padding:
-        """Of the training batches."""
+        """Padding of training batches."""
         arguments = self.arguments
         compiles = self.compiler.compiles_here
         return Padding(
@@ -78,13 +78,13 @@ class Settings:
 
     @property
     def eval_padding(self) -> Padding:
-        """Of the evaluation's batches: eager code has no use for buckets, XLA has."""
+        """Padding of evaluation batches. Eager code does not profit from buckets, XLA does."""
         kind = "longest" if self.padding.kind == "buckets" and self.device_kind != "xla" else self.padding.kind
         return Padding(kind, self.validation.metadata.max_length, self.arguments.bucket_lengths)
 
     @property
     def evaluated(self) -> Channel:
-        """What is evaluated: rows of like length share a batch, and the scores do not depend on the order."""
+        """Rows to evaluate, sorted by length so that batches need little padding. Scores do not depend on the order."""
         validation = self.validation
         if self.evaluates_sample:
             validation = validation.sample(self.arguments.probe_eval_samples)
@@ -92,29 +92,29 @@ class Settings:
 
     @property
     def is_probe(self) -> bool:
-        """Whether the training is cut off once it is certain how long it would take."""
+        """True if training stops once its projected duration is certain enough."""
         return self.arguments.probe_precision is not None
 
     @property
     def is_calibration(self) -> bool:
-        """Whether steps of several batch sizes are measured, and nothing is trained."""
+        """True if the job measures steps of several batch sizes and trains nothing."""
         return bool(self.arguments.calibration_batch_sizes)
 
     @property
     def evaluates_sample(self) -> bool:
-        """Whether an evaluation is only to tell how long a whole one would take."""
+        """True if evaluations only measure their duration on a sample."""
         return self.is_probe or self.is_calibration
 
     @property
     def saves(self) -> bool:
-        """Whether checkpoints are written."""
+        """True if the job writes checkpoints."""
         return self.arguments.save_strategy != "none"
 
     @property
     def unfinished_checkpoints(self) -> Optional[Path]:
-        """Where a checkpoint is written until it is whole; None where none is written.
+        """Folder of a checkpoint until it is complete; None if the job writes no checkpoints.
 
-        What other machines than the first write is sent to the first (see `machines`).
+        Other instances send what they write to the first one (see `processes`).
         """
         if not self.saves or self.places.checkpoints is None:
             return None
@@ -122,16 +122,16 @@ class Settings:
 
     @property
     def progress_before(self) -> Progress:
-        """How far earlier starts had come."""
+        """Progress of earlier starts."""
         return self.resumed[1] if self.resumed else NO_PROGRESS
 
     @property
     def target(self) -> Optional[Target]:
-        """What the training is meant to reach."""
+        """Target of the training."""
         arguments = self.arguments
         if arguments.target_metric is None or arguments.target_value is None:
             return None
-        # A probe goes on until it is certain how long the training to its end would take.
+        # A probe continues until its projection is certain enough, whatever the target.
         stops = arguments.target_stop and not self.is_probe
         target = Target(arguments.target_metric, arguments.target_value, arguments.target_direction, stops=stops)
         # Reached by an earlier start, if the target was the same.
@@ -142,17 +142,17 @@ class Settings:
 
     @property
     def best(self) -> Optional[BestEvaluation]:
-        """The best evaluation of earlier starts, to be found on; None looks for none."""
+        """Best evaluation of earlier starts. None if the best model is not selected."""
         metric = self.arguments.best_metric
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
-        """Return the hyperparameters that count: those given, with what was left to the job filled in."""
+        """Return the effective hyperparameters: the arguments, with `auto` resolved."""
         return {**asdict(self.arguments), "precision": self.precision, "attention": self.pretrained.attention}
 
 
 def settle(words: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:
-    """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` for what cannot be."""
+    """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` for invalid ones."""
     arguments = parse(words)
     places = folders(environment)
     compiler = COMPILERS[arguments.compiler]()

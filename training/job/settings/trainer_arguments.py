@@ -1,4 +1,4 @@
-"""Our arguments as Trainer's: the one place that knows how Trainer's arguments were called in which version."""
+"""Trainer's arguments from ours, in the names of the installed version of transformers."""
 
 import inspect
 import math
@@ -12,15 +12,15 @@ from transformers.training_args import OptimizerNames
 from settings.arguments import Arguments
 
 RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
-"""Our name, which is the newest, to the one before."""
+"""Newest name -> earlier name."""
 
 
 def trainer_arguments(
     arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int, label_names: List[str]
 ) -> TrainingArguments:
-    """Return Trainer's arguments. `folder` takes the checkpoints; `label_names` is what the model calls its labels."""
+    """Return Trainer's arguments. `folder` takes the checkpoints; `label_names` are the model's label inputs."""
     evaluates_at_end = arguments.eval_strategy == "end"
-    wanted: Dict[str, Any] = {
+    newest: Dict[str, Any] = {
         "output_dir": str(folder),
         "per_device_train_batch_size": arguments.batch_size,
         "per_device_eval_batch_size": arguments.eval_batch_size,
@@ -57,15 +57,15 @@ def trainer_arguments(
         "dataloader_pin_memory": device_kind == "cuda",
         "remove_unused_columns": False,
         "disable_tqdm": True,
-        # Older versions otherwise describe every step of their own in the log.
+        # Older versions otherwise log every internal step.
         "log_level": "warning",
         "report_to": [],
     }
-    known = _as_known(wanted)
-    if known.get("xpu_backend"):
-        # Versions before 4.25 refuse gloo, and leave the processes alone when they have met already.
-        torch.distributed.init_process_group(known["xpu_backend"])
-    return TrainingArguments(**known)
+    renamed = _as_installed(newest)
+    if renamed.get("xpu_backend"):
+        # Versions before 4.25 refuse gloo, but accept a process group that already exists.
+        torch.distributed.init_process_group(renamed["xpu_backend"])
+    return TrainingArguments(**renamed)
 
 
 def global_batch_size(arguments: Arguments, processes: int) -> int:
@@ -73,9 +73,9 @@ def global_batch_size(arguments: Arguments, processes: int) -> int:
     return arguments.batch_size * arguments.gradient_accumulation_steps * processes
 
 
-def _as_known(wanted: Dict[str, Any]) -> Dict[str, Any]:
+def _as_installed(newest: Dict[str, Any]) -> Dict[str, Any]:
     known = inspect.signature(TrainingArguments.__init__).parameters
-    return {name if name in known else RENAMED.get(name, name): value for name, value in wanted.items()}
+    return {name if name in known else RENAMED.get(name, name): value for name, value in newest.items()}
 
 
 def _scheduler(arguments: Arguments) -> str:
@@ -84,19 +84,19 @@ def _scheduler(arguments: Arguments) -> str:
     return arguments.lr_scheduler
 
 
-def workers(asked: Optional[int], device_kind: str) -> int:
-    """Return the processes that make batches: none where the processor trains, which needs its cores itself."""
-    if asked is not None:
-        return asked
+def workers(requested: Optional[int], device_kind: str) -> int:
+    """Return the number of processes that build batches. On a CPU they would compete with training for its cores."""
+    if requested is not None:
+        return requested
     return 2 if device_kind == "cuda" else 0
 
 
-def _optimizer(asked: str, device_kind: str) -> str:
-    """Return AdamW in one kernel where torch has it: for GPUs from 2.0 on, for processors from 2.4 on.
+def _optimizer(requested: str, device_kind: str) -> str:
+    """Return the name of fused AdamW where torch has it: on GPUs since 2.0, on CPUs since 2.4.
 
-    Trainer knows it by name from 4.25 on.
+    Trainer accepts the name since transformers 4.25.
     """
-    if asked == "adamw":
+    if requested == "adamw":
         return "adamw_torch"
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     fused_since = {"cuda": (2, 0), "cpu": (2, 4)}.get(device_kind)

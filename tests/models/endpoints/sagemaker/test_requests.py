@@ -15,7 +15,7 @@ from typing import Any
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import BUCKET, ROLE, Account
-from tests.support.requests.differences import Difference, Like, unexplained
+from tests.support.requests.comparison import Difference, Like, unexplained
 
 DATA = f"s3://{BUCKET}/trainfare/output/job/output/model.tar.gz"
 IMAGE = (
