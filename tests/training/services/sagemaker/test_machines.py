@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.aws.account import Account
+from tests.support.aws.streams import streams
 from tests.support.services.following import ended
 from tests.support.services.places import SageMakerPlace
 from training.services.launcher import failure_of, submit
@@ -25,17 +26,6 @@ TWO: dict[str, Any] = {
 @pytest.fixture
 def place(tmp_path: Path, account: Account) -> SageMakerPlace:
     return SageMakerPlace(tmp_path, account)
-
-
-def streams(account: Account, job_name: str) -> dict[str, list[str]]:
-    """Return the log of each machine."""
-    logs, found = account.clients["logs"], {}
-    where = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
-    for each in logs.describe_log_streams(**where, logStreamNamePrefix=f"{job_name}/")["logStreams"]:
-        events = logs.get_log_events(**where, logStreamName=each["logStreamName"], startFromHead=True)["events"]
-        machine = each["logStreamName"].partition("/")[2].rpartition("-")[0]
-        found[machine] = [event["message"] for event in events]
-    return found
 
 
 def test_machines_find_each_other(place: SageMakerPlace, account: Account) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.support.aws.account import Account
+from tests.support.aws.rights import ACTIONS, actions
 from tests.support.services.following import RUNS_ON, ended, running
 from tests.support.services.places import SageMakerPlace
 from training.contract.errors import JobExists
@@ -20,14 +17,6 @@ from training.services.sagemaker.aws_context import open_site
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.service import SageMakerService
 
-ACTIONS = {
-    "s3:HeadBucket": "s3:ListBucket",
-    "s3:HeadObject": "s3:GetObject",
-    "s3:CreateMultipartUpload": "s3:PutObject",
-    "s3:UploadPart": "s3:PutObject",
-    "s3:CompleteMultipartUpload": "s3:PutObject",
-}
-"""Calls whose right has another name."""
 UNSEEN = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
     "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob where the request has tags",
@@ -35,18 +24,6 @@ UNSEEN = {
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Rights that no call of a recorded run shows, and why they are needed."""
-
-
-def policy(name: str) -> dict[str, Any]:
-    text = (ROOT / "docs" / "aws.md").read_text()
-    found = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
-    assert found
-    return dict(json.loads(found[1]))
-
-
-def actions(name: str) -> Iterator[str]:
-    for statement in policy(name)["Statement"]:
-        yield from statement["Action"]
 
 
 def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_path: Path) -> None:
