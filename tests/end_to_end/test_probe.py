@@ -9,15 +9,10 @@ import pytest
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import Account
+from tests.support.job.tiny import TINY
 
 LONG = {"epochs": 40, "batch_size": 4, "base_batch_size": 4, "save_strategy": "none", "logging_steps": 5}
 """Of 64 rows: 640 steps, of which a probe takes a tenth at most."""
-
-TINY = {
-    "weights": "random",
-    "model_overrides": "{num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
-}
-"""Both machines of this one share its cores."""
 
 
 @pytest.mark.slow

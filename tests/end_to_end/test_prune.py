@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
-from tests.end_to_end.test_probe import TINY
+from tests.support.job.tiny import TINY
 from tests.support.services.following import until
 from training.services.launcher import Job
 from training.services.local.job_folder import JobFolder

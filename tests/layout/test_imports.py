@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
 from pathlib import Path
@@ -98,3 +99,14 @@ def test_the_rooms_of_the_job_shadow_nothing_that_it_imports() -> None:
     rooms = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     third_party = {"torch", "transformers", "accelerate", "tokenizers", "evaluate", "pyarrow", "numpy", "metrics"}
     assert rooms & (set(sys.stdlib_module_names) | third_party | {*ORDER, "datasets", "tests"}) == set()
+
+
+def test_no_test_imports_another_test() -> None:
+    """What several tests share is in `tests/support`."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in imported_names(ast.parse(path.read_text()))
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
+    ]
+    assert wrong == []

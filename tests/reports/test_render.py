@@ -6,7 +6,6 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -16,68 +15,14 @@ from reports.formats.html import run_url
 from reports.formats.report import Report
 from reports.formats.terminal import print_comparison
 from reports.render import render
-from tests.conftest import ROOT
+from tests.support.reports.page import HOSTILE, Page, compared
 from tests.support.reports.reading import markdown_text
-
-HOSTILE = '<script>alert(\'x\')</script> & "α 漢" | $x_1$ #0072b2 id="a"'
-SORTING = ROOT / "reports" / "formats" / "sorting.js"
-VOID = {"meta", "br", "link", "img", "hr"}
-
-
-class Page(HTMLParser):
-    """Collects ids, addresses and tags; checks that every element is closed, and that no script is there but ours."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.addresses: list[str] = []
-        self.tags: set[str] = set()
-        self.text = self.script = ""
-        self.feed(html)
-        assert self.open == []
-        assert self.script.strip() == SORTING.read_text("utf-8").strip()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag != "script" or not attrs
-        self.tags.add(tag)
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] == ["script"]:
-            self.script += data
-        else:
-            self.text += data.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def printed(report: Report) -> str:
     out = io.StringIO()
     print_comparison(report.comparison, out)
     return out.getvalue()
-
-
-def compared(tracked: Any, label: str = "inductor") -> Report:
-    for repeat in range(2):
-        tracked.trained("none", repeat, 100.5 + repeat, 100.0 + repeat, baseline=True)
-        tracked.trained(label, repeat, 80.5 + repeat, 140.0 + repeat, tags={"platform.cache_state": "warm"})
-    tracked.job(
-        label,
-        2,
-        status="FAILED",
-        tags={"platform.failure_class": "OutOfMemory", "platform.failure_message": "asked for <2 GiB>"},
-    )
-    return render(tracked.client, tracked.group, "Demo & more")
 
 
 def assert_sound(report: Report) -> Page:

@@ -11,8 +11,8 @@ from reports.comparison.arms import Job, arms_of
 from reports.formats.report import Report
 from reports.render import Wanted, render, render_chosen
 from reports.report_data import Reader
-from tests.reports.test_render import Page
 from tests.support.reports.made_sweeps import MadeSweep, asked
+from tests.support.reports.page import Page
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables

@@ -17,8 +17,8 @@ from reports.formats.report import Report
 from reports.formats.terminal import print_report
 from reports.render import render
 from reports.sweep_report import SweepRead, sweep_report
-from tests.reports.test_render import HOSTILE, Page
 from tests.support.reports.made_sweeps import MadeSweep, asked, whole_sweep
+from tests.support.reports.page import HOSTILE, Page
 
 CHARTS = {
     *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "quality_by_batch"),

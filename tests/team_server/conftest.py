@@ -15,7 +15,7 @@ from mlflow.utils.rest_utils import http_request_safe
 
 from tests.end_to_end.conftest import CommandLine
 from tests.end_to_end.conftest import reviews as reviews
-from tests.end_to_end.test_managed_mlflow import EXPERIMENT, SCRIPT
+from tests.support.tracking.managed_script import EXPERIMENT, SCRIPT
 from tests.support.tracking.team import ADMIN, PASSWORD, Team, open_team
 
 

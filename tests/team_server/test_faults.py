@@ -15,7 +15,7 @@ from reports.formats.report import Report
 from reports.formats.terminal import print_report
 from reports.render import render
 from tests.conftest import TrackingServer
-from tests.reports.test_render import Page
+from tests.support.reports.page import Page
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.team import Team
 from tests.support.tracking.tracked import Tracked

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tests.end_to_end.test_sweep import TINY
+from tests.support.sweeps.tiny import TINY
 from tests.support.tracking.team import Team
 from tests.team_server.conftest import Person, create_user, runs_of
 

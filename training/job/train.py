@@ -1,7 +1,7 @@
 """Entry point of a training job.
 
-SageMaker's script mode runs this file, with the arguments of `experiments.planning.hyperparameters`. To run it by hand, set the
-`SM_*` variables and pass these arguments to `python train.py`.
+SageMaker's script mode runs this file, with the arguments of `experiments.planning.hyperparameters`. To run it by hand,
+set the `SM_*` variables and pass these arguments to `python train.py`.
 
 A training goes through these steps:
 

@@ -11,9 +11,9 @@ from experiments.planning.hub_push import check_token, without_pushes
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import plan
-from tests.experiments.planning.test_load import refused
+from tests.support.requests.refused import refused
+from tests.support.requests.staged import staged
 from training.contract.errors import InputError
-from training.staging.tokens.staged import LengthStatistics, Staged
 
 PUSH = {"push_to_hub.repository": "someone/a-model"}
 TOKEN = "hf_QwErTz1234567890secret"
@@ -46,16 +46,6 @@ def test_the_request_names_variables(
     [job] = plan("g", "demo", [Arm(label="a", experiment=experiment, is_baseline=True)], 1, [staged()], tmp_path)
     assert job.spec.environment["TRAINFARE_SECRET_VARIABLES"].split(",")[0] == names
     assert TOKEN not in json.dumps(job.spec.model_dump(mode="json")) + job.experiment_yaml
-
-
-def staged() -> Staged:
-    lengths = LengthStatistics(mean_tokens=1, median_tokens=1, p95_tokens=1, max_tokens=1, at_max_length_share=0)
-    counts = {"train_rows": 1, "validation_rows": 1, "train_class_counts": (1,), "validation_class_counts": (1,)}
-    return Staged(
-        key="k", channels={}, label_names=("a",), bucket_lengths=(8,), lengths=lengths, source="s", digest="d",
-        evaluation_key="e" * 32,
-        cached=True, **counts,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.planning.load import FOLDER, Experiment, experiment_names, load
 from experiments.schema.rules import ThisMachine, check_machine
+from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 
 MINIMAL = """\
@@ -24,14 +25,6 @@ def written(folder: Path, text: str) -> str:
     path = folder / "own.yaml"
     path.write_text(text, "utf-8")
     return str(path)
-
-
-def refused(name: str, overrides: dict[str, str]) -> str:
-    with pytest.raises(InputError) as caught:
-        load(name, overrides)
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    return sentence
 
 
 @pytest.mark.parametrize("name", experiment_names())

@@ -10,7 +10,7 @@ from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import group_key, plan
 from experiments.schema.experiment import Experiment
-from tests.experiments.planning.test_hub_push import staged
+from tests.support.requests.staged import staged
 from tracking.groups.planned_job import ModelPlan, PlannedJob
 
 

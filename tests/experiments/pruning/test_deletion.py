@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from experiments.pruning.inventory import inventory
 from experiments.pruning.rules import Choice
 from tests.conftest import ROOT
 from tests.support.state import DATA, State
+from tests.support.terminal import read_until, start_at_terminal
 from training.services.local.job_folder import JobFolder
 
 
@@ -90,25 +90,15 @@ class TestAtTheSameMoment:
 def test_it_asks_at_a_terminal(state: State, answer: str, deleted: bool) -> None:
     over = state.ended()
     before = state.left()
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(ROOT)
-        os.execv(sys.executable, [sys.executable, "-m", "experiments", "jobs", "prune"])
-    shown = _read_until(terminal, "[y/N] ")
+    pid, terminal = start_at_terminal([sys.executable, "-m", "experiments", "jobs", "prune"], ROOT)
+    shown = read_until(terminal, "[y/N] ")
     assert "Delete 3 folders, " in shown
     os.write(terminal, (answer if answer in "\x03\x04" and answer else f"{answer}\n").encode())
-    _read_until(terminal, "Deleted 3 folders" if deleted else "Nothing was deleted.")
+    read_until(terminal, "Deleted 3 folders" if deleted else "Nothing was deleted.")
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 0
     assert state.left() == ({f"outputs/{over}"} if deleted else before)
-
-
-def _read_until(terminal: int, words: str) -> str:
-    shown = ""
-    while words not in shown:
-        shown += os.read(terminal, 4096).decode(errors="replace")
-    return shown
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.load import load
-from tests.experiments.planning.test_load import refused
+from tests.support.requests.refused import refused
 
 BACKEND = {
     "service": "sagemaker",

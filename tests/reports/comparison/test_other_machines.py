@@ -15,7 +15,7 @@ from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import unequal
 from reports.comparison.verdict import judge
 from reports.formats.html import facts
-from tests.reports.comparison.test_verdict import told
+from tests.support.reports.verdicts import told
 
 ACCURACY = MEASURES[0]
 

@@ -13,8 +13,8 @@ from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import Target, target_of, unequal
 from reports.comparison.verdict import judge
 from reports.render import render
-from tests.reports.comparison.test_verdict import ACCURACY, told
-from tests.reports.comparison.test_verdict import arm as whole_arm
+from tests.support.reports.verdicts import ACCURACY, told
+from tests.support.reports.verdicts import arm as whole_arm
 
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
 

@@ -6,39 +6,15 @@ import pytest
 
 from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
-from reports.comparison.equal_work import Difference, unequal
+from reports.comparison.equal_work import unequal
 from reports.comparison.verdict import judge, measure_of
+from tests.support.reports.verdicts import ACCURACY, arm, job, told
 
-ACCURACY = MEASURES[0]
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
-
-
-def job(paid: float, *, cache: str = "off", status: str = "FINISHED", **numbers: float) -> Job:
-    told = {"cost_billable_instance_seconds": paid, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
-    return Job(
-        run_id="r",
-        experiment_id="1",
-        name="j",
-        status=status,
-        arm="a",
-        is_baseline=False,
-        repeat="0",
-        cache_state=cache,
-        text={"device": "cpu", "data_key": "k", "instance_type": "local"},
-        numbers={name: value for name, value in told.items() if value == value},
-    )
-
-
-def arm(*paid: float, label: str = "inductor", **numbers: float) -> Arm:
-    return Arm(label, tuple(job(seconds, **numbers) for seconds in paid))
 
 
 def scored(column: str, paid: Sequence[float], values: Sequence[float]) -> Arm:
     return Arm("inductor", tuple(job(p, **{column: v}) for p, v in zip(paid, values, strict=True)))
-
-
-def told(differences: Sequence[Difference]) -> list[str]:
-    return [difference.told for difference in differences]
 
 
 BASELINE = arm(100.5, 101.5, 99.5, label="none")

@@ -10,7 +10,7 @@ import pytest
 from reports.charts.canvas import ARM_COLOURS, ARM_MARKERS, PHASE_COLOURS, PHASE_HATCHES, end_of_axis, theme_css
 from reports.formats.html import sort_value, unbroken
 from tests.conftest import ROOT
-from tests.reports.test_render import HOSTILE, compared
+from tests.support.reports.page import HOSTILE, compared
 
 TEXT, GRAPHIC = 4.5, 3.0
 """Least contrast of texts and of what a chart draws: WCAG 2.2, 1.4.3 and 1.4.11."""

@@ -14,8 +14,8 @@ from experiments.running.write_report import report_group
 from reports.formats.html import overview_page
 from reports.formats.terminal import MOST_GROUPS, print_overview
 from reports.overview_report import groups_csv, render_overview
-from tests.reports.test_render import HOSTILE, Page
 from tests.support.reports.made_experiments import Experiment
+from tests.support.reports.page import HOSTILE, Page
 from tests.support.tracking.forwarding import Forwarding
 from tracking.groups.group import find_group
 from tracking.server.store import Store

@@ -15,7 +15,7 @@ from reports.formats.terminal import print_report
 from reports.probe.messages import headline, sentences
 from reports.probe.projections import Probes, probes_of
 from reports.render import render
-from tests.reports.test_render import Page
+from tests.support.reports.page import Page
 from tests.support.reports.reading import page_cells
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.support.fork_server.interpreter import forking_interpreter
 from tests.support.job.arguments import job_words
 
 JOB = Path(__file__).resolve().parents[3] / "training" / "job"
+# The job's modules import each other flatly, as in the container.
+sys.path.insert(0, str(JOB))
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 """Words of a launcher of two processes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.conftest import ROOT, TrackingServer
+from tests.support.terminal import read_until, start_at_terminal
 from tests.support.tracking.planned_jobs import planned
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import close_group, open_group
@@ -166,10 +166,7 @@ def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) 
 def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, message: str) -> None:
     """Ctrl-C is typed at a pseudo-terminal; each answer stops the job or leaves it running."""
     code = LAUNCHER.format(root=str(ROOT), folder=str(tmp_path), uri=tracking_uri)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.execv(sys.executable, [sys.executable, "-c", code])
+    pid, terminal = start_at_terminal([sys.executable, "-c", code], tmp_path)
     read_until(terminal, "started on")
     os.write(terminal, b"\x03")
     read_until(terminal, "(Enter)?")
@@ -184,13 +181,6 @@ def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: st
     if answer == "l":
         job = Job(LocalService(tmp_path / "home"), run.data.tags["platform.job_name"])
         assert job.wait()["TrainingJobStatus"] == "Completed"
-
-
-def read_until(terminal: int, text: str) -> str:
-    shown = ""
-    while text not in shown:
-        shown += os.read(terminal, 4096).decode(errors="replace")
-    return shown
 
 
 @pytest.mark.usefixtures("every_core")

@@ -1,16 +1,13 @@
-"""Fixtures for jobs. The job's modules import each other flatly, as in the container, so its folder is on the path."""
+"""Jobs on a random model of two layers."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.job.job_process import JOB, Job, write_channel, write_tiny_model
-
-sys.path.insert(0, str(JOB))
+from tests.support.job.job_process import Job, write_channel, write_tiny_model
 
 
 @pytest.fixture(scope="session")

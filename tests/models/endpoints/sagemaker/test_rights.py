@@ -11,7 +11,7 @@ from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.models.endpoints.sagemaker.conftest import QUICK
 from tests.support.aws.account import ACCOUNT, Account
-from tests.training.services.sagemaker.test_rights import ACTIONS, actions
+from tests.support.aws.rights import ACTIONS, actions
 from training.contract.errors import EndpointFailed
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.aws.account import Account
+from tests.support.aws.streams import streams
 from tests.support.services.following import ended
 from tests.support.services.harness import SageMakerHarness
 from training.services.launcher import failure_of, submit
@@ -25,17 +26,6 @@ TWO: dict[str, Any] = {
 @pytest.fixture
 def harness(tmp_path: Path, account: Account) -> SageMakerHarness:
     return SageMakerHarness(tmp_path, account)
-
-
-def streams(account: Account, job_name: str) -> dict[str, list[str]]:
-    """Return the log lines of each machine."""
-    client, lines = account.clients["logs"], {}
-    group = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
-    for each in client.describe_log_streams(**group, logStreamNamePrefix=f"{job_name}/")["logStreams"]:
-        events = client.get_log_events(**group, logStreamName=each["logStreamName"], startFromHead=True)["events"]
-        machine = each["logStreamName"].partition("/")[2].rpartition("-")[0]
-        lines[machine] = [event["message"] for event in events]
-    return lines
 
 
 def test_machines_find_each_other(harness: SageMakerHarness, account: Account) -> None:

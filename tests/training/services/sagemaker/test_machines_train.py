@@ -16,10 +16,10 @@ import pytest
 
 from experiments.planning.plan import SOURCE
 from tests.support.aws.account import ROLE, Account, open_account
+from tests.support.aws.streams import streams
 from tests.support.job import watched
 from tests.support.job.arguments import job_arguments
 from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
-from tests.training.services.sagemaker.test_machines import streams
 from tracking.recording.metric_points import cost_metrics
 from training.contract.events import EVENT_PREFIX, Event, parse_line
 from training.contract.job_spec import JobSpec

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.support.aws.account import Account
+from tests.support.aws.rights import ACTIONS, actions
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import JobExists
@@ -20,14 +17,6 @@ from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.service import SageMakerService
 
-ACTIONS = {
-    "s3:HeadBucket": "s3:ListBucket",
-    "s3:HeadObject": "s3:GetObject",
-    "s3:CreateMultipartUpload": "s3:PutObject",
-    "s3:UploadPart": "s3:PutObject",
-    "s3:CompleteMultipartUpload": "s3:PutObject",
-}
-"""Calls whose permission has another name."""
 UNSEEN = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
     "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob if the request has tags",
@@ -37,20 +26,8 @@ UNSEEN = {
 """Permissions that no recorded call needs, each with the reason for it."""
 
 
-def policy(name: str) -> dict[str, Any]:
-    text = (ROOT / "docs" / "aws.md").read_text()
-    block = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
-    assert block
-    return dict(json.loads(block[1]))
-
-
-def actions(name: str) -> Iterator[str]:
-    for statement in policy(name)["Statement"]:
-        yield from statement["Action"]
-
-
-def test_the_launcher_policy_allows_exactly_the_calls_that_are_made(account: Account, tmp_path: Path) -> None:
-    harness = SageMakerHarness(tmp_path, account)
+def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_path: Path) -> None:
+    place = SageMakerHarness(tmp_path, account)
     account.clients["s3"].delete_bucket(Bucket=account.clients["s3"].list_buckets()["Buckets"][0]["Name"])
     called: set[str] = set()
 

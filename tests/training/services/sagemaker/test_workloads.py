@@ -15,8 +15,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from experiments.planning.load import FOLDER
-from tests.end_to_end.test_classification import emotion, small_model, starred
 from tests.support.aws.account import Account
+from tests.support.job.small_workloads import emotion, small_model, starred
 from tests.training.services.sagemaker.conftest import Terminal
 
 pytestmark = pytest.mark.slow

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.staging.hub_request import request_for
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.sources.request import Columns, Data, HubData, Splits, StagingRequest
@@ -29,11 +30,6 @@ def hub_folder(folder: Path) -> Path:
     write(folder / "train.jsonl", ANIMALS)
     write(folder / "validation.jsonl", ANIMALS[:4])
     return folder
-
-
-def request_for(folder: Path | str, *, columns: Columns | None = None, **splits: str | None) -> StagingRequest:
-    hub = HubData(name=str(folder), splits=Splits(**splits))  # type: ignore[arg-type]
-    return StagingRequest(data=Data(hub=hub, columns=columns or Columns()), model=MODEL, max_length=16)
 
 
 def test_splits_of_a_data_set(tmp_path: Path) -> None:
@@ -80,7 +76,7 @@ def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
 )
 def test_a_missing_network_is_reported(tmp_path: Path, offline: str) -> None:
     code = (
-        "from pathlib import Path; from tests.training.staging.sources.test_hub import request_for;"
+        "from pathlib import Path; from tests.support.staging.hub_request import request_for;"
         "from training.staging.stage import stage; from training.contract.errors import InputError\n"
         f"try: stage(request_for('nobody/nothing'), Path({str(tmp_path)!r}))\n"
         "except InputError as error: print(error)"

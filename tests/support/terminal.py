@@ -1,0 +1,36 @@
+"""A program at a pseudo-terminal, as a person runs it: what it shows is read, and keys are typed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+TIMEOUT_SECONDS = 240
+
+
+def start_at_terminal(command: Sequence[str], folder: Path) -> tuple[int, int]:
+    """Start the program in a folder; return its process ID and the terminal's descriptor."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        # Tests that a script starts in the background ignore Ctrl-C, and what they start would too.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.chdir(folder)
+        os.execv(command[0], list(command))
+    return pid, terminal
+
+
+def read_until(terminal: int, text: str) -> str:
+    """Return what the terminal shows, up to the text."""
+    shown = ""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], max(0, deadline - time.monotonic()))
+        assert ready, f"'{text}' was never shown, but this: {shown}"
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
