@@ -81,10 +81,10 @@ def _only_one() -> str:
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Record the question and the answer in MLflow; where that cannot be, the answer has been given all the same."""
-    from models.endpoints.traces import Asked, trace
+    from models.endpoints.traces import Prediction, trace
     from tracking.server.store import open_store
 
-    asked = Asked(
+    asked = Prediction(
         endpoint=state.name,
         service=state.service,
         run_id=str(state.run_id),

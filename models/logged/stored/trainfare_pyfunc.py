@@ -142,7 +142,7 @@ class Questions:
         if len(ids) < longest or available - len(ids) > self._spans.stride_of(self._options, length):
             return question
         while True:
-            shortened = self._tokenizer.decode(ids[:longest])
+            shortened = str(self._tokenizer.decode(ids[:longest]))
             # The decoded text may have more tokens than were kept of it.
             room = available - len(self._ids(shortened))
             if room > 0 or longest <= 0:
