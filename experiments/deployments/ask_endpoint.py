@@ -83,10 +83,10 @@ def _only_name() -> str:
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Log request and answer to MLflow. A failure is only reported, since the answer has already been printed."""
-    from models.endpoints.traces import Asked, trace
+    from models.endpoints.traces import Prediction, trace
     from tracking.server.store import open_store
 
-    request = Asked(
+    request = Prediction(
         endpoint=state.name,
         service=state.service,
         run_id=str(state.run_id),

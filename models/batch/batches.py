@@ -1,18 +1,19 @@
-"""Which rows are run together. Pure."""
+"""Group rows into batches. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 CPU_TOKENS = 512
-"""Of a batch, padding included. More gains nothing: a core multiplies at its best from here on, and what lies between
-two layers still fits its cache (measured with MiniLM, 128 to 4,096)."""
+"""Tokens of a batch, padding included. More is not faster: a core multiplies at full speed from here on, and
+activations still fit its cache (measured with MiniLM, 128 to 4,096)."""
 CUDA_TOKENS = 65_536
 
 
 def batches(lengths: Sequence[int], rows: Sequence[int], most_tokens: int) -> list[list[int]]:
-    """Return the positions of inputs in batches of like length, the longest first, so that no long one is left alone
-    at the end. An input of `rows` rows of up to `length` tokens takes rows x the longest length of its batch.
+    """Return the positions of inputs in batches of similar length, the longest first.
+
+    So no long input runs by itself at the end. An input costs its `rows` x the longest length of its batch, in tokens.
     """
     found: list[list[int]] = []
     longest = taken = 0

@@ -1,7 +1,6 @@
-"""Answering: window after window of the file, each sorted by length, every core with batches of its own.
+"""Answer the rows of a file, window by window. The rows of a window are sorted by length, and each core runs batches.
 
-On a processor each batch runs in one thread on one core: two cores that share one small matrix product wait for each
-other at every one of its ends.
+On a CPU each batch runs in one thread: cores that share a small matrix product wait for each other after each one.
 """
 
 from __future__ import annotations
@@ -24,23 +23,22 @@ from training.contract.errors import InputError
 
 WINDOW_ROWS = 8_192
 WINDOW_CHARACTERS = 2**25
-"""Of a window, which is held in memory."""
+"""Characters of a window, which is held in memory."""
 
-Saw = Callable[[int], None]
-"""Hears how many rows are done."""
+OnProgress = Callable[[int], None]
+"""Called with the number of rows that are done."""
 
 
-def check(predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, saw: Saw) -> int:
-    """Return how many rows there are, after all were looked at: nothing is predicted of a file with a broken one.
-
-    Raises `InputError` with file and line.
-    """
+def check(
+    predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, on_progress: OnProgress
+) -> int:
+    """Check all rows and return their number. Raises `InputError` with file and line for the first broken row."""
     count = 0
     for count, row in enumerate(rows, start=1):
         examples = _read(predictor, row, parameters)
         if predictor.encode_may_refuse:
             _named(row, partial(predictor.encode, examples))
-        saw(count)
+        on_progress(count)
     return count
 
 
@@ -49,19 +47,19 @@ def run(
     rows: Iterable[InputRow],
     parameters: Mapping[str, Any] | None,
     unfinished: Unfinished,
-    saw: Saw,
+    on_progress: OnProgress,
 ) -> None:
-    """Answer the rows that are not answered yet. Whatever stops it, answers that are there are kept."""
+    """Answer the rows that have no answer yet. Answers are kept if this is interrupted."""
     left = iter(rows)
     for _ in range(unfinished.done):
         next(left)
     with _Pool(predictor) as pool:
         for window in windows(left):
-            _run_window(predictor, window, parameters, unfinished, pool, saw)
+            _run_window(predictor, window, parameters, unfinished, pool, on_progress)
 
 
 def windows(rows: Iterator[InputRow]) -> Iterator[list[InputRow]]:
-    """Yield the rows in parts that fit in memory."""
+    """Yield the rows in windows that fit in memory."""
     window: list[InputRow] = []
     characters = 0
     for row in rows:
@@ -80,7 +78,7 @@ def _run_window(
     parameters: Mapping[str, Any] | None,
     unfinished: Unfinished,
     pool: _Pool,
-    saw: Saw,
+    on_progress: OnProgress,
 ) -> None:
     first = unfinished.done
     answers = {at - first: answer for at, answer in unfinished.known.items()}
@@ -95,7 +93,7 @@ def _run_window(
             said = "the model's answer is not a number: its weights or its precision are broken"
             raise InputError(f"{place}: {said}") from error
         answers.update(made)
-        saw(first + len(answers))
+        on_progress(first + len(answers))
     unfinished.append([_line(row, answers[at]) for at, row in enumerate(window)])
     unfinished.known.clear()
 
@@ -125,7 +123,7 @@ def _named(row: InputRow, step: Callable[[], Any]) -> Any:
 
 
 class _Pool:
-    """Threads that run batches: on a processor one a core, of a GPU one."""
+    """Threads that run batches: one for each core, or one for a GPU."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -133,7 +131,7 @@ class _Pool:
         self._most_tokens = CPU_TOKENS if is_cpu else CUDA_TOKENS
         self._threads_before = torch.get_num_threads()
         workers = len(os.sched_getaffinity(0)) if is_cpu else 1
-        # The number of threads of a matrix product is each thread's own.
+        # torch counts the threads of a matrix product separately for each calling thread.
         self._executor = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
 
     def __enter__(self) -> _Pool:
@@ -144,7 +142,7 @@ class _Pool:
         torch.set_num_threads(self._threads_before)
 
     def run(self, encoded: Sequence[Encoded]) -> Iterator[tuple[list[int], list[Any]]]:
-        """Yield the positions of each batch with their answers, as they come."""
+        """Yield the positions of each batch with their answers, in order of completion."""
         planned = batches([each.length for each in encoded], [len(each.rows) for each in encoded], self._most_tokens)
         running: dict[Future[list[Any]], list[int]] = {
             self._executor.submit(self._predictor.run, [encoded[at] for at in batch]): batch for batch in planned

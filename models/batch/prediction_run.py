@@ -1,4 +1,4 @@
-"""The prediction of a file, as a run of kind `prediction` that is linked to the run of the model."""
+"""MLflow run of a file's prediction, linked to the run of the model."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
 MOST_LENGTH = 5_000
-"""Characters of a parameter."""
-ALONE = "predictions"
-"""MLflow experiment of predictions by a model that no run has."""
+"""Longest value of a parameter, characters."""
+DEFAULT_EXPERIMENT = "predictions"
+"""MLflow experiment for predictions of a model that has no run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """How a model was when it was evaluated, as far as its run tells."""
+    """Settings with which a model was evaluated, as recorded by its run."""
 
     precision: str | None
     """fp32, bf16 or fp16."""
     max_length: int | None
-    """Tokens that texts were cut to; None where they were not: a language model's texts were cut in blocks."""
+    """Tokens that texts were cut to. None for a language model, whose texts were cut into blocks."""
 
 
 def evaluated(store: Store, trained: TrainedModel) -> Evaluated:
-    """Return how the model of a run was evaluated."""
+    """Return the settings with which the model of a run was evaluated."""
     params = store.call(store.client.get_run, trained.run_id).data.params
     precision = params.get("hp.precision")
     length = "" if trained.task == "causal-lm" else params.get("hp.max_length", "")
@@ -43,22 +43,24 @@ def evaluated(store: Store, trained: TrainedModel) -> Evaluated:
     )
 
 
-def begin(store: Store, trained: TrainedModel | None, told: Mapping[str, str], earlier: str | None) -> str:
-    """Return the id of the run, which is RUNNING: the one that `mlflow run` opened, or that of the `earlier` process
-    that this one goes on from, or a new one in the model's experiment.
+def begin(store: Store, trained: TrainedModel | None, description: Mapping[str, str], earlier: str | None) -> str:
+    """Return the id of a RUNNING run.
+
+    It is the run that `mlflow run` opened, the run of the `earlier` process that this one resumes, or a new run in the
+    model's experiment.
     """
-    given = os.environ.get("MLFLOW_RUN_ID")
-    run_id = given or (earlier if earlier and _go_on(store, earlier) else None)
-    if given and earlier and earlier != given:
-        end(store, earlier, "KILLED", {}, f"Run `{given}` went on from here.")
+    opened = os.environ.get("MLFLOW_RUN_ID")
+    run_id = opened or (earlier if earlier and _resume(store, earlier) else None)
+    if opened and earlier and earlier != opened:
+        end(store, earlier, "KILLED", {}, f"Run `{opened}` resumed from here.")
     if run_id is None:
         run_id = str(store.call(store.client.create_run, _experiment_id(store, trained)).info.run_id)
-    tags = {"platform.kind": "prediction", MLFLOW_RUN_NAME: f"predict {told['file'].rpartition('/')[2]}"}
+    tags = {"platform.kind": "prediction", MLFLOW_RUN_NAME: f"predict {description['file'].rpartition('/')[2]}"}
     if trained is not None:
         tags |= {"platform.model_run": trained.run_id, "platform.job_name": trained.job_name}
         tags |= {"platform.model_id": trained.model_id} if trained.model_id else {}
     store.tag(run_id, tags)
-    params = [Param(f"prediction.{name}", value[:MOST_LENGTH]) for name, value in told.items()]
+    params = [Param(f"prediction.{name}", value[:MOST_LENGTH]) for name, value in description.items()]
     store.call(store.client.log_batch, run_id, params=params)
     if trained is not None and trained.model_id:
         _link(store, run_id, trained.model_id)
@@ -66,16 +68,16 @@ def begin(store: Store, trained: TrainedModel | None, told: Mapping[str, str], e
 
 
 def end(store: Store, run_id: str, status: str, figures: Mapping[str, float], note: str) -> None:
-    """End the run with `status` FINISHED, FAILED or KILLED; figures by name, such as `prediction/rows_per_second`."""
+    """End the run as FINISHED, FAILED or KILLED. Figures are named as in `prediction/rows_per_second`."""
     now_ms = get_current_time_millis()
     metrics = [Metric(name, value, now_ms, 0) for name, value in figures.items()]
-    with suppress(TrackingError):  # the answers are there, whoever hears of them
+    with suppress(TrackingError):  # the answers exist, even if MLflow is down
         store.call(store.client.log_batch, run_id, metrics=metrics)
         store.tag(run_id, {MLFLOW_RUN_NOTE: note})
         store.call(store.client.set_terminated, run_id, status)
 
 
-def _go_on(store: Store, run_id: str) -> bool:
+def _resume(store: Store, run_id: str) -> bool:
     try:
         store.call(store.client.update_run, run_id, status=RunStatus.to_string(RunStatus.RUNNING))
     except TrackingError as error:
@@ -90,7 +92,7 @@ def _experiment_id(store: Store, trained: TrainedModel | None) -> str:
         return given
     if trained is not None:
         return trained.experiment_id
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or ALONE
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
 
     def existing() -> str | None:
         found = store.client.get_experiment_by_name(name)
@@ -100,6 +102,6 @@ def _experiment_id(store: Store, trained: TrainedModel | None) -> str:
 
 
 def _link(store: Store, run_id: str, model_id: str) -> None:
-    """Have MLflow show the run beside the model; servers before MLflow 3 know no such models."""
+    """Link the run to the model. Servers before MLflow 3 have no logged models."""
     with suppress(TrackingError):
         store.call(store.client.log_inputs, run_id, models=[LoggedModelInput(model_id=model_id)])

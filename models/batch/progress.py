@@ -1,4 +1,4 @@
-"""How far it has come: one line of a terminal, or a line a minute in a log."""
+"""Progress of a prediction: one line of a terminal, or a line a minute in a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOG_SECONDS = 60.0
 
 
 class Progress:
-    """Says how many rows are done, how fast, and how long the rest will take."""
+    """Prints how many rows are done, how fast, and how long the rest will take."""
 
     def __init__(self, what: str, file: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._file, self._clock = what, file, clock
@@ -21,7 +21,7 @@ class Progress:
         self._total: int | None = None
 
     def of(self, total: int, *, before: int) -> Self:
-        """Know how many rows there are, and how many were done by another process."""
+        """Set the number of rows, and of those that an earlier process did."""
         self._total, self._before = total, before
         return self
 
@@ -33,7 +33,7 @@ class Progress:
             self._say("\r\x1b[K")
 
     def saw(self, done: int) -> None:
-        """Say it, where the last time is long enough ago."""
+        """Print the progress, unless it was printed a moment ago."""
         now = self._clock()
         if now - self._said_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
             self._said_at = now
@@ -46,7 +46,7 @@ class Progress:
 
 
 def line(what: str, done: int, total: int | None, rows_per_second: float) -> str:
-    """Return the line: how many of how many, how fast, how long."""
+    """Return one line: rows done of all rows, rate and remaining time."""
     if total is None:
         return f"{what}: {done:,} rows"
     left = f", {_duration((total - done) / rows_per_second)} left" if rows_per_second > 0 else ""

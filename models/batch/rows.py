@@ -1,4 +1,4 @@
-"""The rows of a file as inputs of a model, each with where it stands."""
+"""Rows of a file as inputs of a model, each with its location for messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "question-answering": (("question", "context"), ()),
     "causal-lm": (("text",), ()),
 }
-"""Task to the texts that an input must have, and those that it may have."""
+"""Texts that an input must have, and those that it may have, by task."""
 NAME = "id"
-"""Column that is told with each answer, where one is named."""
+"""Column that is copied to each answer, if it is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class InputRow:
     """One row."""
 
     number: int
-    """Its line, from 1, the header included; of Parquet its row, of SQuAD's JSON its question."""
+    """Line, from 1, including the header; in Parquet the row, in SQuAD's JSON the question."""
     place: str
-    """How messages call it."""
+    """Name of the row in messages."""
     name: Any
-    """What the column `id` holds, where one is named."""
+    """Value of the column `id`, if it is named."""
     inputs: Any
-    """What the model is asked."""
+    """Input of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,10 @@ class Source:
     path: Path
     task: str
     columns: Mapping[str, str] = field(default_factory=dict)
-    """What a column holds (text, text_pair, question, context, id) to its name in the file."""
+    """Names of columns in the file, by role: text, text_pair, question, context, id."""
 
     def check(self) -> None:
-        """Raise `InputError` for columns that the task does not have, and for an unknown suffix."""
+        """Raise `InputError` for columns that the task does not have, or for an unknown suffix."""
         known = (*ROLES[self.task][0], *ROLES[self.task][1], NAME)
         for role in self.columns:
             if role not in known:
@@ -60,11 +60,11 @@ class Source:
 
     @property
     def is_squad(self) -> bool:
-        """Whether the file is in SQuAD's own JSON."""
+        """True if the file is in SQuAD's own JSON."""
         return self.task == "question-answering" and reader_name(self.path) == ".json"
 
     def rows(self) -> Iterator[InputRow]:
-        """Yield the rows in order. Raises `InputError` with file and line where one is broken."""
+        """Yield the rows in order. Raises `InputError` with file and line for a broken row."""
         if self.is_squad:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
             return self._made(squad_rows(self.path), at, "question")
@@ -91,7 +91,7 @@ class Source:
 
 
 def _name(place: str, column: str, value: Any) -> Any:
-    """Return what the column `id` holds, which must be something that a line of the output can tell."""
+    """Return the value of the column `id`. Raises `InputError` if JSON cannot hold it."""
     try:
         as_line({NAME: value}).encode()
     except UnicodeEncodeError:

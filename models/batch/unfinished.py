@@ -1,7 +1,7 @@
-"""The answers so far, on the disk: a prediction that was killed goes on, and nothing is predicted twice.
+"""Answers of an unfinished prediction, kept on disk: a killed prediction resumes, and no row is predicted twice.
 
-`<output>.unfinished/` holds what the answers are of, the lines that are done in the order of the input, and the answers
-of the window that is being worked on in the order in which they came. The output appears at the end, at once.
+`<output>.unfinished/` holds the identity of the prediction, the finished lines in the order of the input, and the
+answers of the current window in the order of their completion. The output appears at the end, in one step.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from training.state.locks import exclusive_lock
 
 
 class Unfinished:
-    """The folder of one prediction, this process's alone."""
+    """Folder of one prediction, locked by this process."""
 
     def __init__(self, output: Path, identity: Mapping[str, str]) -> None:
-        """Open what an earlier process left, or begin. `identity` says what the answers depend on.
+        """Resume an earlier process, or begin. `identity` holds everything that the answers depend on.
 
-        Raises `InputError` where the output is there, another process writes it, or the answers are of something else.
+        Raises `InputError` if the output exists, another process writes it, or the kept answers have another identity.
         """
         self.output = output
         self.folder = output.with_name(f"{output.name}.unfinished")
@@ -33,7 +33,7 @@ class Unfinished:
         try:
             self.folder.mkdir(exist_ok=True)
             with ExitStack() as opened:
-                opened.callback(os.close, _alone(self.folder))
+                opened.callback(os.close, _lock(self.folder))
                 self._check(identity)
                 self._lines, self.done = _whole_lines(self.folder / "answers.jsonl")
                 opened.enter_context(self._lines)
@@ -48,20 +48,20 @@ class Unfinished:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave it to whoever goes on; of one that is finished nothing is left."""
+        """Release the folder, so that another process can resume."""
         self._opened.close()
 
     def keep(self, answers: Iterable[tuple[int, Any]]) -> None:
-        """Keep answers of the window, each with the row that it is of, from 0; a killed process has them again.
+        """Keep answers of the current window, each with the number of its row, from 0.
 
-        Raises `ValueError` where one holds a number that is not finite; then none of these is kept.
+        Raises `ValueError` if a number is not finite; then none of these answers is kept.
         """
-        told = "".join(as_line({"at": at, "answer": answer}) for at, answer in answers)
-        self._window.write(told.encode())
+        lines = "".join(as_line({"at": at, "answer": answer}) for at, answer in answers)
+        self._window.write(lines.encode())
         self._window.flush()
 
     def append(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Add the lines of a whole window, whose answers need not be kept any more."""
+        """Add the lines of a finished window and drop its kept answers."""
         self._lines.write("".join(map(as_line, lines)).encode())
         self._lines.flush()
         os.fsync(self._lines.fileno())
@@ -69,17 +69,17 @@ class Unfinished:
         self._window.truncate(0)
 
     def finish(self) -> None:
-        """Let the output appear."""
+        """Move the answers to the output."""
         (self.folder / "answers.jsonl").replace(self.output)
         shutil.rmtree(self.folder)
 
     def note(self, name: str) -> str | None:
-        """Return what was noted under a name, if anything was."""
+        """Return the note of this name, or None."""
         path = self.folder / f"{name}.txt"
         return path.read_text("utf-8") if path.is_file() else None
 
     def set_note(self, name: str, text: str) -> None:
-        """Note something for the process that goes on."""
+        """Write a note for the process that resumes."""
         (self.folder / f"{name}.txt").write_text(text, "utf-8")
 
     def _check(self, identity: Mapping[str, str]) -> None:
@@ -103,8 +103,8 @@ class Unfinished:
         return {at: answer for at, answer in found.items() if at >= self.done}
 
 
-def _alone(folder: Path) -> int:
-    """Return the descriptor that holds the folder's lock, which the kernel lets go of with the process."""
+def _lock(folder: Path) -> int:
+    """Return the descriptor that holds the lock of the folder. The kernel releases it when the process ends."""
     try:
         return exclusive_lock(folder)
     except BlockingIOError as error:
@@ -112,7 +112,7 @@ def _alone(folder: Path) -> int:
 
 
 def _whole_lines(path: Path) -> tuple[BinaryIO, int]:
-    """Return a file open at its end, and its lines; a line that a killed process did not end is cut off."""
+    """Return a file opened for appending, and its number of lines. An incomplete last line is removed."""
     count, end = 0, 0
     with path.open("ab+") as file:
         file.seek(0)
@@ -124,5 +124,5 @@ def _whole_lines(path: Path) -> tuple[BinaryIO, int]:
 
 
 def as_line(value: Mapping[str, Any]) -> str:
-    """Return a value as a line of JSON. Raises `ValueError` where it holds a number that is not finite."""
+    """Return a value as a line of JSON. Raises `ValueError` if it holds a number that is not finite."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str) + "\n"

@@ -1,4 +1,4 @@
-"""The calls behind the verbs `deploy`, `predict`, `undeploy` and `endpoints`, whatever stands behind them."""
+"""Protocol of endpoint services, which the verbs `deploy`, `predict`, `undeploy` and `endpoints` call."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from typing import Literal, Protocol
 from training.contract.price import Price, instance_seconds
 
 Say = Callable[[str], None]
-"""Tells a person one line of progress."""
+"""Prints one line of progress."""
 
 Status = Literal["Creating", "InService", "Updating", "Deleting", "OutOfService", "Failed"]
-"""An endpoint's status, spelt as SageMaker spells it; more may come, which are shown as they are."""
+"""Status of an endpoint, in SageMaker's spelling. Unknown values are shown unchanged."""
 
 ALIVE: frozenset[str] = frozenset({"Creating", "InService", "Updating"})
-"""Statuses of what answers, or will."""
+"""Statuses of endpoints that answer, or will."""
 
 WhenOver = Literal["warn", "delete"]
-"""What the next command does with an endpoint whose lifetime is over."""
+"""Action of the next command on an endpoint whose lifetime has ended."""
 
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-"""SageMaker's rule for the name of an endpoint; here it also names a folder."""
+"""SageMaker's rule for the name of an endpoint. Locally the name is also a folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSpec:
-    """What is to be served, where, and for how long."""
+    """Request for an endpoint: the model, the machines and the lifetime."""
 
     name: str
-    """Matches `NAME_PATTERN`; one living endpoint of this name a service."""
+    """Name that matches `NAME_PATTERN`; unique among the living endpoints of a service."""
     model: Path
-    """A Transformers folder on this machine: config.json, weights, tokenizer files. Exists when this is made."""
+    """Existing Transformers folder on this machine: config.json, weights, tokenizer files."""
     task: str | None = None
-    """The task's name as experiment files spell it; None: as the folder's config.json tells."""
+    """Task, as in experiment files; None: read from the folder's config.json."""
     run_id: str | None = None
     """MLflow run of the job that trained the model; None: a folder of the user's own."""
     model_id: str | None = None
-    """MLflow logged model (`m-...`), where the run has one."""
+    """MLflow logged model (`m-...`), if the run has one."""
     artifact_uri: str | None = None
-    """The training job's own model.tar.gz (`s3://...` or `file:///...`), where it is known."""
+    """The training job's own model.tar.gz (`s3://...` or `file:///...`), if known."""
     versions: str = ""
-    """The run's tag `platform.versions`: what the model was trained with. Empty: unknown."""
+    """Library versions of the training: the run's tag `platform.versions`. Empty: unknown."""
     precision: str | None = None
-    """fp32, bf16 or fp16; None: that of the evaluation, else what the device is fast at."""
+    """fp32, bf16 or fp16; None: that of the evaluation, else the fastest of the device."""
     evaluated_precision: str | None = None
-    """What the model was evaluated in; None: unknown."""
+    """Precision of the evaluation; None: unknown."""
     max_length: int | None = None
-    """Tokens that inputs are cut to, those of the training; None: those that the model takes."""
+    """Tokens that inputs are cut to, as in training; None: the model's limit."""
     machine: str = "local"
-    """Machine type, such as `ml.g4dn.xlarge`; `local` on this one."""
+    """Instance type, such as `ml.g4dn.xlarge`; `local` for this machine."""
     machines: int = 1
-    """How many of them."""
+    """Number of machines."""
     lifetime_seconds: float | None = None
-    """How long the endpoint is wanted; None: until it is undeployed."""
+    """Lifetime of the endpoint, seconds; None: until it is undeployed."""
     when_over: WhenOver = "warn"
     replace: bool = False
-    """Whether the endpoint of this name may be of another model, which this one then takes the place of."""
+    """True if this model may replace another one under the same name."""
     wait_seconds: float = 1800.0
-    """Longest wait until it answers; then it has failed, and is cleaned up."""
+    """Longest wait for the endpoint to answer; then it has failed and is deleted."""
 
     @property
     def identity(self) -> str:
-        """What tells one model from another: the run, or the folder where there is none."""
+        """Identity of the model: the run, or the folder if there is no run."""
         return self.run_id or str(self.model.resolve())
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointState:
-    """An endpoint as it is now."""
+    """Current state of an endpoint."""
 
     name: str
     service: str
@@ -79,37 +79,37 @@ class EndpointState:
     status: str
     """One of `Status`, or another word of SageMaker's."""
     identity: str
-    """`EndpointSpec.identity` of what it serves."""
+    """`EndpointSpec.identity` of the model that it serves."""
     run_id: str | None = None
     model_id: str | None = None
     address: str
-    """Where requests go: `http://127.0.0.1:PORT/invocations`, or the endpoint's ARN."""
+    """Address for requests: `http://127.0.0.1:PORT/invocations`, or the endpoint's ARN."""
     machine: str
     machines: int = 1
     created: datetime
     """Timezone-aware, as all times."""
     expires: datetime | None = None
-    """When its lifetime is over; None: never."""
+    """End of its lifetime; None: never."""
     when_over: WhenOver = "warn"
     reason: str | None = None
-    """Why it failed, with the last lines of its log, where it did."""
+    """Reason of a failure, with the last lines of the log."""
     log: str | None = None
-    """Where a person finds its log: a path or a console address."""
+    """Location of its log: a path or a console address."""
     price: Price | None = None
-    """What one of its machines costs, with source and date, where that is known; None on this machine."""
+    """Price of one machine, with source and date; None if unknown, or on this machine."""
     billed_from: datetime | None = None
-    """Since when it is on these machines; None: since it was created."""
+    """Time since which it runs on these machines; None: since it was created."""
     billed_before_usd: float = 0.0
-    """What it had cost until then, dollars."""
+    """Cost until then, dollars."""
     ended: datetime | None = None
-    """When it failed, from which time on it costs nothing."""
+    """Time of its failure, after which it costs nothing."""
 
     def is_over(self, now: datetime | None = None) -> bool:
         """Return whether the lifetime has ended."""
         return self.expires is not None and (now or datetime.now(UTC)) >= self.expires
 
     def usd_so_far(self, now: datetime | None = None) -> float | None:
-        """Return what it has cost since it was created, dollars; None where no price is known."""
+        """Return its cost since it was created, dollars; None if no price is known."""
         if self.price is None:
             return None
         until = self.ended or now or datetime.now(UTC)
@@ -118,22 +118,21 @@ class EndpointState:
 
 
 class Endpoints(Protocol):
-    """A place where models are served. Every call may be made from any process on any day.
+    """A service that hosts endpoints. Any process may make any call at any time.
 
-    Whatever a service refuses is raised as an error of `training.contract.errors`, in one sentence.
+    Refusals of a service are raised as errors of `training.contract.errors`, in one sentence.
     """
 
     name: str
     """`local` or `sagemaker`."""
 
     def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
-        """Return the endpoint once it answers; `say` hears what is waited for.
+        """Create the endpoint and return it once it answers; `say` prints the progress.
 
-        One of this name that lives and serves the same is returned as it is (waited for, while it is created); where
-        `spec` gives it a lifetime, that begins now. One of another identity, or that answers in another way (each
-        service tells by what), raises `EndpointTaken`, or is replaced with `spec.replace`: the new model answers
-        before the old one goes. Raises `EndpointFailed` where it does not come up; after that, and after Ctrl-C,
-        nothing is left of what was created here.
+        A living endpoint of this name that serves the same is returned unchanged, once it answers. If `spec` has a
+        lifetime, it begins now. An endpoint with another identity or other options raises `EndpointTaken`. With
+        `spec.replace` it is replaced: the new model answers before the old one is deleted. Raises `EndpointFailed` if
+        the endpoint does not answer. After a failure or Ctrl-C, everything that was created here is deleted.
         """
 
     def predict(self, name: str, body: bytes) -> bytes:
@@ -144,7 +143,7 @@ class Endpoints(Protocol):
         """Return the endpoint's state now. Raises `EndpointNotFound`."""
 
     def undeploy(self, name: str, say: Say) -> None:
-        """Delete all that deploy made for this name, whatever state it is in. Raises `EndpointNotFound`."""
+        """Delete everything that deploy made for this name, in any state. Raises `EndpointNotFound`."""
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all that we made here, newest first, also what failed."""
+        """Return all endpoints that we made here, newest first, including failed ones."""

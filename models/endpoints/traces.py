@@ -1,4 +1,4 @@
-"""A question to an endpoint and its answer, as an MLflow trace in the experiment of the model's run."""
+"""Record a request to an endpoint and its answer as an MLflow trace in the experiment of the model's run."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _LOGGERS = ("mlflow.tracing", "mlflow.tracking")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """One question and its answer."""
+class Prediction:
+    """A request and its answer."""
 
     endpoint: str
     service: str
     """`local` or `sagemaker`."""
     run_id: str
-    """Of the job that trained the model."""
+    """Run of the job that trained the model."""
     model_id: str | None
     request: Mapping[str, Any]
-    """As it was sent: inputs and parameters."""
+    """Request as it was sent: inputs and parameters."""
     answer: Any
     started_ns: int
-    """When it was sent, nanoseconds since the epoch; the time until the answer is the trace's latency."""
+    """Time of the request, nanoseconds since the epoch; the time until the answer is the trace's latency."""
     ended_ns: int
 
 
-def trace(store: Store, asked: Asked) -> str:
-    """Record it, and return the trace's id. Raises `TrackingError` where the server does not hold it afterwards."""
-    store.subject = f"the experiment of run '{asked.run_id}'"
-    run = store.call(store.client.get_run, asked.run_id)
+def trace(store: Store, prediction: Prediction) -> str:
+    """Record the trace and return its id. Raises `TrackingError` if the server does not have it afterwards."""
+    store.subject = f"the experiment of run '{prediction.run_id}'"
+    run = store.call(store.client.get_run, prediction.run_id)
     with _quietly():
-        trace_id = _written(store.client, asked, str(run.info.experiment_id))
-        # What MLflow cannot write it logs and forgets: whether it is there is asked.
+        trace_id = _written(store.client, prediction, str(run.info.experiment_id))
+        # MLflow only logs a failed write, so check that the trace exists.
         try:
             store.client.get_trace(trace_id, display=False)
         except Exception as error:
@@ -54,20 +54,20 @@ def trace(store: Store, asked: Asked) -> str:
     return trace_id
 
 
-def _written(client: MlflowClient, asked: Asked, experiment_id: str) -> str:
-    # By this name MLflow shows the trace on the page of the model.
-    with context(metadata={"mlflow.modelId": asked.model_id} if asked.model_id else None):
+def _written(client: MlflowClient, prediction: Prediction, experiment_id: str) -> str:
+    # By this key MLflow shows the trace on the page of the model.
+    with context(metadata={"mlflow.modelId": prediction.model_id} if prediction.model_id else None):
         span = client.start_trace(
             NAME,
-            span_type="LLM" if _is_text(asked.answer) else "UNKNOWN",
-            inputs=dict(asked.request),
-            attributes={"endpoint": asked.endpoint},
-            tags={"platform.endpoint": asked.endpoint, "platform.service": asked.service},
+            span_type="LLM" if _is_text(prediction.answer) else "UNKNOWN",
+            inputs=dict(prediction.request),
+            attributes={"endpoint": prediction.endpoint},
+            tags={"platform.endpoint": prediction.endpoint, "platform.service": prediction.service},
             experiment_id=experiment_id,
-            start_time_ns=asked.started_ns,
-            run_id=asked.run_id,
+            start_time_ns=prediction.started_ns,
+            run_id=prediction.run_id,
         )
-    client.end_trace(span.trace_id, outputs=asked.answer, end_time_ns=asked.ended_ns)
+    client.end_trace(span.trace_id, outputs=prediction.answer, end_time_ns=prediction.ended_ns)
     return str(span.trace_id)
 
 
@@ -77,7 +77,7 @@ def _is_text(answer: Any) -> bool:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Let MLflow write at once, and keep what it says to itself."""
+    """Make MLflow write at once, and silence its log."""
     before = os.environ.get("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING")
     os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = "false"
     levels = {name: logging.getLogger(name).level for name in _LOGGERS}
@@ -85,7 +85,7 @@ def _quietly() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
-            # What importing mlflow.pyfunc says of MLflow's own type hints.
+            # A warning of mlflow.pyfunc about its own type hints.
             warnings.filterwarnings("ignore", message=".*Any type hint is inferred", category=UserWarning)
             yield
     finally:

@@ -1,7 +1,7 @@
-"""How a text goes on, as `transformers.pipeline("text-generation")` answers.
+"""Continuations of texts, as `transformers.pipeline("text-generation")` returns them.
 
-Without parameters the likeliest token follows each time, so that the same question has the same answer; the pipeline
-draws them (`do_sample`).
+Without parameters each next token is the likeliest one, so the same text has the same continuation. The pipeline
+samples (`do_sample`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from models.loading.encoding import Encoded, Row, padded
-from models.loading.inputs import BadInputs, Rule, listed, number, parameters, place, text, truth, whole_number
+from models.loading.inputs import BadInputs, Rule, boolean, input_name, listed, number, parameters, text, whole_number
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForCausalLM"
@@ -23,77 +23,77 @@ MOST_NEW_TOKENS = 2_048
 
 PARAMETERS: Mapping[str, Rule] = {
     "max_new_tokens": whole_number(1, MOST_NEW_TOKENS),
-    "do_sample": truth,
+    "do_sample": boolean,
     "temperature": number(0.0, 100.0),
     "top_k": whole_number(1, 1_000_000),
     "top_p": number(0.0, 1.0),
     "repetition_penalty": number(0.0, 100.0),
-    "return_full_text": truth,
+    "return_full_text": boolean,
 }
 SAMPLING = ("temperature", "top_k", "top_p")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What is to be gone on with."""
+    """A text to continue."""
 
-    where: str
-    """How messages call it."""
+    location: str
+    """Name of this input in messages."""
     text: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def reads(architecture: str) -> bool:
-    """Tell whether a saved model is one."""
+    """Return whether a saved model is a language model."""
     return architecture.endswith(("ForCausalLM", "LMHeadModel"))
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
-    """Tell whether `encode` refuses some inputs that `read` lets pass."""
+    """Return True: `encode` refuses texts that leave no room for new tokens."""
     return True
 
 
-def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> list[Example]:
-    """Return the texts."""
-    options = parameters(given, PARAMETERS)
+def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
+    """Return the texts to continue."""
+    options = parameters(arguments, PARAMETERS)
     for name in SAMPLING:
         if name in options and not options.get("do_sample"):
             raise BadInputs(f"parameter {name} goes with do_sample true: without it the likeliest token is taken")
-    asked = listed(inputs)
-    places = [place(at, len(asked)) for at in range(len(asked))]
-    texts = [text(where, each, may_be_blank=False) for where, each in zip(places, asked, strict=True)]
-    return [Example(where, each, options) for where, each in zip(places, texts, strict=True)]
+    values = listed(inputs)
+    names = [input_name(at, len(values)) for at in range(len(values))]
+    texts = [text(location, each, may_be_blank=False) for location, each in zip(names, values, strict=True)]
+    return [Example(location, each, options) for location, each in zip(names, texts, strict=True)]
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
-    """Tokenise; a text that leaves no room for what is to follow is refused."""
+    """Tokenize. Raises `BadInputs` for a text that leaves no room for new tokens."""
     found = loaded.backend.encode_batch_fast([each.text for each in examples])
     for example, encoding in zip(examples, found, strict=True):
         _check_room(loaded, example, len(encoding.ids))
     return [
-        Encoded(each, (Row(one.ids, None),), new_tokens=_follows(each))
+        Encoded(each, (Row(one.ids, None),), new_tokens=_new_tokens(each))
         for each, one in zip(examples, found, strict=True)
     ]
 
 
-def _follows(example: Example) -> int:
+def _new_tokens(example: Example) -> int:
     return int(example.options.get("max_new_tokens", NEW_TOKENS))
 
 
 def _check_room(loaded: Loaded, example: Example, tokens: int) -> None:
     if tokens == 0:
-        raise BadInputs(f"{example.where} has no token to go on from")
-    follows = _follows(example)
+        raise BadInputs(f"{example.location} has no token to go on from")
+    follows = _new_tokens(example)
     if loaded.max_length is not None and tokens + follows > loaded.max_length:
         at_least = " or more" if tokens == loaded.max_length else ""
         raise BadInputs(
-            f"{example.where} has {tokens} tokens{at_least} and max_new_tokens is {follows}: together the model takes "
-            f"at most {loaded.max_length}"
+            f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: together the "
+            f"model takes at most {loaded.max_length}"
         )
 
 
 def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"generated_text"}` for each; those of the same parameters are generated together."""
+    """Return `{"generated_text"}` for each text; texts with the same parameters run together."""
     answers: list[Any] = [None] * len(encoded)
     left = list(range(len(encoded)))
     while left:
@@ -106,14 +106,14 @@ def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
 
 
 def _generated(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str, Any]) -> list[Any]:
-    # On the left, so that what follows stands right behind each text.
+    # Padding on the left, so that new tokens follow each text directly.
     batch = padded([each.rows[0] for each in encoded], loaded.padding.leftwards(), loaded.device)
     batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
-    wanted = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
-    is_whole = wanted.pop("return_full_text", True)
+    settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
+    is_whole = settings.pop("return_full_text", True)
     with torch.inference_mode():
-        made = loaded.model.generate(**batch, **wanted, pad_token_id=loaded.padding.token)
-    new = made[:, batch["input_ids"].shape[1] :].tolist()
+        output = loaded.model.generate(**batch, **settings, pad_token_id=loaded.padding.token)
+    new = output[:, batch["input_ids"].shape[1] :].tolist()
     texts = [loaded.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in new]
     return [
         {"generated_text": each.example.text + found if is_whole else found}

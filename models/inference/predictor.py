@@ -1,7 +1,7 @@
-"""A model that answers: inputs are read, tokenised, and run in padded batches.
+"""Answers of a model, in three steps: read inputs, tokenize them, run them in padded batches.
 
-Three steps, so that a server can refuse what is wrong before it waits for others, and put together in one batch what
-came from many.
+The steps are apart so that a server can refuse a bad request before it waits, and run the inputs of many requests in
+one batch.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ class Predictor:
         """classification | question-answering | causal-lm."""
         self.loaded = loaded
         self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
-        """Whether `encode` raises `BadInputs` for some inputs that `read` lets pass."""
+        """True if `encode` raises `BadInputs` for some inputs that `read` accepts."""
         self._task = task
 
     def read(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return what is asked, one example an input: `inputs` is one input or a list of them.
+        """Return one example for each input; `inputs` is one input or a list of them.
 
         Raises `BadInputs` with one sentence on what is wrong.
         """
         return list(self._task.read(self.loaded, inputs, parameters))
 
     def encode(self, examples: Sequence[Any]) -> list[Encoded]:
-        """Tokenise the examples, in order. Raises `BadInputs` where one leaves no room for what it is about."""
+        """Tokenize the examples, in order. Raises `BadInputs` for an example that does not fit the model."""
         return list(self._task.encode(self.loaded, examples))
 
     def run(self, encoded: Sequence[Encoded]) -> list[Any]:
-        """Return the answers, in order, from one padded batch: values that JSON knows."""
+        """Run the examples as one padded batch and return their answers, in order, as JSON values."""
         return list(self._task.run(self.loaded, encoded))
 
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return the answers to the inputs, in order: all three steps."""
+        """Return the answers to the inputs, in order. Runs all three steps."""
         return self.run(self.encode(self.read(inputs, parameters)))
 
 
@@ -59,10 +59,9 @@ def load_predictor(
 ) -> Predictor:
     """Return the predictor of a Transformers folder: configuration, weights and tokenizer.
 
-    `task` is read from the configuration where it is None. `precision` is auto (None), fp32, bf16 or fp16, see
-    `models.loading.precision.chosen`; `evaluated_precision` is what the model was scored in, where that is known.
-    `max_length` cuts inputs to fewer tokens than the model takes: to those it was trained with, say. Raises
-    `InputError`.
+    A `task` of None is read from the configuration. `precision` is auto (None), fp32, bf16 or fp16; see
+    `models.loading.precision.choose_precision`. `evaluated_precision` is the precision of the evaluation, if known.
+    `max_length` cuts inputs to fewer tokens than the model takes, such as those of the training. Raises `InputError`.
     """
     name = task or task_of(architecture(folder))
     if name not in TASKS:

@@ -15,7 +15,7 @@ import torch
 
 from models.loading.answer_spans import answer_spans
 from models.loading.encoding import Encoded, Row
-from models.loading.inputs import BadInputs, Rule, fields, listed, parameters, place, text, whole_number
+from models.loading.inputs import BadInputs, Rule, fields, input_name, listed, parameters, text, whole_number
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForQuestionAnswering"
@@ -39,7 +39,7 @@ PARAMETERS: Mapping[str, Rule] = {
 class Example:
     """A question about a text."""
 
-    where: str
+    location: str
     """Name of this input in messages."""
     question: str
     context: str
@@ -65,17 +65,17 @@ def encode_may_refuse(loaded: Loaded) -> bool:
     return True
 
 
-def read(loaded: Loaded, inputs: object, given: Mapping[str, Any] | None) -> list[Example]:
+def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
     """Return the questions: each an object with `question` and `context`."""
-    options = parameters(given, PARAMETERS)
-    asked = listed(inputs)
-    return [_example(place(at, len(asked)), each, options) for at, each in enumerate(asked)]
+    options = parameters(arguments, PARAMETERS)
+    values = listed(inputs)
+    return [_example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
 
 
-def _example(where: str, value: object, options: Mapping[str, Any]) -> Example:
-    texts = fields(where, value, needed=("question", "context"))
-    question = text(f"{where}.question", texts["question"], may_be_blank=False)
-    return Example(where, question, text(f"{where}.context", texts["context"], may_be_blank=False), options)
+def _example(location: str, value: object, options: Mapping[str, Any]) -> Example:
+    texts = fields(location, value, needed=("question", "context"))
+    question = text(f"{location}.question", texts["question"], may_be_blank=False)
+    return Example(location, question, text(f"{location}.context", texts["context"], may_be_blank=False), options)
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
@@ -86,16 +86,16 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 def _encoded(loaded: Loaded, example: Example) -> Encoded:
     tokens = answer_spans.tokenize(loaded.tokenizer, example.question, example.context)
     if not tokens.offsets:
-        raise BadInputs(f"{example.where}: the tokenizer finds no token in its context")
+        raise BadInputs(f"{example.location}: the tokenizer finds no token in its context")
     length = _window_tokens(loaded, example.options)
     stride = example.options.get("doc_stride", answer_spans.stride_of(loaded.answer_options, length))
-    _check_step(example.where, tokens, length, stride)
+    _check_step(example.location, tokens, length, stride)
     try:
         rows, windows = answer_spans.cut(tokens, length, stride)
     except ValueError as error:
-        raise BadInputs(f"{example.where}: {error}") from error
-    made = tuple(Row(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
-    return Encoded(example, made, Cut(tokens.offsets, windows))
+        raise BadInputs(f"{example.location}: {error}") from error
+    output = tuple(Row(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
+    return Encoded(example, output, Cut(tokens.offsets, windows))
 
 
 def least_step(window_tokens: int) -> int:
@@ -106,14 +106,14 @@ def least_step(window_tokens: int) -> int:
     return max(16, window_tokens // 8)
 
 
-def _check_step(where: str, tokens: Any, length: int, stride: int) -> None:
+def _check_step(location: str, tokens: Any, length: int, stride: int) -> None:
     step, least = tokens.room(length) - stride, least_step(length)
     if step <= 0 or step >= least:  # `cut` refuses a step of 0 or less
         return
     windows = math.ceil((len(tokens.offsets) - stride) / step)
     if windows > FEW_WINDOWS:
         raise BadInputs(
-            f"{where}: doc_stride {stride} cuts the context into {windows:,} windows that are {step} of {length} "
+            f"{location}: doc_stride {stride} cuts the context into {windows:,} windows that are {step} of {length} "
             f"tokens apart: more than {FEW_WINDOWS} must be {least} or more apart, so make doc_stride smaller or "
             "max_seq_len larger"
         )

@@ -1,11 +1,11 @@
-"""What a model can be asked: one file a task, each with the same names.
+"""Tasks of models: one file each, all with the same names.
 
-HEAD               class of Transformers that gives a model the task's head
-encode_may_refuse  tells whether some inputs are found too long or without a token only once they are tokenised
-reads              tells by its name whether a saved model is of the task
-read               examples from what was sent, checked
-encode             examples as tokens
-run                the answers to one batch
+HEAD               class of Transformers that loads a model with the task's head
+encode_may_refuse  returns whether `encode` refuses some inputs, such as those that are too long
+reads              returns whether a saved model, by the name of its class, is of the task
+read               checks inputs and returns examples
+encode             returns the examples as tokens
+run                returns the answers of one batch
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TASKS: dict[str, ModuleType] = {
 
 
 def task_of(architecture: str) -> str:
-    """Return the task of a model by the class that it was saved as."""
+    """Return the task of a model from the class that it was saved as."""
     for name, task in TASKS.items():
         if task.reads(architecture):
             return name

@@ -1,4 +1,4 @@
-"""Inputs as tokens, and tokens as padded batches."""
+"""Tokenized inputs, and padded batches of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Row:
     ids: list[int]
     """Token ids, special tokens included, without padding."""
     types: list[int] | None
-    """Which of two texts each token belongs to; None of a single text, or where the model takes none."""
+    """Number of the text (0 or 1) of each token; None for a single text, or if the model takes no types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Encoded:
     """One input, tokenised."""
 
     example: Any
-    """What was asked, as the task read it."""
+    """Example, as the task read it."""
     rows: tuple[Row, ...]
-    """One row; of a question with a long context one a window."""
+    """One row; for a question with a long context, one for each window."""
     detail: Any = None
-    """What the task needs to make an answer of what the model returns."""
+    """Data of the task for making an answer of the model's output."""
     new_tokens: int = 0
-    """At most so many tokens follow, one run of the model each; 0 where it is run once."""
+    """Most tokens to generate, one run of the model each; 0 if the model runs once."""
 
     @property
     def length(self) -> int:
@@ -40,25 +40,25 @@ class Encoded:
 
     @property
     def cost(self) -> int:
-        """Tokens that the model works on: those of all rows, and those that follow."""
+        """Tokens that the model processes: those of all rows, and those it generates."""
         return sum(len(row.ids) for row in self.rows) + self.new_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """What fills up the shorter rows of a batch."""
+    """Padding of the shorter rows of a batch."""
 
     token: int
     type: int
     on_left: bool
 
     def leftwards(self) -> Padding:
-        """Return the same on the left."""
+        """Return the same padding on the left."""
         return replace(self, on_left=True)
 
 
 def padded(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]:
-    """Return the arguments of a model: rows x the longest row's tokens. A batch without padding has no mask."""
+    """Return the arguments of a model, each rows x tokens of the longest row. A batch without padding has no mask."""
     lengths = [len(row.ids) for row in rows]
     width = max(lengths)
     if min(lengths) == width:

@@ -1,4 +1,4 @@
-"""What is asked of a model, checked: whatever is wrong with it becomes one sentence."""
+"""Checks of inputs and parameters. Each error is one sentence."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from training.staging.rows.examples import shown
 
 
 class BadInputs(ValueError):
-    """The question put to a model is wrong; the message is one sentence that says what, where and why."""
+    """Bad input for a model. The message is one sentence with the field and the reason."""
 
 
 Rule = Callable[[str, Any], Any]
-"""Returns the value of a parameter, or raises `BadInputs` with its name."""
+"""Check of a parameter: returns its value, or raises `BadInputs` with its name."""
 
 
 def listed(inputs: object) -> list[Any]:
-    """Return the inputs as a list: one input alone is a list of one."""
+    """Return the inputs as a list; a single input is a list of one."""
     if not isinstance(inputs, list):
         return [inputs]
     if not inputs:
@@ -27,55 +27,57 @@ def listed(inputs: object) -> list[Any]:
     return inputs
 
 
-def place(at: int, count: int) -> str:
-    """Return how messages call the input at `at`, from 0."""
+def input_name(at: int, count: int) -> str:
+    """Return the name in messages of the input at `at`, from 0."""
     return "inputs" if count == 1 else f"inputs[{at}]"
 
 
-def text(where: str, value: object, *, may_be_blank: bool = True) -> str:
-    """Return a value that must be text; JSON's escapes can spell half a surrogate pair, which is none."""
+def text(location: str, value: object, *, may_be_blank: bool = True) -> str:
+    """Return a value that must be text. Half a surrogate pair, which JSON can spell, is not text."""
     if not isinstance(value, str):
-        raise BadInputs(f"{where} must be text, not {shown(value)}")
+        raise BadInputs(f"{location} must be text, not {shown(value)}")
     try:
         value.isascii() or value.encode("utf-8")
     except UnicodeEncodeError:
-        raise BadInputs(f"{where} holds half a surrogate pair, which is no text") from None
+        raise BadInputs(f"{location} holds half a surrogate pair, which is no text") from None
     if not may_be_blank and not value.strip():
-        raise BadInputs(f"{where} is empty")
+        raise BadInputs(f"{location} is empty")
     return value
 
 
-def fields(where: str, value: object, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an object that has the fields `needed`, and others of `optional` alone."""
+def fields(location: str, value: object, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return an object with the fields `needed` and, at most, those in `optional`."""
     names = " and ".join(repr(name) for name in needed)
     if not isinstance(value, dict):
-        raise BadInputs(f"{where} must be an object with {names}, not {shown(value)}")
+        raise BadInputs(f"{location} must be an object with {names}, not {shown(value)}")
     for name in needed:
         if name not in value:
-            raise BadInputs(f"{where} has no {name!r}: it must be an object with {names}")
+            raise BadInputs(f"{location} has no {name!r}: it must be an object with {names}")
     for name in value:
         if name not in (*needed, *optional):
             known = (*needed, *optional)
             listing = ", ".join(repr(each) for each in known)
-            raise BadInputs(f"{where} has the unknown field {shown(name)}; known are {listing}.{nearest(name, known)}")
+            raise BadInputs(
+                f"{location} has the unknown field {shown(name)}; known are {listing}.{nearest(name, known)}"
+            )
     return value
 
 
-def parameters(given: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -> dict[str, Any]:
-    """Return the parameters that are given, each as its rule has it."""
-    if given is None:
+def parameters(arguments: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -> dict[str, Any]:
+    """Return the parameters, each checked by its rule."""
+    if arguments is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise BadInputs(f"parameters must be an object, not {shown(given)}")
-    for name in given:
+    if not isinstance(arguments, Mapping):
+        raise BadInputs(f"parameters must be an object, not {shown(arguments)}")
+    for name in arguments:
         if name not in rules:
             known = ", ".join(rules)
             raise BadInputs(f"parameter {shown(name)} is unknown; known are {known}.{nearest(str(name), rules)}")
-    return {name: rules[name](f"parameter {name}", value) for name, value in given.items()}
+    return {name: rules[name](f"parameter {name}", value) for name, value in arguments.items()}
 
 
 def whole_number(low: int, high: int) -> Rule:
-    """Return the rule of a whole number from `low` to `high`."""
+    """Return a rule for whole numbers from `low` to `high`."""
 
     def checked(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -86,7 +88,7 @@ def whole_number(low: int, high: int) -> Rule:
 
 
 def number(low: float, high: float) -> Rule:
-    """Return the rule of a number above `low` and up to `high`."""
+    """Return a rule for numbers above `low` and up to `high`."""
 
     def checked(name: str, value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -97,15 +99,15 @@ def number(low: float, high: float) -> Rule:
     return checked
 
 
-def truth(name: str, value: Any) -> bool:
-    """The rule of true or false."""
+def boolean(name: str, value: Any) -> bool:
+    """Return a value that must be true or false."""
     if not isinstance(value, bool):
         raise BadInputs(f"{name} is {shown(value)}: it must be true or false")
     return value
 
 
 def one_of(*choices: str) -> Rule:
-    """Return the rule of one of some words."""
+    """Return a rule for one of some words."""
 
     def checked(name: str, value: Any) -> str:
         if value not in choices:

@@ -1,4 +1,4 @@
-"""A model and its tokenizer, loaded from a folder and ready to answer."""
+"""Model and tokenizer, loaded from a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import transformers
 
 from models.loading.answer_spans import answer_spans
 from models.loading.encoding import Padding, Row, padded
-from models.loading.precision import chosen
+from models.loading.precision import choose_precision
 from training.contract.errors import InputError
 from training.staging.models.model_files import ModelSource, read_config, usable_positions
 from training.staging.tokens.tokenizing import NO_LIMIT_TOKENS, load_tokenizer, pad_token_id
@@ -24,7 +24,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """What every task needs to answer."""
+    """Loaded model, with everything that the tasks need to answer."""
 
     folder: Path
     model: Any
@@ -32,14 +32,14 @@ class Loaded:
     tokenizer: Any
     """The fast tokenizer of Transformers."""
     backend: Any
-    """The tokenizer below it, which pads nothing and cuts to `max_length`."""
+    """Tokenizer of the `tokenizers` library, which does not pad and cuts to `max_length`."""
     padding: Padding
     max_length: int | None
-    """Tokens of a row, special tokens included; None where the model knows no limit."""
+    """Tokens of a row, including special tokens; None if the model has no limit."""
     is_cut: bool
-    """Whether `max_length` was asked for, and is not the model's own limit."""
+    """True if `max_length` was requested, and is not the model's own limit."""
     takes_types: bool
-    """Whether the model is given which of two texts each token belongs to."""
+    """True if the model takes token types."""
     device: str
     """`cpu` or `cuda`."""
     precision: str
@@ -48,7 +48,7 @@ class Loaded:
     """Options of question answering that the training recorded: `answer_spans.AnswerOptions`."""
 
     def forward(self, rows: Sequence[Row]) -> Any:
-        """Return what the model makes of the rows, as one padded batch."""
+        """Run the rows as one padded batch and return the model's output."""
         with torch.inference_mode():
             return self.model(**padded(rows, self.padding, self.device))
 
@@ -62,9 +62,9 @@ def load(
     max_length: int | None,
     device: str | None,
 ) -> Loaded:
-    """Return the model of a folder with the head of a class of Transformers; whatever stops it is an `InputError`."""
+    """Return the model of a folder, loaded by the class `head` of Transformers. Raises `InputError`."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    precision = chosen(precision, evaluated_precision, device)
+    precision = choose_precision(precision, evaluated_precision, device)
     tokenizer = load_tokenizer(ModelSource(name=str(folder), folder=folder, revision=None), None)
     model = _model(folder, head, DTYPES[precision]).to(device)
     pad = pad_token_id(tokenizer)
@@ -109,7 +109,7 @@ def _limit(config: dict[str, Any], tokenizer: Any, asked: int | None) -> int | N
 
 
 def _backend(tokenizer: Any, max_length: int | None) -> Any:
-    """Return a copy of the tokenizer below, which nothing else sets otherwise."""
+    """Return a copy of the `tokenizers` tokenizer, whose settings nothing else changes."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -121,7 +121,7 @@ def _backend(tokenizer: Any, max_length: int | None) -> Any:
 
 
 def _takes_types(model: Any, tokenizer: Any) -> bool:
-    """Tell whether the model knows types of both texts: DistilBERT takes none, RoBERTa has the type 0 alone."""
+    """Return whether the model distinguishes two texts: DistilBERT takes no types, RoBERTa has only type 0."""
     is_argument = "token_type_ids" in inspect.signature(model.forward).parameters
     known = getattr(model.config, "type_vocab_size", 2)
     return is_argument and known > 1 and "token_type_ids" in tokenizer.model_input_names
@@ -131,11 +131,11 @@ def architecture(folder: Path) -> str:
     """Return the class that the model was saved as, such as `BertForSequenceClassification`."""
     names = read_config(folder).get("architectures")
     if not isinstance(names, list) or not names or not isinstance(names[0], str):
-        raise InputError(f"{folder / 'config.json'} names no architecture, so it does not tell what the model answers")
+        raise InputError(f"{folder / 'config.json'} names no architecture, so the task of the model is unknown")
     return names[0]
 
 
 def describe(loaded: Loaded) -> str:
-    """Return what a person may read of a loaded model: class, device and precision, as JSON."""
+    """Return class, device and precision of a loaded model, as JSON."""
     told = {"model": type(loaded.model).__name__, "device": loaded.device, "precision": loaded.precision}
     return json.dumps(told)

@@ -1,6 +1,6 @@
-"""In what precision a model answers.
+"""Choice of the precision in which a model answers.
 
-The rule is that of `training/job/measuring/hardware.py`: 16 bits where the device multiplies them natively.
+The rule is that of `training/job/measuring/hardware.py`: 16 bits if the device multiplies them natively.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from training.contract.errors import InputError
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
-def chosen(asked: str | None, evaluated: str | None, kind: str) -> str:
+def choose_precision(requested: str | None, evaluated: str | None, kind: str) -> str:
     """Return `fp32`, `bf16` or `fp16`, for a device of `kind` `cpu` or `cuda`.
 
-    Without a wish (None or `auto`) it is what the model was evaluated in, `evaluated`, so that its answers are those
-    that were scored; where that is not known, or this device would only emulate it, what the device is fast at.
+    If `requested` is None or `auto`, it is `fp32` for a model that was `evaluated` in fp32, so that its answers are
+    those that were scored. Otherwise it is the fastest precision of the device.
     """
-    if asked is not None and asked not in PRECISIONS:
-        raise InputError(f"precision is {asked!r}: it must be one of {', '.join(PRECISIONS)}")
-    if asked == "fp16" and kind == "cpu":
+    if requested is not None and requested not in PRECISIONS:
+        raise InputError(f"precision is {requested!r}: it must be one of {', '.join(PRECISIONS)}")
+    if requested == "fp16" and kind == "cpu":
         raise InputError("precision is 'fp16': it needs a GPU, and this machine has none; take bf16, fp32 or auto")
-    if asked not in (None, "auto"):
-        return str(asked)
+    if requested not in (None, "auto"):
+        return str(requested)
     native = native_precision(kind)
     return "fp32" if evaluated == "fp32" else native
 
@@ -31,14 +31,14 @@ def chosen(asked: str | None, evaluated: str | None, kind: str) -> str:
 def native_precision(kind: str) -> str:
     """Return the fastest precision that the device multiplies without emulating it."""
     if kind == "cpu":
-        return "bf16" if {"avx512_bf16", "amx_bf16"} & _processor_flags() else "fp32"
+        return "bf16" if {"avx512_bf16", "amx_bf16"} & _cpu_flags() else "fp32"
     import torch
 
     # Volta and Turing emulate bf16, slowly.
     return "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
 
 
-def _processor_flags() -> set[str]:
+def _cpu_flags() -> set[str]:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

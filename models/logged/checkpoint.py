@@ -1,4 +1,4 @@
-"""What a trained model's folder holds, read from its small files: no weight is loaded."""
+"""Contents of a trained model's folder, read without loading weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TASKS = {
     "ForCausalLM": "causal-lm",
     "LMHeadModel": "causal-lm",
 }
-"""What a model does, by how the name of its architecture ends."""
+"""Task of a model, by the end of its architecture's name."""
 
 WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TOKENIZER = re.compile(
@@ -26,31 +26,31 @@ README = "README.md"
 
 
 class NoModel(Exception):
-    """A folder holds no model that can be served; its message is one sentence."""
+    """The folder holds no model that can be served. The message is one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model's folder."""
+    """Contents of a model's folder."""
 
     task: str
     """classification, question-answering or causal-lm."""
     architecture: str
     """Class of Transformers."""
     label_names: tuple[str, ...]
-    """Of a classification, in the order of their numbers."""
+    """Labels of a classifier, in the order of their numbers."""
     tokenizer_files: tuple[str, ...]
 
 
 def is_needed(path: PurePosixPath) -> bool:
-    """Tell whether a file of an artifact is one that a model needs; checkpoints and optimizer states are not."""
+    """Return whether a model needs a file of an artifact. Checkpoints and optimizer states are not needed."""
     is_at_top, name = len(path.parts) == 1, path.name
     patterns = (WEIGHTS, TOKENIZER, CONFIGURATION)
     return is_at_top and (name == README or any(pattern.fullmatch(name) for pattern in patterns))
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Return what a folder holds. Raises NoModel."""
+    """Return the contents of a folder. Raises NoModel."""
     config = _config(folder)
     architecture = _architecture(config)
     task = next((task for ending, task in TASKS.items() if architecture.endswith(ending)), None)

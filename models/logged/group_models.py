@@ -1,4 +1,4 @@
-"""The models of a group's jobs, logged after its report: what goes wrong with one is said, and ends nothing."""
+"""Log the models of a group's jobs after its report. A failure is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Say = Callable[[str], None]
 def log_models(
     store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, say: Say
 ) -> None:
-    """Log the model of every job that completed and kept one, unless its run has it.
+    """Log the model of every completed job that kept one, unless its run has it.
 
-    Each failure is a sentence and the tag `platform.model_failure` of the run. Once the server does not answer, the
-    rest is left.
+    Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
+    remaining models are skipped.
     """
     started, last = time.monotonic(), ""
     logged: list[Logged] = []
@@ -53,7 +53,7 @@ def log_models(
 
 
 def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the jobs that completed, kept a model, and whose runs do not have it; of hundreds in one call."""
+    """Return the completed jobs that kept a model which their runs lack. One call reads all runs."""
     runs = {str(run.info.run_id): run for run in child_runs(store, group).values()}
     completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id in runs]
     kept = [each for each in completed if "platform.model_uri" in runs[each.run_id].data.tags]
@@ -72,7 +72,7 @@ def _reason(error: Exception) -> str:
 
 
 def _tag(store: Store, run_id: str, error: Exception) -> None:
-    """Have the run say why it has no model, where the server answers."""
+    """Tag the run with the reason why it has no model, if the server answers."""
     if isinstance(error, TrackingError) and not is_refusal(error):
         return
     with suppress(TrackingError):

@@ -1,4 +1,4 @@
-"""One command of this machine at a time logs the model of a run: two would build it in the same folder."""
+"""Lock that lets one command of this machine at a time log the model of a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from training.state.locks import exclusive_lock
 
 
 @contextmanager
-def alone(scratch: Path, run_id: str) -> Iterator[None]:
-    """Wait until no other command logs the model of this run, and keep others waiting meanwhile.
+def logging_lock(scratch: Path, run_id: str) -> Iterator[None]:
+    """Hold the lock of a run's model; wait while another command has it.
 
-    The lock is a file in `scratch`, the state's folder of models, where `jobs prune` looks at folders alone. Raises
-    OSError where the folder cannot be written.
+    The lock is a file in `scratch`, the state's folder of models, where `jobs prune` looks at folders only. Raises
+    OSError if the folder cannot be written.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     file = scratch / f".logging-{run_id}.lock"

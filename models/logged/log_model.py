@@ -20,7 +20,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 
 from models.logged import flavor
 from models.logged.checkpoint import NoModel, is_needed, read_checkpoint
-from models.logged.locks import alone
+from models.logged.locks import logging_lock
 from models.logged.model_folder import new_unfinished
 from tracking.groups.planned_job import MODEL_ID, PlannedJob
 from tracking.server.errors import is_refusal, is_unknown_call
@@ -30,26 +30,26 @@ from training.contract.service import Service
 from training.services.artifact import unpack
 
 NAME = "model"
-"""Of the logged model, and so its place in its run."""
+"""Name of the logged model, and its path in its run."""
 MODEL_ARTIFACT = "platform.model_artifact"
 """Tag of a run whose model is an artifact of it: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
 TRIES = 3
-"""Of reading an artifact from a service that breaks off."""
+"""Attempts to read an artifact from a service whose connection breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logged:
-    """A model in MLflow."""
+    """Result of logging a model."""
 
     uri: str
     """`models:/m-...`, or `runs:/RUN/model`."""
     size_bytes: int
-    """Of what the job's artifact brought."""
+    """Bytes read from the job's artifact."""
 
 
 def is_logged(run: Run) -> bool:
-    """Tell whether a run has its model."""
+    """Return whether a run has its model."""
     return MODEL_ID in run.data.tags or MODEL_ARTIFACT in run.data.tags
 
 
@@ -60,7 +60,7 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
     for, and the model is built where artifacts are not on this machine. Raises NoModel where the artifact holds none,
     ServiceError, TrackingError, OSError.
     """
-    with alone(scratch, run_id):
+    with logging_lock(scratch, run_id):
         run = store.call(store.client.get_run, run_id)
         return None if is_logged(run) else _log(store, service, planned, run, scratch)
 
@@ -118,7 +118,7 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
 
 
 def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel | None, folder: Path) -> int:
-    """Make `folder` an MLflow model of what the job left, and return the bytes of that."""
+    """Build an MLflow model of the job's artifact in `folder`, and return the artifact's bytes."""
     assert planned.model is not None
     uri = run.data.tags["platform.model_uri"]
     for tries_left in reversed(range(TRIES)):
@@ -140,7 +140,7 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
 
 
 def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
-    """Leave nothing of a model that cannot be made: neither half of its files nor an entry made for it."""
+    """Delete the files and the new entry of a model that cannot be built."""
     shutil.rmtree(folder, ignore_errors=True)
     if model is not None:
         with suppress(TrackingError):
@@ -148,7 +148,7 @@ def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
 
 
 def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> None:
-    """Have the server say that the model is whole, and the run that it has it; the tag comes last."""
+    """Mark the model as ready and link it to the run. The tag is written last."""
     client, run_id = store.client, run.info.run_id
     if model is None:
         store.tag(run_id, {MODEL_ARTIFACT: uri})
@@ -165,9 +165,9 @@ def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> No
 
 @contextmanager
 def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
-    """Yield the folder in which the model is built: its own place where that is on this machine.
+    """Yield the folder in which the model is built: its final location, if that is on this machine.
 
-    There it stays, whole or not: what is not is no model to MLflow, and the next try begins anew.
+    An incomplete model stays there. MLflow does not list it, and the next attempt starts again.
     """
     if (own := _local(location)) is not None:
         yield own
@@ -180,7 +180,7 @@ def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
 
 
 def _local(location: str | None) -> Path | None:
-    """Return the path of an artifact location that is a folder of this machine."""
+    """Return the path of an artifact location on this machine; None for any other."""
     if not location:
         return None
     parts = urlsplit(location)

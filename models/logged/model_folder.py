@@ -1,4 +1,4 @@
-"""A trained model as a folder of Transformers on this machine: fetched once, whole or not at all."""
+"""Fetch a trained model as a Transformers folder on this machine, once, and completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.filesize import decimal
 
 from models.loading.answer_spans import answer_spans
 from models.logged.checkpoint import is_needed
-from models.lookup.artifact_location import place_of
+from models.lookup.artifact_location import location_of
 from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
@@ -28,9 +28,9 @@ from training.state import shared_folders
 PLACE = "models"
 _UNFINISHED_PREFIX = ".unfinished-"
 MANIFEST = ".files.json"
-"""Written last: name and bytes of every file."""
+"""Name and bytes of every file. Written last."""
 _MODEL, _TOKENIZER = "model", "components/tokenizer"
-"""Where MLflow keeps weights with their configuration, and the tokenizer."""
+"""Folders of an MLflow model with the weights and configuration, and with the tokenizer."""
 
 Say = Callable[[str], None]
 
@@ -54,7 +54,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, say: Say = pri
 
 
 def is_whole(folder: Path) -> bool:
-    """Tell whether a folder has all the files that were fetched, each of its size."""
+    """Return whether a folder has all files that were fetched, each with its size."""
     try:
         told: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
         return bool(told) and all((folder / name).stat().st_size == size for name, size in told.items())
@@ -69,12 +69,12 @@ def files_of(paths: Mapping[str, int]) -> dict[str, str]:
     only those are taken that the model's folder has not.
     """
     found: dict[str, str] = {}
-    for place in (_TOKENIZER, _MODEL):
+    for location in (_TOKENIZER, _MODEL):
         for path in paths:
             inside = PurePosixPath(path)
-            if inside.is_relative_to(place):
-                found = {source: name for source, name in found.items() if name != str(inside.relative_to(place))}
-                found[path] = str(inside.relative_to(place))
+            if inside.is_relative_to(location):
+                found = {source: name for source, name in found.items() if name != str(inside.relative_to(location))}
+                found[path] = str(inside.relative_to(location))
     return found
 
 
@@ -85,7 +85,7 @@ def _why_not(trained: TrainedModel) -> str:
 
 
 def _fetch(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
-    """Make the folder: under another name, and then at once."""
+    """Fetch the model into a temporary folder, and rename that at the end."""
     with _taking_its_name(folder) as unfinished:
         if trained.model_uri:
             _fetch_logged(store, trained, unfinished, say)
@@ -97,17 +97,17 @@ def _fetch(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
 
 
 def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
-    """Download an MLflow model and put its files where Transformers look for them."""
+    """Download an MLflow model and move its files to where Transformers expects them."""
     server = str(store.client.tracking_uri)
     store.subject = f"model {trained.model_uri}"
-    place = place_of(store, trained)
-    sizes = store.call(lambda: dict(_listed(place, server)))
+    location = location_of(store, trained)
+    sizes = store.call(lambda: dict(_listed(location, server)))
     wanted = files_of(sizes)
     _check_model(trained, list(wanted.values()))
     say(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in wanted))}, from {store.uri}")
     raw = folder / "raw"
     raw.mkdir()
-    arrived = Path(store.call(download_artifacts, artifact_uri=place, dst_path=str(raw), tracking_uri=server))
+    arrived = Path(store.call(download_artifacts, artifact_uri=location, dst_path=str(raw), tracking_uri=server))
     for path, name in wanted.items():
         source, target = arrived / path, folder / name
         if not source.is_file() or source.stat().st_size != sizes[path]:
@@ -129,12 +129,12 @@ def _write_answer_options(mlmodel: Path, folder: Path) -> None:
         (folder / answer_spans.OPTIONS_FILE).write_text(json.dumps(record), "utf-8")
 
 
-def _listed(place: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:
+def _listed(location: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:
     """Yield path and bytes of all files of an MLflow model."""
-    repository = get_artifact_repository(place, tracking_uri=server)
+    repository = get_artifact_repository(location, tracking_uri=server)
     for each in repository.list_artifacts(path or None):
         if each.is_dir:
-            yield from _listed(place, server, str(each.path))
+            yield from _listed(location, server, str(each.path))
         else:
             yield str(each.path), int(each.file_size or 0)
 
@@ -146,7 +146,7 @@ def _check_model(trained: TrainedModel, names: Sequence[str]) -> None:
 
 
 def _fetch_artifact(uri: str, folder: Path, say: Say) -> None:
-    """Unpack the job's own artifact, of which no more is in memory than is being read."""
+    """Unpack the job's own artifact as a stream."""
     say(f"Fetching the model artifact {uri}")
     with _opened(uri, folder.parent.parent) as archive:
         unpack(archive, folder, named=f"The model artifact {uri}", wanted=is_needed)
@@ -160,14 +160,14 @@ def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:
     return LocalService(home).open_model(uri)
 
 
-def new_unfinished(place: Path) -> Path:
-    """Return the path of a folder to be made in `place`, under a name by which `jobs prune` knows what a kill left."""
-    return place / f"{_UNFINISHED_PREFIX}{uuid.uuid4().hex}"
+def new_unfinished(location: Path) -> Path:
+    """Return a path for a new folder in `location`. By its name, `jobs prune` finds what a killed command left."""
+    return location / f"{_UNFINISHED_PREFIX}{uuid.uuid4().hex}"
 
 
 @contextmanager
 def _taking_its_name(folder: Path) -> Iterator[Path]:
-    """Give a folder of another name to write to; it takes its name when all is written, and goes when not."""
+    """Yield a temporary folder. It is renamed to `folder` on success, and deleted otherwise."""
     unfinished = new_unfinished(folder.parent)
     try:
         unfinished.mkdir()

@@ -1,4 +1,4 @@
-"""Where the files of a run's MLflow model lie."""
+"""Location of the files of a run's MLflow model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
 
 
-def place_of(store: Store, trained: TrainedModel) -> str:
-    """Return the address of a model's files. Raises `InputError` for a run without one, and `TrackingError`."""
+def location_of(store: Store, trained: TrainedModel) -> str:
+    """Return the address of a model's files. Raises `InputError` if the run has no model, and `TrackingError`."""
     if trained.model_id is None:
         if trained.model_artifact is None:
             raise InputError(f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {_why_none(trained)}.")
@@ -34,6 +34,6 @@ def _why_none(trained: TrainedModel) -> str:
 
 
 def code_of(error: TrackingError) -> str:
-    """Return MLflow's code of what the server answered; empty where it did not answer."""
+    """Return MLflow's error code; empty if the server did not answer."""
     cause = error.__cause__
     return str(cause.error_code) if isinstance(cause, MlflowException) else ""

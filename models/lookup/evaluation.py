@@ -1,4 +1,4 @@
-"""Which number says how good a model is, and whether two were evaluated on the same rows. Pure."""
+"""Choice and comparison of the metric that says how good a model is. Pure."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from judging.quality import MEASURES, Measure
 
 PERPLEXITY = Measure("eval_perplexity", "perplexity", False, 0.02, "2 %")
 EVALUATIONS = {each.column: each for each in (*MEASURES, PERPLEXITY) if each.column.startswith("eval_")}
-"""The measures of quality that stand for rows a model has not seen, the preferred one first, by metric."""
+"""Measures on rows that a model was not trained on, the preferred one first, by metric."""
 
 NOISE = 1e-6
-"""Relative difference of two numbers that are the same evaluation: sums of another order, other kernels."""
+"""Relative difference below which two values count as equal: summation order and kernels differ."""
 
 
 def measure_of(
-    models: Iterable[Mapping[str, float]], asked: str | None = None, *, of_any: bool = False
+    models: Iterable[Mapping[str, float]], requested: str | None = None, *, of_any: bool = False
 ) -> Measure | None:
-    """Return the measure by which models are told apart: the one `asked` for, else the first that all of them have.
+    """Return the measure by which to compare models: the `requested` one, else the first that all of them have.
 
-    `models` are their metrics; with `of_any` it is enough that one of them has it. None where there is none.
+    `models` are their metrics. With `of_any`, one model that has it is enough. None if no measure qualifies.
     """
-    told, enough = list(models), any if of_any else all
-    names = [asked, *EVALUATIONS] if asked in EVALUATIONS else [*EVALUATIONS]
-    return next((EVALUATIONS[name] for name in names if name and enough(has(each, name) for each in told)), None)
+    all_metrics, enough = list(models), any if of_any else all
+    names = [requested, *EVALUATIONS] if requested in EVALUATIONS else [*EVALUATIONS]
+    return next((EVALUATIONS[name] for name in names if name and enough(has(each, name) for each in all_metrics)), None)
 
 
 def has(metrics: Mapping[str, float], name: str) -> bool:
-    """Tell whether a metric is there and is a number."""
+    """Return whether a metric exists and is finite."""
     return math.isfinite(metrics.get(name, math.nan))
 
 
 def is_worse(value: float, other: float, measure: Measure) -> bool:
-    """Tell whether a value is worse than another by more than noise of arithmetic.
+    """Return whether a value is worse than another by more than rounding noise.
 
-    Both are one evaluation each on the same rows, so nothing is known of their spread: any true difference counts, and
-    equal ones are not worse.
+    Both are single evaluations on the same rows, so their spread is unknown. Any difference beyond rounding counts.
     """
     if math.isclose(value, other, rel_tol=NOISE, abs_tol=NOISE * NOISE):
         return False

@@ -1,4 +1,4 @@
-"""The model that a job has trained, found by the names that people have of a run."""
+"""Lookup of a trained model by run id, job name, group id or registered name."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """What the tracking server tells of a job's model."""
+    """Model of a job, as the tracking server records it."""
 
     run_id: str
     job_name: str
     group: str
     """Id of the group that trained it."""
     arm: str
-    """Label of its setting."""
+    """Label of its arm."""
     experiment_name: str
     """Name of the experiment, which its registered model has."""
     experiment_id: str
@@ -42,29 +42,29 @@ class TrainedModel:
     status: str
     """MLflow's: FINISHED, FAILED, KILLED, RUNNING ..."""
     failure: str
-    """Class of the failure, empty for none."""
+    """Class of the failure; empty if the job did not fail."""
     metrics: Mapping[str, float]
-    """The last evaluation's, by name, such as `eval_accuracy`: only what is a number."""
+    """Finite metrics of the last evaluation, by name, such as `eval_accuracy`."""
     target_metric: str | None
-    """The one that the experiment names as its target."""
+    """Metric of the experiment's target."""
     evaluation_key: str | None
-    """What tells the rows that it was evaluated on from others; None where the run does not tell."""
+    """Key of the rows that it was evaluated on; None if the run has none."""
     data_key: str | None
-    """The same of all its data, as it was tokenised."""
+    """Key of all its tokenized data."""
     model_id: str | None
-    """Of the MLflow model that is logged to the run."""
+    """Id of the run's MLflow model."""
     model_artifact: str | None
-    """The same where the tracking server knows no such models: `runs:/RUN/model`, an artifact of the run."""
+    """Address of the model as an artifact, `runs:/RUN/model`, if the server has no logged models."""
     model_failure: str | None
-    """Why none is."""
+    """Reason why the run has no MLflow model."""
     artifact_uri: str | None
     """The training job's own artifact: `file:///...model.tar.gz` or `s3://...`."""
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     instance_type: str
-    """`local`, or SageMaker's name of a machine."""
+    """`local`, or SageMaker's instance type."""
     chosen: str = ""
-    """Why it is this one, where a group was named: a sentence or two for people."""
+    """Reason for the choice, if a group was named: one or two sentences."""
 
     @property
     def model_uri(self) -> str | None:
@@ -167,7 +167,7 @@ def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
 
 
 def _experiment_name(store: Store, run: Run) -> str:
-    """Return the experiment's name as its group tells it, else that of the MLflow experiment."""
+    """Return the experiment's name from its group, else the name of the MLflow experiment."""
     parent = run.data.tags.get(MLFLOW_PARENT_RUN_ID)
     try:
         told = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None

@@ -1,4 +1,4 @@
-"""The model registry beside a tracking server, read: versions of registered models, and what their aliases name."""
+"""Reading of the model registry: versions of registered models, and their aliases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL_TAG = "platform.model"
 RUN_ID_TAG = "platform.run_id"
 _URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]+))")
 _LONGEST_NUMBER = 9
-"""Digits that every database takes for a number; what it does not take would be asked for again and again."""
+"""Most digits of a version: databases refuse larger numbers, and the call would be repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,17 +27,17 @@ class Version:
     """A version of a registered model."""
 
     name: str
-    """Of the registered model."""
+    """Name of the registered model."""
     number: str
     run_id: str
-    """That trained it; empty where the version does not tell."""
+    """Run that trained it; empty if the version does not record it."""
 
     def __str__(self) -> str:
         return f"version {self.number} of {self.name}"
 
 
 def model_name(uri: str) -> str | None:
-    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`, None of what is neither."""
+    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`; None for other text."""
     found = _URI.fullmatch(uri.strip())
     return found[1] if found else None
 
@@ -65,7 +65,7 @@ class Versions:
         return version
 
     def of_alias(self, name: str, alias: str) -> Version | None:
-        """Return the version that an alias names, or None where there is none that this user may read."""
+        """Return the version that an alias names; None if none exists that this user may read."""
         # Searched for, not asked for: to a user of few rights basic auth answers 403 for what does not exist.
         found = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
         number = found[0].aliases.get(alias) if found else None
@@ -84,12 +84,12 @@ class Versions:
         return _version(min(found, key=lambda version: int(version.version))) if found else None
 
     def create(
-        self, name: str, place: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
+        self, name: str, location: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
     ) -> Version:
-        """Make a version of a registered model; `place` is where its files lie."""
+        """Create a version of a registered model; `location` is the address of its files."""
         # Not by `models:/ID`, which the process resolves, on whatever server that has set.
         made = self.client.create_model_version(
-            name, place, run_id, tags=dict(tags), description=description, await_creation_for=0, model_id=model_id
+            name, location, run_id, tags=dict(tags), description=description, await_creation_for=0, model_id=model_id
         )
         return _version(made)
 

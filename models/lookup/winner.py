@@ -1,4 +1,4 @@
-"""The job of a group whose model is to be used: its report's own answer, and the best evaluation among the repeats."""
+"""Choice of a group's winner: the arm that its report names, and the job of that arm with the best evaluation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from training.contract.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
-    """The job of a group that was chosen."""
+    """Job of a group that was chosen."""
 
     run_id: str
     why: str
-    """What the report says, and how the job was chosen from the winning setting's."""
+    """Headline of the report, and how the job was chosen among those of the winning arm."""
 
 
 def winner(client: MlflowClient, group: str) -> Winner:
@@ -54,7 +54,7 @@ def winner(client: MlflowClient, group: str) -> Winner:
 
 
 def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
-    """Raise for a group of which more may come: its verdict may still change."""
+    """Raise `InputError` for a group that is not finished: its verdict may still change."""
     jobs = [job_of(row) for row in table.to_dict("records")]
     running = sum(job.unfinished for job in jobs)
     if running or is_open:
@@ -63,7 +63,7 @@ def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
 
 
 def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
-    """Return the label of the winning setting, its jobs, and why it is that."""
+    """Return the label of the winning arm, its jobs, and the reason."""
     assert comparison.baseline is not None, "a group with jobs has arms"
     best, baseline = comparison.best, comparison.baseline
     arm = best.arm if best else baseline
@@ -74,7 +74,7 @@ def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
 
 
 def _check_baseline(comparison: Comparison) -> None:
-    """Raise where the first arm is no baseline: its runs were deleted, and another arm would be taken for it."""
+    """Raise `InputError` if the baseline's runs were deleted: another arm would be taken for it."""
     if not any(job.is_baseline for job in comparison.arms[0].jobs):
         raise _none(comparison.group, "the runs of its baseline are gone, so nothing tells which setting is better")
 
@@ -98,7 +98,7 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
 
 
 def _is_confirmed(sweep: Sweep) -> bool:
-    """Tell whether the best trial's repeats, by the verdict that the report gives, are better than the base's."""
+    """Return whether the report's verdict finds the best trial's repeats better than the base's."""
     assert sweep.best is not None
     contrast = sweep.contrast_of(sweep.best.setting)
     if contrast is None or contrast.verdict.outcome == "not comparable":
@@ -112,7 +112,7 @@ def _is_faster(sweep: Sweep) -> bool:
 
 
 def _but(sweep: Sweep) -> str:
-    """Return what keeps a faster setting from being used: the headline of a rate says nothing of its quality."""
+    """Return why a faster setting must not be used; empty if nothing does. A rate says nothing about quality."""
     contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
     if contrast is None or contrast.verdict.outcome == "not comparable":
         return ""

@@ -1,4 +1,4 @@
-"""What registered models and their versions say of themselves, in MLflow's Markdown. Pure."""
+"""Descriptions of registered models and their versions, in MLflow's Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def introduced(experiment_name: str) -> str:
 
 
 def described(trained: TrainedModel) -> str:
-    """Return the description of a version: where it comes from, how good it is, and why it was chosen."""
+    """Return the description of a version: its origin, its evaluation, and why it was chosen."""
     of_group = f" of group `{trained.group}`" if trained.group else ""
     setting = f" ({trained.arm})" if trained.arm else ""
     parts = [
@@ -26,6 +26,6 @@ def described(trained: TrainedModel) -> str:
 
 
 def evaluated(trained: TrainedModel) -> str:
-    """Return its last evaluation in a sentence."""
-    told = [f"{name} {trained.metrics[name]:.6g}" for name in EVALUATIONS if name in trained.metrics]
-    return f"Evaluation: {', '.join(told)}." if told else "It was not evaluated."
+    """Return the last evaluation as a sentence."""
+    metrics = [f"{name} {trained.metrics[name]:.6g}" for name in EVALUATIONS if name in trained.metrics]
+    return f"Evaluation: {', '.join(metrics)}." if metrics else "It was not evaluated."

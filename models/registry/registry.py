@@ -1,4 +1,4 @@
-"""Registers models: each once as a version of its experiment's registered model, with an alias for the one in use."""
+"""Registration of models: each is one version of its experiment's registered model; an alias names the one in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from models.lookup.artifact_location import code_of, place_of
+from models.lookup.artifact_location import code_of, location_of
 from models.lookup.trained_model import TrainedModel, trained_of
 from models.lookup.versions import MODEL_TAG, RUN_ID_TAG, Version, Versions
 from models.registry.gate import InUse, Word, check
@@ -28,15 +28,15 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """What `register` left behind."""
+    """Result of `register`."""
 
     version: Version
     is_new: bool
-    """Whether the model was not registered before."""
+    """True if the model was not registered before."""
     replaced: Version | None
-    """What the alias named before, where that was another version."""
+    """Version that the alias named before, if another one."""
     had_alias: bool
-    """Whether the alias named this version already."""
+    """True if the alias named this version already."""
 
 
 class Registry:
@@ -70,11 +70,11 @@ class Registry:
         is asked last of all: another command may have moved the alias meanwhile. Raises `InputError` for a model that
         cannot be registered, `NotGoodEnough`, and `TrackingError`.
         """
-        place = place_of(self._store, trained)
+        location = location_of(self._store, trained)
         self._store.subject = f"registered model '{name}'"
         self._create_model(name, trained)
         known = self._versions.of_model(name, str(trained.model_uri))
-        version = known or self._create_version(name, trained, place)
+        version = known or self._create_version(name, trained, location)
         before = self._versions.of_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
@@ -94,7 +94,7 @@ class Registry:
                 raise
 
     def _trained(self, version: Version) -> TrainedModel | None:
-        """Return what the run of a version tells, be it deleted; None where it is gone for good, or is nobody's."""
+        """Return the model of a version's run, even a deleted one; None if the run is gone for good or not recorded."""
         if not version.run_id:
             return None
         try:
@@ -112,12 +112,12 @@ class Registry:
             create = self._client.create_registered_model
             self._store.create(create, name, existing=existing, description=introduced(trained.experiment_name))
 
-    def _create_version(self, name: str, trained: TrainedModel, place: str) -> Version:
+    def _create_version(self, name: str, trained: TrainedModel, location: str) -> Version:
         tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
         made = self._store.create(
             self._versions.create,
             name,
-            place,
+            location,
             trained.run_id,
             trained.model_id,
             described(trained),
@@ -131,15 +131,15 @@ class Registry:
         return first
 
     def _link(self, trained: TrainedModel, version: Version) -> None:
-        """Have MLflow's page of the model lead to the version, as `mlflow.register_model` does."""
+        """Link MLflow's page of the model to the version, as `mlflow.register_model` does."""
         if trained.model_id is None:
             return
         client = self._store.client
         tags = self._store.call(client.get_logged_model, trained.model_id).tags
-        told = json.loads(tags.get(MLFLOW_MODEL_VERSIONS) or "[]")
+        links = json.loads(tags.get(MLFLOW_MODEL_VERSIONS) or "[]")
         link = {"name": version.name, "version": int(version.number)}
-        if not any((each["name"], str(each["version"])) == (version.name, version.number) for each in told):
-            tagged = {MLFLOW_MODEL_VERSIONS: json.dumps([*told, link])}
+        if not any((each["name"], str(each["version"])) == (version.name, version.number) for each in links):
+            tagged = {MLFLOW_MODEL_VERSIONS: json.dumps([*links, link])}
             with suppress(NotAllowed):  # who may not change the model has registered it all the same
                 self._store.call(client.set_logged_model_tags, trained.model_id, tagged)
 
@@ -151,7 +151,7 @@ def registered_name(experiment_name: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    """Return a name for a registered model that a person gave. Raises `InputError`."""
+    """Return a user's name for a registered model. Raises `InputError` if MLflow forbids it."""
     if name != registered_name(name):
         rule = f"letters, digits, spaces, dots, '-' and '_', at most {_LONGEST_NAME}, such as '{registered_name(name)}'"
         raise InputError(f"name is '{name}': a registered model's name is of {rule}.")
@@ -159,7 +159,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_alias(alias: str) -> str:
-    """Return an alias that a person gave. Raises `InputError`."""
+    """Return a user's alias. Raises `InputError` if MLflow forbids it."""
     if not _ALIAS.fullmatch(alias) or _RESERVED.fullmatch(alias):
         raise InputError(
             f"alias is '{alias}': it is of letters, digits, '-' and '_', and not latest or v1, which MLflow keeps."
@@ -168,7 +168,7 @@ def checked_alias(alias: str) -> str:
 
 
 def _tags(trained: TrainedModel) -> dict[str, str]:
-    """Return what a version tells of its model, so that MLflow's pages and filters find it by that."""
-    told = {"job_name": trained.job_name, "group": trained.group, "arm": trained.arm, "versions": trained.versions}
-    tags = {f"platform.{name}": value[:5000] for name, value in told.items() if value}
+    """Return the tags of a version, by which MLflow's pages and filters find it."""
+    origin = {"job_name": trained.job_name, "group": trained.group, "arm": trained.arm, "versions": trained.versions}
+    tags = {f"platform.{name}": value[:5000] for name, value in origin.items() if value}
     return tags | {name: f"{value:.6g}" for name, value in trained.metrics.items()}

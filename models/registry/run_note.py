@@ -1,4 +1,4 @@
-"""What the run that `mlflow run` opened for a command says of it, where it trains nothing."""
+"""Note of a command in the run that `mlflow run` opened for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
 
-def note_command(store: Store, verb: str, name: str, told: str) -> None:
-    """Have the run of this command, if it has one, say what was done; nothing depends on it."""
+def note_command(store: Store, verb: str, name: str, note: str) -> None:
+    """Write what was done to the run of this command, if it has one. Errors of the tracking server are ignored."""
     if run_id := os.environ.get("MLFLOW_RUN_ID"):
         with suppress(TrackingError):
-            tags = {"platform.kind": verb, MLFLOW_RUN_NAME: f"{verb} {name}", MLFLOW_RUN_NOTE: told}
+            tags = {"platform.kind": verb, MLFLOW_RUN_NAME: f"{verb} {name}", MLFLOW_RUN_NOTE: note}
             store.tag(run_id, tags)

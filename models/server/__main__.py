@@ -1,8 +1,7 @@
 """`python -m models.server --model FOLDER [--port 0] [...]`: serve one model until SIGTERM.
 
-The port is chosen by the system and told, once it is taken, by the file `--address`; so there is no time in which
-another process could take it. The server answers at once that its model is being loaded, and ends with 1 where that
-fails.
+The system chooses the port. Once the server listens, it writes the port to the file `--address`, so no other process
+can take the port meanwhile. The server answers at once that its model is loading. It exits with 1 if loading fails.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from training.contract.errors import TrainfareError
 from training.state.shared_folders import use
 
 IDLE_SECONDS = 75
-"""For so long a connection may stay open between two requests."""
+"""Time that a connection may stay idle between two requests."""
 GRACE_SECONDS = 10
-"""What requests that are being answered have when the server is told to end."""
+"""Time for running requests to finish when the server must stop."""
 HEAD_BYTES = 64 * 1024
 LOOK_SECONDS = 1.0
-"""How often the server looks whether its lifetime is over."""
+"""Interval of the checks whether the lifetime has ended."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Serve until told to end; 1 where the model cannot be loaded."""
+    """Serve until stopped. Return 1 if the model cannot be loaded."""
     asked = _parser().parse_args(words)
     listener = _listener(asked.host, asked.port)
     address = f"http://{asked.host}:{listener.getsockname()[1]}"
@@ -78,7 +77,7 @@ def _config(app: App) -> uvicorn.Config:
 def _load(
     app: App, server: uvicorn.Server, asked: argparse.Namespace, failed: list[BaseException], address: str
 ) -> None:
-    """Load the model and answer for it; where it cannot be, end the server."""
+    """Load the model and begin to serve it; stop the server if loading fails."""
     try:
         from models.inference.predictor import load_predictor
 
@@ -102,12 +101,12 @@ def _load(
 
 
 def _warm_up(task: str) -> object:
-    """Return one input: the first run of a model allocates, and nobody shall wait for that."""
+    """Return one input for a warm-up: the first run of a model is slow."""
     return {"question": "Is it warm?", "context": "It is warm."} if task == "question-answering" else "It is warm."
 
 
 def _end_when_over(server: uvicorn.Server, path: Path) -> None:
-    """End the server once its lifetime is over; a later `deploy` of the same may have given it another."""
+    """Stop the server when its lifetime has ended. A later `deploy` may extend the lifetime."""
     while True:
         with contextlib.suppress(OSError, ValueError):
             kept = json.loads(path.read_bytes())
@@ -141,14 +140,14 @@ def _write(path: Path, text: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
-    parser.add_argument("--task", help="default: as its config.json tells")
+    parser.add_argument("--task", help="default: read from config.json")
     parser.add_argument("--precision", help="auto, fp32, bf16 or fp16")
-    parser.add_argument("--evaluated-precision", help="what auto is to follow")
+    parser.add_argument("--evaluated-precision", help="precision of the evaluation, which auto follows")
     parser.add_argument("--max-length", type=int, help="tokens that inputs are cut to")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="default: one that the system chooses")
-    parser.add_argument("--address", type=Path, help="file that is to tell the server's address and process, as JSON")
-    parser.add_argument("--home", type=Path, help="folder of the state, which is to keep the model while it is served")
+    parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
+    parser.add_argument("--home", type=Path, help="state folder, in which the model is protected while it is served")
     parser.add_argument("--lifetime", type=Path, help="JSON file with expires (seconds since 1970) and when_over")
     return parser
 

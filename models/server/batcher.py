@@ -1,8 +1,8 @@
-"""What waits for the model: all that arrives while it works is run together, with no wait where it is idle.
+"""Run concurrent requests together. Inputs that arrive while the model runs form the next batch; an idle model starts
+at once.
 
-A short batch is run on the event loop's own thread: handing it to another one and back costs two wake-ups, which on a
-busy machine take longer than the model does, and what arrives meanwhile waits in its sockets. A batch that would keep
-the loop from others for longer goes to a thread.
+A short batch runs in the event loop's own thread: handing it to another thread and back costs two wake-ups, which on a
+busy machine take longer than the model. A batch that would block the loop for longer runs in a thread.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from models.server.batches import batches
 from models.server.errors import Refused, busy
 
 MOST_WAITING = 2048
-"""Examples that wait for the model; whoever comes then is told to come again."""
+"""Examples that may wait for the model; further requests are refused with 503."""
 MOST_TAKEN = 128
-"""Examples taken at once: a bound on what those that come meanwhile wait for."""
+"""Examples taken at once, which limits how long later ones wait."""
 MOST_LOOP_SECONDS = 0.05
-"""Longest that the event loop may be kept, by the time that the last batch took for each of its tokens."""
+"""Longest estimated time that a batch may block the event loop. The estimate uses the last batch's time a token."""
 
 
 class Encoded(Protocol):
@@ -41,11 +41,11 @@ class Encoded(Protocol):
 
     @property
     def new_tokens(self) -> int:
-        """Of a text that goes on: at most so many follow. 0 of what needs one run of the model."""
+        """Most tokens to generate; 0 if the model runs once."""
 
 
 class _Work:
-    """The examples of one request, and what is known of their answers."""
+    """Examples of one request, and their answers so far."""
 
     def __init__(self, count: int, done: asyncio.Future[list[Any]]) -> None:
         self.done = done
@@ -55,28 +55,28 @@ class _Work:
 
 
 _Waiting = tuple[_Work, int, Encoded]
-"""A request's work, the place of an example in it, and the example."""
+"""A request's work, the position of an example in it, and the example."""
 
 
 def _failed(taken: Sequence[_Waiting], error: BaseException) -> list[_Work]:
-    """Return the requests of what was taken, each with the error that it is to be told."""
-    found = list(dict.fromkeys(work for work, _, _ in taken))
-    for work in found:
+    """Set the error of the requests whose examples were taken, and return these requests."""
+    requests = list(dict.fromkeys(work for work, _, _ in taken))
+    for work in requests:
         work.error = work.error or error
-    return found
+    return requests
 
 
 class Batcher:
-    """Runs examples of many requests through `run`, one batch at a time. To be used from one event loop."""
+    """Runs examples of many requests through `run`, one batch at a time. All calls must come from one event loop."""
 
     def __init__(self, run: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
         self._run = run
         self._waiting: deque[_Waiting] = deque()
         self._is_working = False
-        self._seconds_per_token = math.inf  # the first goes to the thread
+        self._seconds_per_token = math.inf  # the first batch runs in a thread
 
     async def answers(self, examples: Sequence[Encoded]) -> list[Any]:
-        """Return the answers, in order. Raises `Refused` (503) where too much waits, (500) where the model fails."""
+        """Return the answers, in order. Raises `Refused`: 503 if too many examples wait, 500 if the model fails."""
         if not examples:
             return []
         if len(self._waiting) + len(examples) > MOST_WAITING:
@@ -86,23 +86,23 @@ class Batcher:
         self._waiting.extend((work, place, example) for place, example in enumerate(examples))
         if not self._is_working:
             self._is_working = True
-            # Behind the requests that this turn of the loop has read: they go together.
+            # Scheduled after the requests that this turn of the loop has read, so that they run together.
             loop.call_soon(self._work, loop)
         return await work.done
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run what waits: here where that is short, else in the thread, which calls again."""
+        """Run what waits: here if that is short, else in a thread."""
         taken = [self._waiting.popleft() for _ in range(min(MOST_TAKEN, len(self._waiting)))]
         if self._is_short([example for _, _, example in taken]):
-            self._tell(loop, self._run_all(taken))
+            self._resolve(loop, self._run_all(taken))
             return
         try:
             self._run_in_thread(loop, taken)
         except RuntimeError as error:  # the system has no thread left
-            self._tell(loop, _failed(taken, error))
+            self._resolve(loop, _failed(taken, error))
 
     def _is_short(self, examples: Sequence[Encoded]) -> bool:
-        """Tell whether the loop may be kept for them; never where texts go on, of which a token takes a whole run."""
+        """Return whether the examples may block the loop. Generation never may: each token is a run of the model."""
         if any(each.new_tokens for each in examples):
             return False
         return sum(each.cost for each in examples) * self._seconds_per_token <= MOST_LOOP_SECONDS
@@ -110,18 +110,18 @@ class Batcher:
     def _run_in_thread(self, loop: asyncio.AbstractEventLoop, taken: Sequence[_Waiting]) -> None:
         thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         running = loop.run_in_executor(thread, self._run_all, taken)
-        running.add_done_callback(lambda done: self._tell(loop, done.result()))
-        # A thread that has run a model keeps the cores' workers for itself until it ends; while two threads have
-        # some, OpenMP puts them to sleep between any two products, and the loop's batches take half as long again.
+        running.add_done_callback(lambda done: self._resolve(loop, done.result()))
+        # A thread that has run a model keeps its OpenMP workers until it ends. While two threads have workers, OpenMP
+        # puts them to sleep between any two products, and batches in the loop take half as long again.
         thread.shutdown(wait=False)
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
+    def _resolve(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
         for work in done:
-            if work.done.done():  # whoever asked has gone
+            if work.done.done():  # the client has disconnected
                 continue
             if work.error:
-                said = f"the model failed on this input: {type(work.error).__name__}: {work.error}"
-                work.done.set_exception(Refused(500, said))
+                message = f"the model failed on this input: {type(work.error).__name__}: {work.error}"
+                work.done.set_exception(Refused(500, message))
             else:
                 work.done.set_result(work.answers)
         self._is_working = bool(self._waiting)
@@ -129,7 +129,7 @@ class Batcher:
             loop.call_soon(self._work, loop)
 
     def _run_all(self, taken: Sequence[_Waiting]) -> list[_Work]:
-        """Return the requests that are answered now. Raises nothing: whoever waits is told whatever happens."""
+        """Return the requests that are complete now. Errors are stored in the requests, never raised."""
         done: list[_Work] = []
         try:
             for batch in batches([example.length for _, _, example in taken]):
@@ -143,16 +143,16 @@ class Batcher:
         return done
 
     def _answer(self, batch: list[_Waiting]) -> list[_Work]:
-        """Run a batch; where that fails, each example alone, so that the fault stays with the request it is of."""
+        """Run a batch. If it fails, run each example by itself, so that only the faulty request fails."""
         try:
-            found = list(self._run([example for _, _, example in batch]))
+            answers = list(self._run([example for _, _, example in batch]))
         except Exception as error:
             if len(batch) > 1:
                 return [work for one in batch for work in self._answer([one])]
             traceback.print_exc(file=sys.stderr)
-            batch[0][0].error, found = error, [None]
+            batch[0][0].error, answers = error, [None]
         done: list[_Work] = []
-        for (work, place, _), answer in zip(batch, found, strict=True):
+        for (work, place, _), answer in zip(batch, answers, strict=True):
             work.answers[place] = answer
             work.missing -= 1
             if not work.missing:

@@ -1,21 +1,21 @@
-"""How what waits is cut into batches. Pure."""
+"""Cut waiting examples into batches. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST_EXAMPLES = 32
-"""Of one batch; beyond it a processor gains nothing."""
+"""Examples of one batch. On a CPU, more are not faster."""
 MOST_TOKENS = 16384
-"""Of one batch, padding counted: bounds its memory."""
+"""Tokens of one batch, padding included; bounds its memory."""
 MOST_STRETCH = 2
-"""The longest of a batch has at most this many times the tokens of the shortest..."""
+"""Longest example of a batch, as a multiple of its shortest."""
 SHORT_TOKENS = 32
-"""...unless it is as short as this, where a batch costs hardly more than an example."""
+"""Up to this length examples share a batch in any case: it costs hardly more than one example."""
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Return the positions of examples of these lengths (tokens), in batches of like length, the shortest first."""
+    """Return the positions of examples of these lengths (tokens), in batches of similar length, the shortest first."""
     found: list[list[int]] = []
     shortest = 0
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):

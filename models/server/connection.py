@@ -1,7 +1,7 @@
-"""One connection, as uvicorn has it, and beyond that: every refusal is JSON, and nobody holds a connection for nothing.
+"""HTTP connection of uvicorn, with JSON errors and time limits.
 
-uvicorn's own protocol waits for ever for a head that does not come, drops whoever closes only its sending half, and
-refuses broken HTTP in plain text.
+uvicorn's own protocol waits without limit for a head that does not arrive, drops clients that close only their sending
+half, and refuses broken HTTP in plain text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from models.server.errors import CLOSE, JSON, Refused, busy, shown
 
 HEAD_SECONDS = 20.0
-"""Within which a request's head must have come, from the first byte of it or of the connection."""
+"""Time for a request's head to arrive, from its first byte or from the start of the connection."""
 UNREAD_SECONDS = 30
-"""For so long an answer may lie in the network's buffers without its reader taking any of it."""
+"""Time that a response may stay unread in the network's buffers."""
 MOST_CONNECTIONS = 512
 
 
@@ -43,15 +43,15 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Read the next bytes."""
         if self.transport.is_closing():
             return
         super().data_received(data)
         self._watch_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Whoever closes the sending half alone still gets the answers to what it has asked."""
-        if self._is_asked() and not self.cycle.more_body:
+        """Answer a client that has closed only its sending half."""
+        if self._has_open_request() and not self.cycle.more_body:
             self.cycle.keep_alive = False
             return True
         self.conn.receive_data(b"")
@@ -62,34 +62,34 @@ class Connection(H11Protocol):
         return False
 
     def on_response_complete(self) -> None:
-        """Go on to the next request."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._watch_head()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, in JSON, and close."""
+        """Answer broken HTTP with JSON, and close."""
         error = sys.exception()
         hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
-        # 501, of an unknown transfer encoding, is the client's fault too.
+        # An unknown transfer encoding (501) is the client's fault too.
         self._refuse(Refused(hint if hint < 500 else 400, f"the request is not HTTP: {shown(str(error or msg), 120)}."))
 
     def _refuse(self, refused: Refused) -> None:
-        """Answer and close; where an answer is on its way already, just close."""
+        """Answer and close; only close if a response has begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = refused.body()
             headers: list[Any] = [JSON, CLOSE, (b"content-length", str(len(body)).encode()), *refused.headers]
             parts = (h11.Response(status_code=refused.status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
-        if self._is_asked():
+        if self._has_open_request():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
 
-    def _is_asked(self) -> bool:
+    def _has_open_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _watch_head(self) -> None:
-        if self._is_asked() or self.timeout_keep_alive_task is not None:
+        if self._has_open_request() or self.timeout_keep_alive_task is not None:
             self._unwatch_head()
         elif self._head_timer is None and not self.transport.is_closing():
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
@@ -101,5 +101,5 @@ class Connection(H11Protocol):
 
     def _head_is_late(self) -> None:
         self._head_timer = None
-        if not self._is_asked():
+        if not self._has_open_request():
             self._refuse(Refused(408, f"no request has come within {HEAD_SECONDS:.0f} s."))

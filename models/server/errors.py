@@ -1,4 +1,4 @@
-"""What a request is answered with where it is not answered with a prediction."""
+"""Error responses of the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JSON: Header = (b"content-type", b"application/json")
 
 
 class Refused(Exception):
-    """A status and one sentence that says what is wrong with the request."""
+    """A refused request: a status, and one sentence with the reason."""
 
     def __init__(self, status: int, sentence: str, *headers: Header) -> None:
         super().__init__(sentence)
@@ -20,16 +20,16 @@ class Refused(Exception):
         self.headers: Sequence[Header] = headers
 
     def body(self) -> bytes:
-        """Return the sentence as SageMaker's inference toolkit wraps it."""
+        """Return the body of the response, in the form of SageMaker's inference toolkit."""
         return json.dumps({"code": self.status, "message": str(self)}).encode()
 
 
 def busy(sentence: str) -> Refused:
-    """Return the refusal of what may be asked again in a second."""
+    """Return a refusal with status 503 that asks the client to retry after a second."""
     return Refused(503, sentence, (b"retry-after", b"1"))
 
 
 def shown(text: str, most: int = 60) -> str:
-    """Return what a sentence shows of a text that somebody sent: its beginning, on one line."""
+    """Return the beginning of a client's text, on one line, for a message."""
     cut = text if len(text) <= most else text[:most] + "…"
     return cut.encode("unicode_escape").decode("ascii") if not cut.isprintable() else cut

@@ -1,4 +1,4 @@
-"""A request's head and body, checked: what is not `{"inputs": ..., "parameters": {...}}` in JSON is refused. Pure."""
+"""Checks of a request's head and body, which must be `{"inputs": ..., "parameters": {...}}` in JSON. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from models.server.errors import Header, Refused, shown
 
 MAX_BODY_BYTES = 6 * 2**20
-"""What SageMaker lets through to an endpoint."""
+"""Largest body that SageMaker passes to an endpoint."""
 MOST_INPUTS = 1024
-"""Of one request: more are for batch prediction."""
+"""Inputs of one request. Batch prediction takes more."""
 _KNOWN = ("inputs", "parameters")
 
 
 def check_head(headers: Iterable[Header]) -> None:
-    """Raise `Refused` unless the body is JSON in UTF-8, not compressed, and JSON may be answered."""
+    """Raise `Refused` unless the body is uncompressed JSON in UTF-8 and the client accepts JSON."""
     given = {name: value.decode("latin-1").strip().lower() for name, value in headers}
     kind, _, options = given.get(b"content-type", "application/json").partition(";")
     if kind.strip() != "application/json":
@@ -32,7 +32,7 @@ def check_head(headers: Iterable[Header]) -> None:
 
 
 def declared_bytes(headers: Iterable[Header]) -> int | None:
-    """Return the body's length as the head tells it; None where it comes in chunks."""
+    """Return the value of Content-Length; None if the body is sent in chunks."""
     return next((int(value) for name, value in headers if name == b"content-length"), None)
 
 

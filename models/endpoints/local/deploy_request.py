@@ -1,4 +1,4 @@
-"""What an endpoint was asked to serve, kept beside its server: by it a later deploy tells whether it is the same."""
+"""Record of what an endpoint serves, kept beside its server, so that a later deploy can compare."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from models.endpoints.protocol import EndpointSpec
 FIELDS = ("precision", "max_length")
 
 
-def asked(spec: EndpointSpec) -> dict[str, Any]:
-    """Return what is kept: the model, the files of a folder, and how it is to answer.
+def record_of(spec: EndpointSpec) -> dict[str, Any]:
+    """Return the record: the model, the files of a folder, and the options.
 
-    The files of a run's model are not told: the run is what it is, however often its folder is fetched anew.
+    The files of a run's model are left out: they are the same however often its folder is fetched.
     """
     return {
         "identity": spec.identity,
@@ -26,20 +26,20 @@ def asked(spec: EndpointSpec) -> dict[str, Any]:
 
 
 def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
-    """Return in words what is served that is not what `spec` asks for; None where it is the same.
+    """Return one phrase on how the endpoint differs from `spec`; None if it does not.
 
-    What an older version did not keep counts as the same.
+    A field that an older version did not record counts as equal.
     """
-    wanted = asked(spec)
-    if kept.get("identity", "") != wanted["identity"]:
-        return f"serves {kept.get('identity') or 'an unknown model'}, not {wanted['identity']}"
-    before, now = kept.get("files", wanted["files"]), wanted["files"]
+    requested = record_of(spec)
+    if kept.get("identity", "") != requested["identity"]:
+        return f"serves {kept.get('identity') or 'an unknown model'}, not {requested['identity']}"
+    before, now = kept.get("files", requested["files"]), requested["files"]
     if changed := sorted(name for name in {**before, **now} if before.get(name) != now.get(name)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         return f"serves {spec.identity} as it was before {changed[0]}{more} changed"
     for name in FIELDS:
-        if (was := kept.get(name, wanted[name])) != wanted[name]:
-            return f"serves {spec.identity} with {name} {_shown(was)}, not {_shown(wanted[name])}"
+        if (was := kept.get(name, requested[name])) != requested[name]:
+            return f"serves {spec.identity} with {name} {_shown(was)}, not {_shown(requested[name])}"
     return None
 
 
@@ -48,12 +48,14 @@ def _shown(value: Any) -> str:
 
 
 def _files(folder: Path) -> dict[str, list[int]]:
-    """Return bytes and time of change (nanoseconds) of each file right in the folder: enough to tell new weights from
-    old ones, without reading gigabytes."""
-    found: dict[str, list[int]] = {}
+    """Return size (bytes) and modification time (nanoseconds) of each file of the folder.
+
+    They distinguish new weights from old ones without reading gigabytes.
+    """
+    files: dict[str, list[int]] = {}
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # a training may be writing there
-            told = path.stat()
+            status = path.stat()
             if path.is_file():
-                found[path.name] = [told.st_size, told.st_mtime_ns]
-    return found
+                files[path.name] = [status.st_size, status.st_mtime_ns]
+    return files

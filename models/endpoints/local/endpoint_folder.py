@@ -1,8 +1,8 @@
-"""Where an endpoint lies on disk: its name, under a lock, and the servers that were started for it.
+"""Folder of an endpoint: its lock, and the servers that were started for its name.
 
-endpoints/NAME/lock        held by whoever changes the endpoint
+endpoints/NAME/lock        held by the command that changes the endpoint
 endpoints/NAME/current     link to the folder of the server that answers for the name
-endpoints/NAME/<number>/   one server's: state.json, address.json, log.txt, server.lock
+endpoints/NAME/<number>/   one server: state.json, address.json, log.txt, server.lock
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from training.state.locks import exclusive_lock
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder of one endpoint's name."""
+class EndpointFolder:
+    """Folder of one endpoint."""
 
     path: Path
 
@@ -32,7 +32,7 @@ class Place:
         return self.path.name
 
     def current(self) -> ServerFolder | None:
-        """Return the folder of the server that answers for the name; None where there is no such endpoint."""
+        """Return the folder of the server that answers for the name; None if the endpoint does not exist."""
         link = self.path / "current"
         with contextlib.suppress(FileNotFoundError):
             found = ServerFolder(self.path / link.readlink())
@@ -40,26 +40,26 @@ class Place:
         return None
 
     def servers(self) -> list[ServerFolder]:
-        """Return the folders of all servers that were started for the name, also of those that nobody published."""
+        """Return the folders of all servers that were started for the name, including those never published."""
         if not self.path.is_dir():
             return []
         return [ServerFolder(path) for path in sorted(self.path.iterdir()) if path.name.isdecimal()]
 
     def new(self) -> ServerFolder:
-        """Return the folder of a server to be started."""
+        """Create and return the folder of a new server."""
         path = self.path / str(time.time_ns())
         path.mkdir()
         return ServerFolder(path)
 
     def publish(self, server: ServerFolder) -> None:
-        """Let the name mean this server from now on, in one step."""
+        """Make this server answer for the name, in one step."""
         fresh = self.path / "current.new"
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(server.path.name)
         fresh.replace(self.path / "current")
 
     def sweep(self) -> None:
-        """End and delete every server but the current one: what a killed command left. The lock must be held."""
+        """Stop and delete all servers except the current one, as killed commands leave them. The lock must be held."""
         current = self.current()
         for server in self.servers():
             if server != current:
@@ -67,21 +67,21 @@ class Place:
                 shutil.rmtree(server.path, ignore_errors=True)
 
     def delete(self) -> None:
-        """End all servers of the name and delete its folder. The lock must be held."""
+        """Stop all servers of the name and delete its folder. The lock must be held."""
         for server in self.servers():
             server.end()
-        # The link first: whoever lists meanwhile finds no endpoint, not half of one.
+        # The link first, so that a concurrent listing never shows half an endpoint.
         (self.path / "current").unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
     @contextlib.contextmanager
     def locked(self, say: Say) -> Iterator[None]:
-        """Hold the name against other commands that change it; waits for them, and says so."""
+        """Lock the name against other commands that change it. Prints a line if it has to wait."""
         lock = self._take(say)
         try:
             yield
         finally:
-            # A folder without any server is no endpoint.
+            # A folder without a server is not an endpoint.
             if not self.servers():
                 shutil.rmtree(self.path, ignore_errors=True)
             os.close(lock)

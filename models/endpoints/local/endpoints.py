@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from models.endpoints.local.deploy_request import asked, difference
-from models.endpoints.local.endpoint_folder import Place
+from models.endpoints.local.deploy_request import difference, record_of
+from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.server_folder import ServerFolder
 from models.endpoints.protocol import ALIVE, EndpointSpec, EndpointState, Say
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
@@ -21,7 +21,7 @@ from training.contract.retry import RetryPolicy
 
 PAUSE_SECONDS = 0.1
 SAY_SECONDS = 5.0
-"""How often a wait is told."""
+"""Time between two lines about a wait."""
 ANSWER_SECONDS = 600.0
 """Longest wait for one answer."""
 
@@ -36,40 +36,42 @@ class LocalEndpoints:
 
     def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
         """Return the endpoint once it answers; see `Endpoints.deploy`."""
-        place = self._place(spec.name)
-        with place.locked(say):
-            place.sweep()
-            current = place.current()
-            if current is not None and (kept := self._kept(place, current, spec, say)):
+        folder = self._folder(spec.name)
+        with folder.locked(say):
+            folder.sweep()
+            current = folder.current()
+            if current is not None and (kept := self._kept(folder, current, spec, say)):
                 return kept
-            server = place.new()
+            server = folder.new()
             try:
                 self._write(server, spec)
                 if current is None:
                     # Before its server starts: one that lives must be listed, wherever this command is killed.
-                    place.publish(server)
+                    folder.publish(server)
                 self._start(server, spec)
                 self._wait(server, spec, say)
-                place.publish(server)
+                folder.publish(server)
             except BaseException:
                 server.end()
-                if place.current() == server:
-                    (place.path / "current").unlink()
+                if folder.current() == server:
+                    (folder.path / "current").unlink()
                 shutil.rmtree(server.path, ignore_errors=True)
                 raise
-            place.sweep()
-            return _state(place.name, server)
+            folder.sweep()
+            return _state(folder.name, server)
 
-    def _kept(self, place: Place, current: ServerFolder, spec: EndpointSpec, say: Say) -> EndpointState | None:
-        """Return the living endpoint of this name where it is what is asked for; None where another one is to come."""
-        state = _state(place.name, current)
+    def _kept(
+        self, folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec, say: Say
+    ) -> EndpointState | None:
+        """Return the living endpoint of this name if it matches `spec`; None if a new one must be created."""
+        state = _state(folder.name, current)
         if state.status not in ALIVE:
             return None
         if differs := difference(current.state(), spec):
             if spec.replace:
                 return None
             raise EndpointTaken(
-                f"endpoint {place.name} {differs}: "
+                f"endpoint {folder.name} {differs}: "
                 f"-P replace=true puts this one in its place, -P name=... gives it another name."
             )
         if state.status == "Creating":
@@ -77,15 +79,15 @@ class LocalEndpoints:
                 self._wait(current, spec, say)
             except EndpointFailed:
                 return None
-        say(f"Endpoint {place.name} serves {spec.identity} already")
+        say(f"Endpoint {folder.name} serves {spec.identity} already")
         if spec.lifetime_seconds is not None:
             current.write_state(current.state() | _lifetime(spec))
-        return _state(place.name, current)
+        return _state(folder.name, current)
 
     @staticmethod
     def _write(server: ServerFolder, spec: EndpointSpec) -> None:
-        # Before its server reads them: files that change meanwhile are told as others by the next deploy.
-        kept = {**asked(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
+        # Before the server reads the files, so that the next deploy notices files that change meanwhile.
+        kept = {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
         server.write_state(kept | _lifetime(spec))
 
     def _start(self, server: ServerFolder, spec: EndpointSpec) -> None:
@@ -135,34 +137,36 @@ class LocalEndpoints:
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's state now. Raises `EndpointNotFound`."""
-        current = self._place(name).current()
+        current = self._folder(name).current()
         if current is None:
             raise self._missing(name)
         return _state(name, current)
 
     def undeploy(self, name: str, say: Say) -> None:
         """End the server and delete its folder. Raises `EndpointNotFound`."""
-        place = self._place(name)
-        if not place.servers():
+        folder = self._folder(name)
+        if not folder.servers():
             raise self._missing(name)
-        with place.locked(say):
-            place.delete()
+        with folder.locked(say):
+            folder.delete()
         say(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints here, newest first."""
         if not self._root.is_dir():
             return []
-        places = [Place(path) for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
-        found = [(place.name, current) for place in places if (current := place.current()) is not None]
+        folders = [
+            EndpointFolder(path) for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")
+        ]
+        found = [(folder.name, current) for folder in folders if (current := folder.current()) is not None]
         return sorted((_state(*each) for each in found), key=lambda state: state.created, reverse=True)
 
     def _missing(self, name: str) -> EndpointNotFound:
         known = [state.name for state in self.endpoints()]
         return EndpointNotFound(f"there is no local endpoint '{name}'.{nearest(name, known)}")
 
-    def _place(self, name: str) -> Place:
-        return Place(self._root / name)
+    def _folder(self, name: str) -> EndpointFolder:
+        return EndpointFolder(self._root / name)
 
 
 def _lifetime(spec: EndpointSpec) -> dict[str, Any]:
@@ -173,7 +177,7 @@ def _lifetime(spec: EndpointSpec) -> dict[str, Any]:
 
 def _state(name: str, server: ServerFolder) -> EndpointState:
     kept = server.state()
-    # Asked before whether it lives: a server that ends between the two questions is told as ended.
+    # Checked before `is_alive`, so that a server that ends between the two checks counts as ended.
     answers = server.answers()
     status, reason = _status(server, kept, answers)
     return EndpointState(

@@ -1,7 +1,7 @@
-"""One server process and its folder: started in a session of its own, watched, ended.
+"""One server process and its folder: start, watch and stop it.
 
-The server holds `server.lock` for as long as it lives, and the kernel lets go of it however it dies; so a number that
-another process has taken over is never taken for it.
+The server holds `server.lock` while it lives, and the kernel releases the lock when it dies. So another process that
+has reused the process id is never mistaken for the server.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from training.state.locks import exclusive_lock, is_exclusively_locked
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 END_SECONDS = 15.0
-"""What a server has to end by itself before it is killed."""
+"""Time for a server to stop by itself before it is killed."""
 TAIL_BYTES = 8192
 TAIL_LINES = 5
 
 
 @dataclass(frozen=True)
 class ServerFolder:
-    """The folder of one server."""
+    """Folder of one server."""
 
     path: Path
 
     @property
     def log(self) -> Path:
-        """What the server says."""
+        """Output of the server."""
         return self.path / "log.txt"
 
     @property
     def state_file(self) -> Path:
-        """What is served, and until when, as JSON."""
+        """Model and lifetime of the server, as JSON."""
         return self.path / "state.json"
 
     def state(self) -> dict[str, Any]:
-        """Return what was written when the server was started; empty where that was cut short."""
+        """Return the state written when the server was started; empty if it was not written completely."""
         return self._read(self.state_file.name)
 
     def write_state(self, state: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class ServerFolder:
         fresh.replace(self.state_file)
 
     def address(self) -> str | None:
-        """Return where the server listens; None until it does."""
+        """Return the server's address; None until it listens."""
         return self._read("address.json").get("address")
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -86,14 +86,14 @@ class ServerFolder:
         _reap(process)
 
     def is_alive(self) -> bool:
-        """Return whether the server lives; several may ask at once."""
+        """Return whether the server lives. Concurrent calls are safe."""
         try:
             return is_exclusively_locked(self.path / "server.lock")
         except FileNotFoundError:
             return False
 
     def answers(self) -> bool:
-        """Return whether the server says that its model is loaded."""
+        """Return whether the server reports that its model is loaded."""
         address = self.address()
         if address is None:
             return False
@@ -107,7 +107,7 @@ class ServerFolder:
             connection.close()
 
     def end(self) -> None:
-        """End the server: SIGTERM, SIGKILL after `END_SECONDS`; returns once nothing of it is left."""
+        """Stop the server: SIGTERM, then SIGKILL after `END_SECONDS`. Return when it has ended."""
         number = self._process()
         if number is None:
             return
@@ -124,9 +124,9 @@ class ServerFolder:
                 os.close(process)
 
     def _process(self) -> int | None:
-        """Return the server's process; None of one that has ended.
+        """Return the server's process id; None if it has ended.
 
-        The server tells it by itself, so that it is told also where whoever started it died at once.
+        The server writes it itself, so it is known even if the command that started it was killed.
         """
         for _ in _checks(END_SECONDS):
             if not self.is_alive():
@@ -152,7 +152,7 @@ def _checks(seconds: float) -> Iterator[float]:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Let the process be collected when it ends, so that it is no zombie while the command still runs."""
+    """Wait for the process in a thread, so that it does not stay a zombie while the command runs."""
     import threading
 
     threading.Thread(target=process.wait, daemon=True).start()

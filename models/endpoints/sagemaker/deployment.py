@@ -1,4 +1,4 @@
-"""From requests to an endpoint that answers; or back to nothing."""
+"""Create, replace or undo an endpoint from its requests."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ WORKING = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack"})
 
 @dataclass(frozen=True, kw_only=True)
 class Deploying:
-    """One deployment on its way."""
+    """A deployment in progress."""
 
     deployment: Deployment
     resources: Resources
     waiting: Waiting
     wait_seconds: float
     log: str
-    """Where a person finds the endpoint's log."""
+    """Location of the endpoint's log."""
     last_lines: Callable[[datetime], Sequence[str]]
-    """What its containers said last, since a time."""
+    """Returns the last log lines of its containers since a time."""
     say: Say
 
     def found(self) -> Resource | None:
@@ -57,19 +57,19 @@ class Deploying:
         return endpoint
 
     def serves(self, endpoint: Resource) -> bool:
-        """Tell whether the endpoint is of this deployment, or is led to it just now."""
+        """Return whether the endpoint serves this deployment, or is being updated to it."""
         pending = endpoint.told.get("PendingDeploymentSummary", {}).get("EndpointConfigName")
         return str(pending or endpoint.told["EndpointConfigName"]) == self.deployment.part
 
     def create(self) -> None:
-        """Create what is not there of the three, and return once the endpoint answers; within `undone`."""
+        """Create the missing resources and return once the endpoint answers. Call it within `undone`."""
         self._create_parts()
         self.resources.create(ENDPOINT, self.deployment.endpoint_request(), self.deployment.name)
         self.wait("Creating")
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Delete what was created, where anything ends this: a refusal, a failure, Ctrl-C."""
+        """Delete what was created if anything interrupts this: a refusal, a failure, Ctrl-C."""
         try:
             yield
         except BaseException as error:
@@ -88,7 +88,7 @@ class Deploying:
             raise
 
     def replace(self) -> None:
-        """Have the endpoint of this name answer from this deployment; the old one answers until then."""
+        """Update the endpoint of this name to this deployment. The old one answers until then."""
         try:
             self._create_parts()
             self._update()
@@ -118,7 +118,7 @@ class Deploying:
         )
 
     def settle(self, billed: Mapping[str, str]) -> None:
-        """Leave of this name what answers alone, and have the tags say what that is; `billed`: what was before it."""
+        """Delete what is not in use under this name, and update the tags. `billed` holds the tags of earlier costs."""
         name, part = self.deployment.name, self.deployment.part
         others = [each for each in self._removing.all_of(name) if each.kind is not ENDPOINT and each.name != part]
         self._removing.remove(others)
@@ -150,7 +150,7 @@ class Deploying:
         raise EndpointFailed(f"Endpoint {self.deployment.name} cannot be changed: SageMaker is at work on it.")
 
     def _remove_parts(self) -> None:
-        """Delete what was made in vain, unless the endpoint has come to need it."""
+        """Delete the model and configuration, unless the endpoint uses them by now."""
         endpoint = self.resources.find(ENDPOINT, self.deployment.name)
         if endpoint is None or not self.serves(endpoint):
             self._removing.remove(self._parts())

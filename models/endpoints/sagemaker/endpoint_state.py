@@ -1,4 +1,4 @@
-"""What SageMaker and our tags tell of an endpoint, as every place tells it. Pure."""
+"""State of an endpoint from SageMaker's description and our tags. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from models.endpoints.sagemaker.resources import Resource
 from training.contract.price import Price
 
 DEAD = frozenset({"Failed", "OutOfService"})
-"""Statuses of endpoints that answer no more, and cost nothing more."""
+"""Statuses of endpoints that no longer answer or cost anything."""
 BILLED_FROM, BILLED_BEFORE = "trainfare:billed-from", "trainfare:billed-before"
 LEFT_OVER = "LeftOver"
-"""Status of models and configurations without an endpoint: a command that was killed left them."""
+"""Status of models and configurations without an endpoint, left by a killed command."""
 
 
 def log_address(name: str, region: str) -> str:
-    """Return where the console shows an endpoint's log."""
+    """Return the console address of an endpoint's log."""
     group = f"{GROUP}{name}".replace("/", "$252F")
     return (
         f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:log-groups/log-group/{group}"
@@ -45,13 +45,13 @@ def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState
 
 
 def billed_marks(state: EndpointState, now: datetime) -> dict[str, str]:
-    """Return the tags of an endpoint that goes to other machines: what it has cost on those it had."""
+    """Return the tags with the costs so far of an endpoint that moves to other machines."""
     usd = state.usd_so_far(now)
     return {} if usd is None else {BILLED_FROM: now.isoformat(timespec="seconds"), BILLED_BEFORE: f"{usd:.4f}"}
 
 
 def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
-    """Return the state of what is there of an endpoint that is not: it costs nothing, but holds its name."""
+    """Return the state of leftover resources without an endpoint. They cost nothing but occupy the name."""
     first = min(parts, key=lambda each: each.told["CreationTime"])
     told = " and ".join(sorted({f"its {each.kind.noun}" for each in parts}))
     return EndpointState(
@@ -67,7 +67,7 @@ def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
 
 
 def machine_of(resource: Resource) -> str:
-    """Return the machine type, as our tags tell it."""
+    """Return the instance type from our tags."""
     return resource.tags.get("trainfare:machine", "unknown")
 
 

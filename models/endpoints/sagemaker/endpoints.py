@@ -147,7 +147,7 @@ class SageMakerEndpoints:
 
 
 class _Model:
-    """The archive that SageMaker gives to the container: the training job's own, else one packed here."""
+    """Archive for the container: the training job's own, or one packed here."""
 
     def __init__(self, spec: EndpointSpec, site: AwsContext, *, with_code: bool) -> None:
         self._storage = site.storage
@@ -160,7 +160,7 @@ class _Model:
         self.uri = self._storage.uri(model_archive.key_of(self._files))
 
     def bring(self, say: Say) -> None:
-        """Upload it, where it is not there."""
+        """Upload the archive, unless it exists."""
         if self._files:
             model_archive.put(self._storage, self._files, home() / "uploads", say)
 
@@ -215,7 +215,7 @@ def _deployment(spec: EndpointSpec, site: AwsContext, image: InferenceImage, tas
 
 
 def _takes_key(machine: str) -> bool:
-    """Tell whether the machine's disk can have a key of one's own: disks within the machine have theirs."""
+    """Return whether the instance type's disk can use a customer key. Built-in disks have their own."""
     # Imported late: it takes seconds.
     from sagemaker.core.common_utils import instance_supports_kms
 

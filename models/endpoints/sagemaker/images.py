@@ -1,4 +1,4 @@
-"""The Hugging Face inference image that reads what a training wrote."""
+"""Choice of the Hugging Face inference image for a trained model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceImage:
-    """An image, and how it stands to the training."""
+    """An inference image."""
 
     uri: str
     note: str | None = None
-    """Why it is not of the training's own version, in one line, where it is not."""
+    """One line on why its version is not the training's; None if it is."""
 
 
 def trained_with(versions: str) -> Version | None:

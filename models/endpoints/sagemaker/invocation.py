@@ -1,4 +1,4 @@
-"""One question to an endpoint, and what may be wrong with it or with the answer."""
+"""Send one request to an endpoint, and translate its errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: 
 
 
 def _told(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception | None:
-    """Return the error for what the runtime answered; None for what every service answers alike."""
+    """Return our error for an error of the runtime; None for errors that are common to all services."""
     code = str(response["Error"].get("Code"))
     if code == "ModelError":
         return _of_the_container(name, response, log)
@@ -54,7 +54,7 @@ def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Excep
 
 
 def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
-    """What the runtime says of an endpoint that is not there, and of one that is not there yet, is the same."""
+    """Return the error for an endpoint that is missing or not ready: the runtime does not distinguish them."""
     endpoint = resources.find(ENDPOINT, name)
     if endpoint is None:
         region = resources.region
@@ -71,7 +71,7 @@ def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any
 
 
 def _said(text: str) -> str:
-    """Return what a container says, out of its JSON where it is some, on one line."""
+    """Return a container's message on one line, read from JSON if it is JSON."""
     try:
         read = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What an endpoint's containers said last, from CloudWatch Logs."""
+"""Last log lines of an endpoint's containers, from CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from training.services.sagemaker.clients import Clients
 
 GROUP = "/aws/sagemaker/Endpoints/"
 VARIANT = "AllTraffic"
-"""Begins the name of each stream: that of the one variant that we make."""
+"""Prefix of each stream's name: the only variant that we create."""
 MOST_PAGES = 10
 LINES = 5
 MOST_CHARACTERS = 300
-"""Of a line."""
+"""Longest line, characters."""
 
 
 def last_lines(clients: Clients, name: str, since: datetime) -> list[str]:

@@ -1,4 +1,4 @@
-"""A model's folder as the `model.tar.gz` that SageMaker unpacks into /opt/ml/model, put into S3 once."""
+"""Pack a model's folder as `model.tar.gz`, which SageMaker unpacks into /opt/ml/model, and upload it once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from training.contract.errors import InputError
 from training.services.sagemaker.storage import Storage
 
 CODE = Path(__file__).with_name("container")
-"""What answers in the container where its Transformers has no pipeline for the task."""
+"""Code that answers questions in the container."""
 OLD_SECONDS = 86_400
-"""After which nobody packs or uploads any more."""
+"""Age after which a temporary folder belongs to no running command."""
 COMPRESSION = 1
-"""Weights hardly get smaller, however long gzip tries."""
+"""Weights hardly get smaller at higher levels."""
 
 
 def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
@@ -35,7 +35,7 @@ def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
 
 
 def key_of(files: Mapping[str, Path]) -> str:
-    """Return the archive's place, which its files' names and contents tell: equal files have one address."""
+    """Return the archive's key, a digest of its files' names and contents: equal files have one address."""
     listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
     return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
 
@@ -56,7 +56,7 @@ def put(storage: Storage, files: Mapping[str, Path], scratch: Path, say: Say) ->
 
 
 def pack(files: Mapping[str, Path], archive: Path) -> Path:
-    """Write the archive, its files at its root, and return where it is."""
+    """Write the archive, with the files at its root, and return its path."""
     with tarfile.open(archive, "w:gz", compresslevel=COMPRESSION) as tar:
         for name, path in sorted(files.items()):
             tar.add(path.resolve(), arcname=name, recursive=False)
@@ -64,7 +64,7 @@ def pack(files: Mapping[str, Path], archive: Path) -> Path:
 
 
 def _forget_old(scratch: Path) -> None:
-    """Delete what a command left that was killed while it packed."""
+    """Delete temporary folders of commands that were killed while packing."""
     for folder in scratch.glob("model-*"):
         if time.time() - folder.stat().st_mtime > OLD_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)

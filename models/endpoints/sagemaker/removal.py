@@ -1,4 +1,4 @@
-"""An endpoint taken away with all that belongs to it, and nothing of anybody else's."""
+"""Delete an endpoint with all of its resources, and nobody else's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Removing:
     say: Say
 
     def all_of(self, name: str) -> list[Resource]:
-        """Return what is there of an endpoint of ours: it, its configurations, its models."""
+        """Return the existing resources of our endpoint: the endpoint, its configurations, its models."""
         endpoint = self.resources.find(ENDPOINT, name)
         ours = [endpoint] if endpoint and endpoint.endpoint == name else []
         for kind in (CONFIG, MODEL):
@@ -51,7 +51,7 @@ class Removing:
             raise failed
 
     def gone(self, name: str) -> None:
-        """Return once the endpoint is gone that is being deleted. Raises EndpointFailed where it stays."""
+        """Wait until the endpoint is deleted. Raises EndpointFailed if it is not."""
         for _ in self.waiting.looks(f"Endpoint {name} is being deleted:", self.waiting.delete_seconds, self.say):
             if self.resources.described(ENDPOINT, name) is None:
                 return
@@ -77,7 +77,7 @@ class Removing:
         )
 
     def _mark(self, endpoint: Resource) -> None:
-        """Have whoever comes next delete the endpoint, should this command be killed."""
+        """Mark the endpoint so that the next command deletes it if this one is killed."""
         self.say(f"Endpoint {endpoint.name} cannot be deleted before SageMaker has ended its work on it; waiting.")
         with suppress(EndpointNotFound):
             self.resources.mark(endpoint, over_marks(datetime.now(UTC), "delete"))

@@ -14,9 +14,9 @@ from models.endpoints.protocol import EndpointSpec, WhenOver
 from models.endpoints.sagemaker.logs import VARIANT
 
 MARK = "trainfare:endpoint"
-"""The tag by which we know what is ours; its value is the endpoint's name."""
+"""Tag that marks our resources; its value is the endpoint's name."""
 PREFIX = "trainfare-"
-"""How the names of our models and endpoint configurations begin."""
+"""Prefix of the names of our models and endpoint configurations."""
 LIFETIME = ("trainfare:expires", "trainfare:when-over")
 """The tags of a lifetime."""
 TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
@@ -25,7 +25,7 @@ TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """All that the three requests say."""
+    """Content of the three requests."""
 
     name: str
     """The endpoint's."""
@@ -37,7 +37,7 @@ class Deployment:
     machines: int
     role_arn: str
     identity: str
-    """What it serves, as a tag may say it."""
+    """Identity of the model, as a tag's value."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """Tags beside those that follow from the other fields."""
     network: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Deployment:
 
     @property
     def key(self) -> str:
-        """What tells one deployment from another: equal for equal requests, whoever makes them and whenever."""
+        """Key of the deployment: equal for equal requests, whoever makes them and whenever."""
         said = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
         said += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
@@ -75,7 +75,7 @@ class Deployment:
         return {name: value for name, value in self.marks.items() if name in LIFETIME}
 
     def model_request(self) -> dict[str, Any]:
-        """Return what CreateModel takes."""
+        """Return the request for CreateModel."""
         container = {"Image": self.image, "Environment": dict(self.environment), "ModelDataUrl": self.model_data}
         network = {name: list(values) for name, values in self.network.items()}
         return {
@@ -88,7 +88,7 @@ class Deployment:
         }
 
     def config_request(self) -> dict[str, Any]:
-        """Return what CreateEndpointConfig takes."""
+        """Return the request for CreateEndpointConfig."""
         variant = {
             "VariantName": VARIANT,
             "ModelName": self.part,
@@ -104,24 +104,24 @@ class Deployment:
         }
 
     def endpoint_request(self) -> dict[str, Any]:
-        """Return what CreateEndpoint takes."""
+        """Return the request for CreateEndpoint."""
         return {"EndpointName": self.name, "EndpointConfigName": self.part, "Tags": self.tags}
 
 
 def part_prefix(name: str) -> str:
-    """Return how the names of an endpoint's model and configuration begin; those of a longer name may as well."""
+    """Return the prefix of the names of an endpoint's model and configuration. Longer names may share it."""
     return f"{PREFIX}{name[:40].rstrip('-')}-"
 
 
 def identity_tag(identity: str) -> str:
-    """Return what tells a model from another as a tag's value: a run's id as it is, a path by its digest."""
+    """Return the identity of a model as a tag's value: a run's id, or the digest of a path."""
     if TAG_VALUE.fullmatch(identity) and identity.isascii():
         return identity
     return "folder:" + hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
-    """Return the tags that follow from what is to be served, and for how long."""
+    """Return the tags for a model and its lifetime."""
     found = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
     if spec.lifetime_seconds is not None:
         found |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)

@@ -1,4 +1,4 @@
-"""Models, endpoint configurations and endpoints of an account: created, found, listed and deleted, ours alone."""
+"""Create, find, list and delete our models, endpoint configurations and endpoints."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NOT_YET_SEEN = RetryPolicy(first_pause_seconds=0.5, longest_pause_seconds=8.0, t
 
 
 class InProgress(Exception):
-    """SageMaker deletes nothing, and updates nothing, that it is at work on."""
+    """SageMaker is changing the resource and refuses to delete or update it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of resource, by how SageMaker spells it."""
+    """Kind of a resource, in SageMaker's spelling."""
 
     noun: str
     camel: str
@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """The field that holds a resource's name."""
+        """Field that holds a resource's name."""
         return f"{self.camel}Name"
 
 
@@ -42,29 +42,29 @@ ENDPOINT = Kind(noun="endpoint", camel="Endpoint", snake="endpoint")
 CONFIG = Kind(noun="endpoint configuration", camel="EndpointConfig", snake="endpoint_config")
 MODEL = Kind(noun="model", camel="Model", snake="model")
 KINDS = (ENDPOINT, CONFIG, MODEL)
-"""In the order in which they are deleted: each refers to the next."""
+"""Kinds in the order of deletion: each refers to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One of them, as SageMaker tells it."""
+    """A resource, as SageMaker describes it."""
 
     kind: Kind
     name: str
     arn: str
     told: Mapping[str, Any]
-    """Its description, or the shorter one of a list."""
+    """Description of the resource, or its shorter form from a list."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def endpoint(self) -> str | None:
-        """The name of the endpoint of ours that it belongs to; None for what is not ours."""
+        """Name of our endpoint that it belongs to; None if it is not ours."""
         return self.tags.get(MARK)
 
 
 @contextmanager
 def asked(name: str) -> Iterator[None]:
-    """Raise what SageMaker refuses about an endpoint as an error of ours that names it."""
+    """Translate SageMaker's refusals about an endpoint into our errors."""
     try:
         with translated(f"Endpoint {name}"):
             yield
@@ -114,7 +114,7 @@ class Resources:
             return None
 
     def ours(self, kind: Kind, containing: str | None = None) -> list[Resource]:
-        """Return what bears our mark, as the list tells it; of those whose names contain a text."""
+        """Return the listed resources with our tag whose names contain a text."""
         wanted = {"NameContains": containing} if containing else {}
         with translated(f"The list of {kind.noun}s"):
             pages = self._sagemaker.get_paginator(f"list_{kind.snake}s").paginate(MaxResults=PAGE, **wanted)
@@ -123,7 +123,7 @@ class Resources:
         return [each for each in found if each is not None and each.endpoint is not None]
 
     def delete(self, resource: Resource) -> None:
-        """Delete it; nothing, where it is gone. Raises InProgress where SageMaker is at work on it."""
+        """Delete the resource if it exists. Raises InProgress while SageMaker changes it."""
         assert resource.endpoint is not None, f"{resource.name} is not ours"
         try:
             with asked(resource.endpoint):
@@ -136,7 +136,7 @@ class Resources:
             raise
 
     def mark(self, resource: Resource, tags: Mapping[str, str], without: tuple[str, ...] = ()) -> None:
-        """Set tags, and take others away."""
+        """Set tags and remove others."""
         with asked(resource.name):
             pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
             self._sagemaker.add_tags(ResourceArn=resource.arn, Tags=pairs)
@@ -144,7 +144,7 @@ class Resources:
                 self._sagemaker.delete_tags(ResourceArn=resource.arn, TagKeys=list(without))
 
     def update(self, name: str, config: str) -> None:
-        """Lead an endpoint to another configuration. Raises InProgress."""
+        """Update an endpoint to another configuration. Raises InProgress."""
         try:
             with asked(name):
                 self._sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)

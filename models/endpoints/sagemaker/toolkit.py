@@ -1,4 +1,4 @@
-"""What Hugging Face's inference toolkit in the image is told, and what it cannot do. Pure.
+"""Settings for Hugging Face's inference toolkit in the image. Pure.
 
 The toolkit (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`, `transformers_utils.py`) makes
 the pipeline that HF_TASK names from the files in /opt/ml/model, and takes `inputs` and `parameters` of a JSON request.
@@ -23,11 +23,11 @@ ARCHITECTURES = {
     "ForCausalLM": "causal-lm",
     "LMHeadModel": "causal-lm",
 }
-"""Ends of class names in a model's config.json, and what such a model is for."""
+"""Task of a model, by the end of its class name in config.json."""
 
 
 def task_of(task: str | None, model: Path) -> str:
-    """Return a model's task, from its config.json where it is not given. Raises InputError where neither tells."""
+    """Return a model's task, read from its config.json if `task` is None. Raises InputError if it is unknown."""
     if task is not None:
         if task not in PIPELINES:
             raise InputError(f"task is '{task}': an endpoint serves {', '.join(PIPELINES)}.")

@@ -1,4 +1,4 @@
-"""Waiting for what SageMaker is at work on: looks that become rarer, a line now and then, and an end."""
+"""Wait for SageMaker with growing pauses, progress lines and a limit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BACK_OFF = 1.3
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """How long, and how often."""
+    """Pauses and limits of waiting."""
 
     first_seconds: float = 3.0
     longest_seconds: float = 15.0
-    """Between two looks."""
+    """Pause between two checks."""
     line_seconds: float = 30.0
-    """Between two lines."""
+    """Time between two progress lines."""
     delete_seconds: float = 3600.0
     """Longest wait until SageMaker lets go of an endpoint: one whose container never answers has been seen to stay
     `Creating`, which cannot be deleted, for up to an hour."""

@@ -12,7 +12,7 @@ from models.batch.batches import batches
 from models.batch.prediction import WINDOW_ROWS, windows
 from models.batch.progress import Progress, line
 from models.batch.rows import InputRow
-from models.loading.precision import chosen, native_precision
+from models.loading.precision import choose_precision, native_precision
 
 INPUTS = st.lists(st.tuples(st.integers(1, 600), st.integers(1, 4)), max_size=60)
 
@@ -77,10 +77,15 @@ def test_a_terminal_has_one_line_and_a_log_one_a_minute() -> None:
     [("fp32", "bf16", "fp32"), ("bf16", "fp32", "bf16"), (None, "fp32", "fp32"), ("auto", "fp32", "fp32")],
 )
 def test_precision_is_what_was_asked_for_or_evaluated(asked: str | None, evaluated: str, expected: str) -> None:
-    assert chosen(asked, evaluated, "cpu") == expected
+    assert choose_precision(asked, evaluated, "cpu") == expected
 
 
 def test_precision_that_the_processor_would_emulate_is_not_taken() -> None:
     native = native_precision("cpu")
     assert native in ("fp32", "bf16")
-    assert chosen(None, "bf16", "cpu") == chosen("auto", None, "cpu") == chosen(None, "fp16", "cpu") == native
+    assert (
+        choose_precision(None, "bf16", "cpu")
+        == choose_precision("auto", None, "cpu")
+        == choose_precision(None, "fp16", "cpu")
+        == native
+    )

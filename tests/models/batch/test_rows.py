@@ -147,7 +147,7 @@ def test_nothing_is_predicted_of_what_is_wrong(tmp_path: Path, classifier_folder
 def test_a_question_that_leaves_no_room_is_refused_first(tmp_path: Path, reader_folder: Path) -> None:
     rows = [{"question": "Who?", "context": TEXTS[0]}, {"question": "won " * 80, "context": TEXTS[2] * 9}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs: question takes"):
+    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs: the question takes"):
         predict_file({"model": str(reader_folder), "file": str(tmp_path / "a.jsonl"), "track": "false"})
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from models.endpoints.traces import Asked, trace
+from models.endpoints.traces import Prediction, trace
 from tests.support.tracking.tracked import Tracked
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
@@ -16,9 +16,9 @@ from training.contract.errors import TrackingError
 ANSWER = [{"label": "dark", "score": 0.75}]
 
 
-def asked(run_id: str, model_id: str | None = "m-0123") -> Asked:
+def asked(run_id: str, model_id: str | None = "m-0123") -> Prediction:
     now = time.time_ns()
-    return Asked(
+    return Prediction(
         endpoint="winter",
         service="local",
         run_id=run_id,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.endpoints.local.deploy_request import asked, difference
+from models.endpoints.local.deploy_request import difference, record_of
 from models.endpoints.protocol import EndpointSpec
 
 
@@ -25,7 +25,7 @@ def spec(tmp_path: Path) -> EndpointSpec:
 
 def kept(spec: EndpointSpec) -> Any:
     """Return what is found on the disk of an endpoint."""
-    return json.loads(json.dumps(asked(spec)))
+    return json.loads(json.dumps(record_of(spec)))
 
 
 def test_the_same_is_the_same(spec: EndpointSpec) -> None:

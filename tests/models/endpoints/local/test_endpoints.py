@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models.endpoints.local.endpoint_folder import Place
+from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.endpoints import LocalEndpoints
 from models.endpoints.protocol import EndpointSpec, EndpointState
 from tests.conftest import ROOT
@@ -234,7 +234,7 @@ def test_a_killed_replacement_leaves_the_old_one_and_is_swept_away(
     assert endpoints.describe("a") == state
     assert endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print) == state
     assert len(servers(tmp_path)) == 1
-    assert len(Place(tmp_path / "endpoints" / "a").servers()) == 1
+    assert len(EndpointFolder(tmp_path / "endpoints" / "a").servers()) == 1
 
 
 def test_ctrl_c_in_the_middle_leaves_nothing(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:

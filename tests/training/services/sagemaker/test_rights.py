@@ -27,7 +27,7 @@ UNSEEN = {
 
 
 def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_path: Path) -> None:
-    place = SageMakerHarness(tmp_path, account)
+    harness = SageMakerHarness(tmp_path, account)
     account.clients["s3"].delete_bucket(Bucket=account.clients["s3"].list_buckets()["Buckets"][0]["Name"])
     called: set[str] = set()
 
