@@ -90,7 +90,7 @@ def test_what_is_not_found_is_said_by_its_name(tracked: Tracked) -> None:
     with pytest.raises(InputError, match=r"no run of a job or of a group"):
         chosen_jobs(tracked.client, [foreign])
     tracked.client.delete_run(run)
-    with pytest.raises(InputError, match=rf"run '{run}' is deleted; `mlflow runs restore --run-id {run}`"):
+    with pytest.raises(InputError, match=rf"run '{run}' is deleted; restore it with `mlflow runs restore --run-id {run}`"):
         chosen_jobs(tracked.client, [run])
 
 
