@@ -12,10 +12,12 @@ from typing import TextIO
 
 from experiments.running.write_overview import PATIENCE_SECONDS, overview
 from reports.comparison.equal_work import KINDS, Kind
-from reports.formats.report import Report
+from reports.formats.markdown import markdown
+from reports.formats.summary import summary_text
 from reports.formats.terminal import print_report
-from reports.publish import here_alone, log_alone, publish, summary, write
-from reports.render import Wanted, render, render_chosen
+from reports.model.report import Report
+from reports.publish import log_separately, publish, tolerate_rejection, write
+from reports.render import CompareOptions, render, render_chosen
 from tracking.groups.group import Group, find_group
 from tracking.queries.mlflow_ui import LOCAL, run_table
 from tracking.queries.selected_jobs import chosen_jobs
@@ -27,7 +29,7 @@ FIELDS = ("experiment", "group", "runs", "overview", "baseline", "allow", "forma
 FORMATS = ("text", "markdown", "json")
 _NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
 """Fields that nothing stands for when they are empty, as where a shell's variable is not set."""
-AS_THE_JOBS_SAY = Wanted()
+AS_THE_JOBS_SAY = CompareOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class Asked:
     """Jobs of any groups: run ids, job names, or groups for all their jobs."""
     overview: bool = False
     """All groups of the MLflow experiment of that name, and what they cost."""
-    wanted: Wanted = AS_THE_JOBS_SAY
+    wanted: CompareOptions = AS_THE_JOBS_SAY
     format: str = "text"
     """What is printed: a summary for people, Markdown, or JSON."""
 
@@ -64,8 +66,8 @@ def report(given: Mapping[str, str]) -> int:
     made = render(store.client, group.id, name, asked.wanted)
     folder = home() / "reports" / group.id
     _tell(store, made, folder, group.experiment_id, asked.format)
-    with here_alone(partial(print, file=_places(asked.format))):
-        log_alone(store, group.experiment_id, name, [group.id], made, folder)
+    with tolerate_rejection(partial(print, file=_places(asked.format))):
+        log_separately(store, group.experiment_id, name, [group.id], made, folder)
         if asked.wanted == AS_THE_JOBS_SAY:
             publish(store, group.run_id, made, folder, group.name)
     return 0
@@ -77,7 +79,7 @@ def report_group(store: Store, group: Group, title: str) -> None:
     made = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
     _tell(store, made, folder, group.experiment_id, "text")
-    with here_alone(print):
+    with tolerate_rejection(print):
         publish(store, group.run_id, made, folder, group.name)
 
 
@@ -96,7 +98,7 @@ def asked_of(given: Mapping[str, str]) -> Asked:
     chosen = given.get("format", "text")
     if chosen not in FORMATS:
         raise InputError(f"format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
-    wanted = Wanted(baseline=given.get("baseline") or None, allowed=frozenset(_kinds(given.get("allow", ""))))
+    wanted = CompareOptions(baseline=given.get("baseline") or None, allowed=frozenset(_kinds(given.get("allow", ""))))
     is_overview = _is_true("overview", given.get("overview", "false"))
     if is_overview and (
         others := [name for name in FIELDS if name in given and name not in ("experiment", "overview")]
@@ -120,8 +122,8 @@ def _report_chosen(store: Store, asked: Asked) -> None:
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
     _tell(store, made, folder, experiment_id, asked.format)
-    with here_alone(partial(print, file=_places(asked.format))):
-        log_alone(store, experiment_id, title, asked.runs, made, folder)
+    with tolerate_rejection(partial(print, file=_places(asked.format))):
+        log_separately(store, experiment_id, title, asked.runs, made, folder)
 
 
 def _tell(store: Store, made: Report, folder: Path, experiment_id: str, chosen: str) -> None:
@@ -129,9 +131,9 @@ def _tell(store: Store, made: Report, folder: Path, experiment_id: str, chosen: 
     page = write(made, folder)
     places = _places(chosen)
     if chosen == "markdown":
-        print(made.markdown)
+        print(markdown(made))
     elif chosen == "json":
-        print(summary(made))
+        print(summary_text(made))
     else:
         print()
         print_report(made)
