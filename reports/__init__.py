@@ -1,5 +1,5 @@
-"""From the tracking server to answers: tables of numbers, verdicts, charts and pages.
+"""From the tracking server to answers: reports with verdicts, tables and charts.
 
-`comparison`, `sweep`, `probe` and `overview` compute what each report says; `charts` draws; `formats` writes HTML,
-terminal text and MLflow metrics. Open `render.py` first. Arithmetic that needs no report belongs in `judging`.
+`model` defines what a report is. `comparison`, `sweep`, `probe` and `overview` build one each, `charts` draws, and
+`formats` renders. Open `render.py` first. Arithmetic that is not about reports belongs in `judging`.
 """

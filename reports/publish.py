@@ -1,8 +1,7 @@
-"""A report goes to a run, and to a folder of this machine."""
+"""Publication of a report: files in a local folder, and an MLflow run with artifacts, metrics and tags."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,94 +11,94 @@ from pathlib import Path
 from mlflow.entities import Metric, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
-from reports.formats.mlflow_metrics import figures_of
-from reports.formats.report import Report
-from reports.formats.run_name import answered, is_answered
+from reports.formats.html import html_page
+from reports.formats.markdown import markdown
+from reports.formats.mlflow_metrics import run_metrics
+from reports.formats.run_name import is_ours, name_with_answer
+from reports.formats.summary import summary_text
+from reports.model.report import Report
+from reports.model.table import texts_by_title
 from tracking.queries.mlflow_ui import job_charts
 from tracking.recording.run_tables import log_tables
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
 HEADLINE = "platform.headline"
-"""Tag of a group's run: the answer of its latest report, for who looks at many groups."""
+"""Tag of a group's run: the answer of its latest report, which overviews show."""
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write the report's files to `folder`, and return the page's path."""
+    """Write the report's files to `folder` and return the path of the page."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     page = folder / "report.html"
-    page.write_text(report.html, encoding="utf-8")
-    (folder / "report.md").write_text(report.markdown, encoding="utf-8")
-    (folder / "jobs.csv").write_text(report.jobs_csv, encoding="utf-8")
-    (folder / "summary.json").write_text(summary(report), encoding="utf-8")
+    page.write_text(html_page(report), encoding="utf-8")
+    (folder / "report.md").write_text(markdown(report), encoding="utf-8")
+    (folder / "jobs.csv").write_text(report.rows_csv, encoding="utf-8")
+    (folder / "summary.json").write_text(summary_text(report), encoding="utf-8")
     for name, png in report.pngs.items():
         (plots / name).write_bytes(png)
     return page
 
 
-def summary(report: Report) -> str:
-    """Return numbers and verdicts as JSON."""
-    return json.dumps(report.summary_json, indent=1, ensure_ascii=False)
-
-
 def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) -> None:
-    """Log the files in `folder`, the comparison's table and its figures to a run, and have it tell the answer.
+    """Log the files in `folder`, the comparison's table and the report's figures to a run, with the answer.
 
-    The answer stands in its description and before its `name`, the one that it began with; a name that somebody gave it
-    stays as it is.
+    The answer goes into the run's description and before its original `name`. A name that a user gave it stays.
     """
     store.call(store.client.log_artifacts, run_id, str(folder), "report")
-    log_tables(store, run_id, {"comparison.json": report.table} if report.table else {})
+    table = report.comparison_table
+    log_tables(store, run_id, {"comparison.json": texts_by_title(table)} if table else {})
     run = store.call(store.client.get_run, run_id)
-    tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: str(report.summary_json["headline"])[:5000]}
-    if is_answered(name, str(run.info.run_name)):
-        tags[MLFLOW_RUN_NAME] = answered(name, report)
-    told = [RunTag(key, value) for key, value in tags.items()]
-    store.call(store.client.log_batch, run_id, metrics=_news(run, figures_of(report)), tags=told)
+    tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: report.headline[:5000]}
+    if is_ours(name, str(run.info.run_name)):
+        tags[MLFLOW_RUN_NAME] = name_with_answer(name, report)
+    run_tags = [RunTag(key, value) for key, value in tags.items()]
+    store.call(store.client.log_batch, run_id, metrics=_changed(run, run_metrics(report)), tags=run_tags)
 
 
-def _news(run: Run, figures: dict[str, float]) -> list[Metric]:
-    """Return points of the figures that the run does not tell yet.
+def _changed(run: Run, figures: dict[str, float]) -> list[Metric]:
+    """Return the figures that are new or that differ from the run's.
 
-    At step 0, of which MLflow draws bars; of several points at one step the latest counts. Without those that it has: a
-    second point would make a line of the bar.
+    They are logged at step 0, so that MLflow draws bars; of several points at one step the latest counts. Unchanged
+    figures are left out, because a second point would turn the bar into a line.
     """
     at_ms = int(time.time() * 1000)
     return [Metric(key, value, at_ms, 0) for key, value in figures.items() if run.data.metrics.get(key) != value]
 
 
 def _note(run: Run, report: Report) -> str:
-    """Return the report in words, after its first sentence the way to the charts of its jobs, where one group has
-    them all."""
-    group = report.comparison.group
-    if run.data.tags.get("platform.group") != group:
-        return report.markdown
-    answer, _, rest = report.markdown.partition("\n\n")
-    return f"{answer}\n\n[Charts of its jobs]({job_charts(run.info.experiment_id, group)})\n\n{rest}"
+    """Return the report as Markdown; for a group's own run with a link to the charts of its jobs after the headline."""
+    text = markdown(report)
+    if run.data.tags.get("platform.group") != report.group:
+        return text
+    answer, _, rest = text.partition("\n\n")
+    return f"{answer}\n\n[Charts of its jobs]({job_charts(run.info.experiment_id, report.group)})\n\n{rest}"
 
 
 def report_run(store: Store, experiment_id: str, title: str, of: Sequence[str]) -> str:
-    """Return the run that a report made by itself is logged to: the one that `mlflow run` opened, or a new one.
+    """Return the id of the run for a separate report: the one that `mlflow run` opened, or a new one.
 
-    `of` names the groups, runs or jobs that it is about.
+    `of` names the groups, runs or jobs that the report is about.
     """
     tags = {"platform.kind": "report", "platform.report_of": ", ".join(of)[:5000], MLFLOW_RUN_NAME: _name(title)}
-    if given := os.environ.get("MLFLOW_RUN_ID"):
-        store.tag(given, tags)
-        return given
+    if run_id := os.environ.get("MLFLOW_RUN_ID"):
+        store.tag(run_id, tags)
+        return run_id
     return str(store.call(store.client.create_run, experiment_id, tags=tags).info.run_id)
 
 
-def log_alone(store: Store, experiment_id: str, title: str, of: Sequence[str], report: Report, folder: Path) -> None:
+def log_separately(
+    store: Store, experiment_id: str, title: str, of: Sequence[str], report: Report, folder: Path
+) -> None:
     """Log a report to a run of its own."""
-    with run_alone(store, experiment_id, title, of) as run_id:
+    with separate_run(store, experiment_id, title, of) as run_id:
         publish(store, run_id, report, folder, _name(title))
 
 
 @contextmanager
-def run_alone(store: Store, experiment_id: str, title: str, of: Sequence[str]) -> Iterator[str]:
-    """Yield a report's own run, and end it; FAILED where the server does not take all that is logged within."""
+def separate_run(store: Store, experiment_id: str, title: str, of: Sequence[str]) -> Iterator[str]:
+    """Yield a report's own run and end it; it ends as FAILED if the server rejects what is logged within."""
     run_id = report_run(store, experiment_id, title, of)
     try:
         yield run_id
@@ -111,15 +110,15 @@ def run_alone(store: Store, experiment_id: str, title: str, of: Sequence[str]) -
 
 
 @contextmanager
-def here_alone(say: Callable[[str], None]) -> Iterator[None]:
-    """Log a report within: where the server does not take it, that is said, and the report is on this machine.
+def tolerate_rejection(emit: Callable[[str], None]) -> Iterator[None]:
+    """Log a report within; if the server rejects it, emit a message instead of raising: the local report remains.
 
-    Whoever may only read an experiment reports on it like this.
+    Users who may only read an experiment can report on it this way.
     """
     try:
         yield
     except TrackingError as error:
-        say(f"The report is on this machine alone: {str(error).rstrip('.')}.")
+        emit(f"The report was written to this machine only: {str(error).rstrip('.')}.")
 
 
 def _name(title: str) -> str:

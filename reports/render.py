@@ -1,28 +1,33 @@
-"""The report of a group of jobs, read from the tracking server alone."""
+"""Reports of groups of jobs and of whole experiments, read from the tracking server."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from reports.comparison.arms import job_of
-from reports.comparison.comparison import compare
+from reports.charts.report_charts import comparison_charts, probe_charts
+from reports.charts.sweep_charts import sweep_charts
+from reports.charts.sweep_importance import importance_note
+from reports.comparison.arms import Job, job_of
+from reports.comparison.comparison import Comparison, compare
 from reports.comparison.equal_work import Kind
-from reports.comparison.missing_data import gaps
+from reports.comparison.missing_data import missing_data
+from reports.comparison.report import Source, comparison_report
 from reports.comparison.selected_jobs import with_common_arms
-from reports.comparison_report import comparison_report
-from reports.formats.report import Read, Report, saying_what_is_missing
-from reports.probe.projections import is_of_probes
-from reports.probe_report import probe_report
+from reports.model.report import Report
+from reports.overview.overview import Overview, overview_of
+from reports.overview.report import overview_report
+from reports.probe.projections import is_probe_table, probes_of
+from reports.probe.report import probe_report
 from reports.report_data import Reader
-from reports.sweep.sweep import is_of_sweep
-from reports.sweep.sweep_spec import asked_of
+from reports.sweep.report import sweep_report
+from reports.sweep.sweep import is_sweep_table, sweep_of
+from reports.sweep.sweep_spec import read_spec
 from reports.sweep.trials import CALIBRATION_COLUMNS
-from reports.sweep_report import SweepRead, sweep_report
 from tracking.groups.sweep_file import FILE
 from tracking.queries import job_tables
 from training.contract.errors import InputError
@@ -32,84 +37,109 @@ _MOST_CURVES = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """How a comparison is to be made, otherwise than the jobs themselves say."""
+class CompareOptions:
+    """Options of a comparison that override what the jobs say."""
 
     baseline: str | None = None
     """Label of the arm that the others are compared with, or the name of one of its jobs."""
     allowed: Set[Kind] = frozenset()
-    """In what the work may differ."""
+    """Kinds of differences in the work to accept."""
 
 
-def render(client: MlflowClient, group: str, title: str, wanted: Wanted | None = None) -> Report:
-    """Return the report of a group; what cannot be read beside the jobs' table is told as missing.
+def render(client: MlflowClient, group: str, title: str, options: CompareOptions | None = None) -> Report:
+    """Return the report of a group. Apart from the table of jobs, anything that cannot be read is reported as missing.
 
-    Raises `TrackingError` when the server does not give that table.
+    Raises `TrackingError` if that table cannot be read, and `InputError` for options that do not fit the group.
     """
     reader = Reader(client)
     table, parent = job_tables.jobs(client, group), reader.parent_run(group)
-    if is_of_sweep(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
-        _refuse(wanted, f"group '{group}' is a sweep")
-        swept = _read_sweep(reader, table, parent)
-        return saying_what_is_missing(sweep_report(swept, group, title), swept.missing)
-    if is_of_probes(table):
-        _refuse(wanted, f"group '{group}' holds probes")
-        read = _read(reader, table, group, Wanted())
-        return saying_what_is_missing(probe_report(read, title), read.missing)
-    return _compared(reader, table, group, title, wanted or Wanted())
+    if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
+        _refuse(options, f"group '{group}' is a sweep")
+        return _sweep_report(reader, table, parent, group, title)
+    if is_probe_table(table):
+        _refuse(options, f"group '{group}' holds probes")
+        return _probe_report(reader, table, group, title)
+    return _comparison_report(reader, table, group, title, options or CompareOptions())
 
 
 def render_chosen(
-    client: MlflowClient, table: pd.DataFrame, title: str, wanted: Wanted, names: Sequence[str] = ()
+    client: MlflowClient, table: pd.DataFrame, title: str, options: CompareOptions, names: Sequence[str] = ()
 ) -> Report:
-    """Return the comparison of any jobs, `job_tables.jobs`' table of them.
+    """Return the comparison of any jobs, given `job_tables.jobs`' table of them.
 
-    Of the groups among `names`, by which the jobs were chosen, all jobs are meant: deleted ones are told as missing.
-    Raises `TrackingError` and `InputError`.
+    `names` are the runs, jobs and groups by which they were chosen. A group stands for all its jobs, so its deleted
+    jobs are reported as missing. Raises `TrackingError` and `InputError`.
     """
     reader = Reader(client)
     whole = table[table["group"].isin(names)]
     reader.note_deleted(dict(zip(whole["group"], whole["experiment_id"], strict=True)))
     groups = ", ".join(sorted(set(table["group"].dropna())))
-    return _compared(reader, with_common_arms(table), groups, title, wanted)
+    return _comparison_report(reader, with_common_arms(table), groups, title, options)
 
 
-def _compared(reader: Reader, table: pd.DataFrame, group: str, title: str, wanted: Wanted) -> Report:
-    read = _read(reader, table, group, wanted)
-    return saying_what_is_missing(comparison_report(read, title), read.missing)
+def render_overview(
+    client: MlflowClient, *names: str, progress: Callable[[int], None] = lambda _: None
+) -> tuple[Overview, Report]:
+    """Return the overview of the first of these MLflow experiments that exists, and its report.
+
+    `progress` is called with the number of runs read so far. Raises `InputError` if none of the experiments exists, and
+    `TrackingError` if the server does not answer.
+    """
+    experiment = job_tables.experiment_named(client, *names)
+    id = str(experiment.experiment_id)
+    overview = overview_of(job_tables.experiment_runs(client, id, progress=progress), experiment.name, id)
+    return overview, overview_report(overview, str(client.tracking_uri))
 
 
-def _refuse(wanted: Wanted | None, what: str) -> None:
-    if wanted and (wanted.baseline or wanted.allowed):
-        raise InputError(f"baseline and allow are for comparisons, and {what}.")
+def _refuse(options: CompareOptions | None, reason: str) -> None:
+    if options and (options.baseline or options.allowed):
+        raise InputError(f"baseline and allow are for comparisons, and {reason}.")
 
 
-def _read(reader: Reader, table: pd.DataFrame, group: str, wanted: Wanted) -> Read:
-    comparison = compare(table, group, baseline=wanted.baseline, allowed=wanted.allowed)
-    first = next((job for arm in comparison.arms for job in arm.succeeded), None)
-    return Read(
-        table=table,
-        comparison=comparison,
-        curves=reader.histories([job for arm in comparison.arms for job in arm.succeeded], ["loss"]),
-        environment=reader.environment(first.run_id) if first else {},
-        tracking_uri=reader.client.tracking_uri,
-        missing=(*gaps(comparison), *reader.missing),
-    )
+def _comparison_report(reader: Reader, table: pd.DataFrame, group: str, title: str, options: CompareOptions) -> Report:
+    comparison = compare(table, group, baseline=options.baseline, allowed=options.allowed)
+    curves, source = _read(reader, table, comparison, title)
+    return comparison_report(comparison, comparison_charts(comparison, curves), source)
 
 
-def _read_sweep(reader: Reader, table: pd.DataFrame, parent: Run | None) -> SweepRead:
-    told = reader.artifact(parent.info.run_id, FILE) if parent else {}
+def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -> Report:
+    comparison = compare(table, group)
+    curves, source = _read(reader, table, comparison, title)
+    probes = probes_of(table, group, curves)
+    return probe_report(probes, probe_charts(probes, comparison, curves), source)
+
+
+def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str) -> Report:
+    document = reader.artifact(parent.info.run_id, FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
-    first = next((job for job in jobs if job.succeeded), None)
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
     trials = [job for job in jobs if job.text.get("role") == "trial"][:_MOST_CURVES]
-    metric = asked_of(told).metric
-    return SweepRead(
+    metric = read_spec(document).metric
+    points = reader.histories(calibrations, [f"calibration/{c}" for c in CALIBRATION_COLUMNS])
+    curves = reader.histories(trials, [metric]) if metric else {}
+    sweep = sweep_of(table, group, document, points, curves)
+    source = _source(reader, table, title, [job for job in jobs if job.succeeded])
+    return sweep_report(sweep, sweep_charts(sweep), source, importance_note(sweep))
+
+
+def _read(
+    reader: Reader, table: pd.DataFrame, comparison: Comparison, title: str
+) -> tuple[Mapping[str, pd.DataFrame], Source]:
+    """Return the loss curves by run id, and the rest of what the report needs."""
+    succeeded = [job for arm in comparison.arms for job in arm.succeeded]
+    curves = reader.histories(succeeded, ["loss"])
+    return curves, _source(reader, table, title, succeeded, missing_data(comparison))
+
+
+def _source(
+    reader: Reader, table: pd.DataFrame, title: str, succeeded: Sequence[Job], missing: Sequence[str] = ()
+) -> Source:
+    """Return the source; call it last, since it collects what `reader` could not read."""
+    environment = reader.environment(succeeded[0].run_id) if succeeded else {}
+    return Source(
+        title=title,
+        tracking_uri=str(reader.client.tracking_uri),
+        environment=environment,
         table=table,
-        told=told,
-        calibrations=reader.histories(calibrations, [f"calibration/{c}" for c in CALIBRATION_COLUMNS]),
-        curves=reader.histories(trials, [metric]) if metric else {},
-        environment=reader.environment(first.run_id) if first else {},
-        tracking_uri=reader.client.tracking_uri,
-        missing=reader.missing,
+        missing=(*missing, *reader.missing),
     )

@@ -6,9 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from reports.formats.terminal import print_overview
-from reports.overview_report import render_overview
-from reports.publish import here_alone, run_alone
+from reports.formats.html import html_page
+from reports.formats.terminal import print_report
+from reports.publish import separate_run, tolerate_rejection
+from reports.render import render_overview
 from tracking.queries.read_progress import ReadProgress
 from tracking.server.store import open_store
 from training.state.home import home
@@ -24,15 +25,15 @@ def overview(name: str) -> None:
     """
     store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
     with ReadProgress("runs", sys.stderr) as reading:
-        made = render_overview(store.client, name, Path(name).stem, saw=reading.update)
-    folder = home() / "reports" / f"overview-{made.overview.experiment_id}"
+        made, report = render_overview(store.client, name, Path(name).stem, progress=reading.update)
+    folder = home() / "reports" / f"overview-{made.experiment_id}"
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "overview.html"
-    page.write_text(made.html, encoding="utf-8")
-    (folder / "groups.csv").write_text(made.groups_csv, encoding="utf-8")
-    print_overview(made.overview)
+    page.write_text(html_page(report), encoding="utf-8")
+    (folder / "groups.csv").write_text(report.rows_csv, encoding="utf-8")
+    print_report(report)
     print(f"\nOverview: {page}")
     if "MLFLOW_RUN_ID" in os.environ:
-        store.subject = f"experiment '{made.overview.name}'"
-        with here_alone(print), run_alone(store, made.overview.experiment_id, name, [made.overview.name]) as run_id:
+        store.subject = f"experiment '{made.name}'"
+        with tolerate_rejection(print), separate_run(store, made.experiment_id, name, [made.name]) as run_id:
             store.call(store.client.log_artifacts, run_id, str(folder), "report")

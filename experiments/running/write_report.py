@@ -12,10 +12,12 @@ from typing import TextIO
 
 from experiments.running.write_overview import PATIENCE_SECONDS, overview
 from reports.comparison.equal_work import KINDS, Kind
-from reports.formats.report import Report
+from reports.formats.markdown import markdown
+from reports.formats.summary import summary_text
 from reports.formats.terminal import print_report
-from reports.publish import here_alone, log_alone, publish, summary, write
-from reports.render import Wanted, render, render_chosen
+from reports.model.report import Report
+from reports.publish import log_separately, publish, tolerate_rejection, write
+from reports.render import CompareOptions, render, render_chosen
 from tracking.groups.group import Group, find_group
 from tracking.queries.mlflow_ui import LOCAL, run_table
 from tracking.queries.selected_jobs import chosen_jobs
@@ -26,7 +28,7 @@ from training.state.home import home
 FORMATS = ("text", "markdown", "json")
 _NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
 """Fields that must not be empty, with what they mean. An unset shell variable makes one empty."""
-DEFAULT = Wanted()
+DEFAULT = CompareOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ class ReportRequest:
     """Run ids, job names, and group ids, which stand for all their jobs."""
     overview: bool = False
     """Report on all groups of the MLflow experiment of that name, with their cost."""
-    wanted: Wanted = DEFAULT
+    wanted: CompareOptions = DEFAULT
     format: str = "text"
     """Printed format, one of FORMATS; `text` is a summary."""
 
@@ -63,8 +65,8 @@ def report(fields: Mapping[str, str]) -> int:
     made = render(store.client, group.id, name, request.wanted)
     folder = home() / "reports" / group.id
     _print(store, made, folder, group.experiment_id, request.format)
-    with here_alone(partial(print, file=_location_stream(request.format))):
-        log_alone(store, group.experiment_id, name, [group.id], made, folder)
+    with tolerate_rejection(partial(print, file=_location_stream(request.format))):
+        log_separately(store, group.experiment_id, name, [group.id], made, folder)
         if request.wanted == DEFAULT:
             publish(store, group.run_id, made, folder, group.name)
     return 0
@@ -76,7 +78,7 @@ def report_group(store: Store, group: Group, title: str) -> None:
     made = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
     _print(store, made, folder, group.experiment_id, "text")
-    with here_alone(print):
+    with tolerate_rejection(print):
         publish(store, group.run_id, made, folder, group.name)
 
 
@@ -93,7 +95,7 @@ def read_request(fields: Mapping[str, str]) -> ReportRequest:
     chosen = fields.get("format", "text")
     if chosen not in FORMATS:
         raise InputError(f"format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
-    wanted = Wanted(baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", ""))))
+    wanted = CompareOptions(baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", ""))))
     is_overview = _is_true("overview", fields.get("overview", "false"))
     if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
         raise InputError(f"overview and {others[0]} exclude each other: an overview covers all groups.")
@@ -115,8 +117,8 @@ def _report_chosen(store: Store, request: ReportRequest) -> None:
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
     _print(store, made, folder, experiment_id, request.format)
-    with here_alone(partial(print, file=_location_stream(request.format))):
-        log_alone(store, experiment_id, title, request.runs, made, folder)
+    with tolerate_rejection(partial(print, file=_location_stream(request.format))):
+        log_separately(store, experiment_id, title, request.runs, made, folder)
 
 
 def _print(store: Store, made: Report, folder: Path, experiment_id: str, chosen: str) -> None:
@@ -127,9 +129,9 @@ def _print(store: Store, made: Report, folder: Path, experiment_id: str, chosen:
     page = write(made, folder)
     stream = _location_stream(chosen)
     if chosen == "markdown":
-        print(made.markdown)
+        print(markdown(made))
     elif chosen == "json":
-        print(summary(made))
+        print(summary_text(made))
     else:
         print()
         print_report(made)

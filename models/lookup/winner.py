@@ -12,10 +12,9 @@ from models.lookup.evaluation import has, measure_of
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
-from reports.probe.projections import is_of_probes
-from reports.sweep.messages import headline as sweep_headline
-from reports.sweep.messages import interval_of
-from reports.sweep.sweep import Sweep, is_of_sweep, sweep_of
+from reports.probe.projections import is_probe_table
+from reports.sweep.headline import headline as sweep_headline
+from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from tracking.groups.sweep_file import FILE
 from tracking.queries import job_tables
 from training.contract.errors import InputError
@@ -45,9 +44,9 @@ def winner(client: MlflowClient, group: str) -> Winner:
         raise _none(group, "it holds no jobs")
     is_open = parent is not None and parent.data.tags.get("platform.group_state") == "open"
     _check_ended(table, group, is_open)
-    if is_of_probes(table):
+    if is_probe_table(table):
         raise _none(group, "probes train only the beginning")
-    if is_of_sweep(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
+    if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         told = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
         return _chosen(group, *_of_sweep(sweep_of(table, group, told, {}, {})))
     return _chosen(group, *_of_comparison(compare(table, group)))
@@ -85,7 +84,7 @@ def _held(told: str, baseline: Arm) -> str:
 
 def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
     told, best = sweep_headline(sweep), sweep.best
-    if best is None or (sweep.asked.is_front and len(sweep.front) > 1):
+    if best is None or (sweep.spec.is_front and len(sweep.front) > 1):
         raise _none(sweep.group, told[:1].lower() + told[1:].rstrip("."))
     if sweep.confirmation is None:
         command = f" `{sweep.train_command}` trains {best.setting}." if sweep.train_command else ""
@@ -103,11 +102,11 @@ def _is_confirmed(sweep: Sweep) -> bool:
     contrast = sweep.contrast_of(sweep.best.setting)
     if contrast is None or contrast.verdict.outcome == "not comparable":
         return False
-    return _is_faster(sweep) and not _but(sweep) if sweep.asked.is_rate else contrast.verdict.outcome == "cheaper"
+    return _is_faster(sweep) and not _but(sweep) if sweep.spec.is_rate else contrast.verdict.outcome == "cheaper"
 
 
 def _is_faster(sweep: Sweep) -> bool:
-    ratio = interval_of(sweep, sweep.best) if sweep.best else None
+    ratio = sweep.interval_of(sweep.best) if sweep.best else None
     return ratio is not None and ratio.low > 1
 
 
@@ -116,7 +115,7 @@ def _but(sweep: Sweep) -> str:
     contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
     if contrast is None or contrast.verdict.outcome == "not comparable":
         return ""
-    if not (sweep.asked.is_rate and _is_faster(sweep)):
+    if not (sweep.spec.is_rate and _is_faster(sweep)):
         return ""
     quality, measure = contrast.verdict.quality, sweep.confirmation.measure if sweep.confirmation else None
     if quality is None:

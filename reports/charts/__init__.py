@@ -1,4 +1,4 @@
-"""Numbers to pictures: PNG for MLflow and SVG for the page.
+"""Charts: PNG for MLflow and SVG for the page.
 
-Open `canvas.py` first; every chart is drawn on it.
+Open `canvas.py` first; it draws every chart. `report_charts.py` and `sweep_charts.py` list the charts of each report.
 """

@@ -1,4 +1,4 @@
-"""Bar charts: one labelled row an arm."""
+"""Bar charts with one labelled row per arm."""
 
 from __future__ import annotations
 
@@ -9,46 +9,48 @@ from matplotlib.ticker import MaxNLocator
 
 from judging.intervals import Interval
 from judging.summaries import Summary, gain_percent
-from reports.charts.canvas import BACKGROUND, INK, Plot, arm_colour, end_of_axis, plot
+from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plot
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import STEADY, Comparison, Contrast
 from reports.comparison.equal_work import DOLLARS
-from reports.comparison.messages import figure, signed_percent
-from reports.comparison.text import short
+from reports.model.blocks import Chart
+from reports.model.numbers import figure, signed_percent
+from reports.model.wording import short
 from reports.probe.projections import Probes
 
 _ROW_INCHES = 0.56
 _BAR_HEIGHT = 0.42
 _WIDEST = 20.0
-"""Upper end of an interval, as a ratio, beyond which a picture shows nothing; the page still tells it in words."""
+"""Upper end of an interval, as a ratio, beyond which a chart is of no use; the page still states it in words."""
 
 
-def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Plot | None:
-    """Return a bar an arm: median, extremes, and the change against the baseline; None without numbers."""
-    rows = [(i, arm, told) for i, arm in enumerate(comparison.arms) if (told := arm.summary(column))]
+def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
+    """Return a bar per arm: median, extremes, and the change against the baseline; None without numbers."""
+    rows = [(i, arm, values) for i, arm in enumerate(comparison.arms) if (values := arm.summary(column))]
     if not rows:
         return None
     ends = [
-        (told.high, f"{figure(told.median)}{_against_baseline(comparison, arm, column, told)}") for _, arm, told in rows
+        (values.high, f"{figure(values.median)}{_against_baseline(comparison, arm, column, values)}")
+        for _, arm, values in rows
     ]
     means = "; %: of the means" if any(_interval(contrast, column) for contrast in comparison.contrasts) else ""
 
     def draw(axes: Axes) -> None:
-        for y, (i, arm, told) in enumerate(rows):
-            axes.barh(y, told.median, height=_BAR_HEIGHT, color=arm_colour(i))
-            if told.n > 1:
-                axes.plot([told.low, told.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, f"{short(arm.label)}  (n = {told.n})", ends[y])
+        for y, (i, arm, values) in enumerate(rows):
+            axes.barh(y, values.median, height=_BAR_HEIGHT, color=arm_colour(i))
+            if values.n > 1:
+                axes.plot([values.low, values.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
+            _label(axes, y, f"{short(arm.label)}  (n = {values.n})", ends[y])
         _finish(axes, ends, f"{unit}\nmedian; line: lowest to highest{means}")
 
-    description = _listed(_in_words(comparison, arm, column, told) for _, arm, told in rows)
+    description = _listed(_in_words(comparison, arm, column, values) for _, arm, values in rows)
     return plot(name, f"{title}: {unit}", _height(len(rows)), draw, description)
 
 
-def intervals(comparison: Comparison) -> Plot | None:
-    """Return what each arm was billed against the baseline, with the interval; None without any."""
-    told = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
-    rows = [(i, arm, ratio) for i, arm, ratio in told if ratio and ratio.high < _WIDEST]
+def intervals(comparison: Comparison) -> Chart | None:
+    """Return the cost of each arm against the baseline with its interval; None without any."""
+    ratios = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
+    rows = [(i, arm, ratio) for i, arm, ratio in ratios if ratio and ratio.high < _WIDEST]
     if not rows:
         return None
     left = min(-10.0, *(gain_percent(ratio.low) for _, _, ratio in rows))
@@ -65,7 +67,7 @@ def intervals(comparison: Comparison) -> Plot | None:
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
             interval = f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
             label = axes.text(left, y - 0.30, f"{short(arm.label, 28)}  ({interval})", va="bottom", fontsize=10)
-            label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # the line at 0 may run behind
+            label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # the line at 0 may cross it
         unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
@@ -77,32 +79,32 @@ def intervals(comparison: Comparison) -> Plot | None:
     return plot("interval", f"{what} against the baseline: 95 % interval", _height(len(rows)), draw, description)
 
 
-def projections(probes: Probes, comparison: Comparison) -> Plot | None:
-    """Return a bar an arm, in its colour elsewhere: its projected cost with the interval; None without any."""
+def projections(probes: Probes, comparison: Comparison) -> Chart | None:
+    """Return a bar per arm, in its usual colour: the projected cost with the interval; None without any."""
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
-    ends = [(each.paid.high, figure(each.paid.estimate)) for each in rows]
+    ends = [(each.cost.high, figure(each.cost.estimate)) for each in rows]
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
-            paid = each.paid
+            cost = each.cost
             colour = arm_colour(labels.index(each.arm.label))
-            axes.barh(y, paid.estimate, height=_BAR_HEIGHT, color=colour)
-            axes.plot([paid.low, paid.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
+            axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
+            axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
             _label(axes, y, short(each.arm.label), ends[y])
         _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
 
     description = _listed(
-        f"{each.arm.label}: {figure(each.paid.estimate)}, {figure(each.paid.low)} to {figure(each.paid.high)}"
+        f"{each.arm.label}: {figure(each.cost.estimate)}, {figure(each.cost.low)} to {figure(each.cost.high)}"
         for each in rows
     )
     title = f"Projected for the whole training: {probes.unit}"
     return plot("projection", title, _height(len(rows)), draw, description)
 
 
-def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Plot:
-    """Return a bar for each (label, value, colour)."""
+def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Chart:
+    """Return a bar per row, given as (label, value, colour)."""
 
     def draw(axes: Axes) -> None:
         for y, (text, value, colour) in enumerate(rows):
@@ -113,34 +115,34 @@ def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str,
     return plot(name, title, _height(len(rows)), draw, _listed(f"{text}, {figure(value)}" for text, value, _ in rows))
 
 
-def _against_baseline(comparison: Comparison, arm: Arm, column: str, told: Summary) -> str:
-    """Return the change against the baseline as the verdict counts it, or that of the medians."""
+def _against_baseline(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
+    """Return the change against the baseline on which the verdict is based, or else that of the medians."""
     contrast = next((c for c in comparison.contrasts if c.arm is arm), None)
     baseline = comparison.arms[0].summary(column)
     if contrast is None or baseline is None or baseline.median <= 0 or contrast.verdict.outcome == "not comparable":
         return ""
     interval = _interval(contrast, column)
-    return f"  {signed_percent(interval.estimate if interval else told.median / baseline.median)}"
+    return f"  {signed_percent(interval.estimate if interval else values.median / baseline.median)}"
 
 
 def _interval(contrast: Contrast, column: str) -> Interval | None:
-    """Return the ratio of the geometric means of a column, where the verdict or the steady gain is one."""
+    """Return the ratio of the geometric means of a column, if the verdict or the steady gain is based on it."""
     return {STEADY: contrast.speed_up, contrast.verdict.currency.column: contrast.verdict.ratio}.get(column)
 
 
-def _in_words(comparison: Comparison, arm: Arm, column: str, told: Summary) -> str:
-    change = _against_baseline(comparison, arm, column, told).strip()
-    median = f"median {figure(told.median)}{f', {change}' if change else ''}"
-    return f"{arm.label}: {median}, {figure(told.low)} to {figure(told.high)}, n = {told.n}"
+def _in_words(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
+    change = _against_baseline(comparison, arm, column, values).strip()
+    median = f"median {figure(values.median)}{f', {change}' if change else ''}"
+    return f"{arm.label}: {median}, {figure(values.low)} to {figure(values.high)}, n = {values.n}"
 
 
-def _listed(told: Iterable[str]) -> str:
-    """Return rows in words, as the description of a chart."""
-    return "; ".join(told) + "."
+def _listed(rows: Iterable[str]) -> str:
+    """Return the rows in words, as the description of a chart."""
+    return "; ".join(rows) + "."
 
 
 def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
-    """Put `text` above the row's bar, where long names fit, and the note of its end, (value, note), after it."""
+    """Put `text` above the row's bar, where long names fit, and the note after its `end`, given as (value, note)."""
     axes.text(0, y - 0.30, text, va="bottom", ha="left", fontsize=10)
     axes.annotate(end[1], (end[0], y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
 

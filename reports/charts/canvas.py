@@ -1,12 +1,11 @@
-"""A figure as PNG for MLflow and as SVG for the page, where text stays text and colours follow the page's theme."""
+"""Charts as PNG for MLflow and as SVG for the page, where text stays text and colours follow the page's theme."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import matplotlib
@@ -15,26 +14,33 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from reports.model.blocks import Chart
+
 INK, MUTED, GRID, BACKGROUND = "#1b1f24", "#5b636e", "#dfe3e8", "#fefefd"
 ARM_COLOURS = ("#737b86", "#0072b2", "#d55e00", "#009e73", "#a8508a", "#b07d00", "#3f9bd1")
-"""Baseline grey, then Okabe and Ito's colour-blind safe set, darkened where it was too pale for lines."""
+"""Grey for the baseline, then Okabe and Ito's colour-blind safe set, darker where it was too pale for lines."""
 ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Tell lines apart where colours do not."""
+"""Distinguish lines without colour."""
 PHASE_COLOURS = {
     "queue": "#e4e7eb",
     "download": "#b9a27c",
     "load": "#9aa5b1",
-    "compile": "#d55e01",
+    "compile": "#d55e00",
     "warmup": "#e69f00",
-    "train_steady": "#0072b3",
-    "train": "#0072b4",
-    "eval": "#009e74",
+    "train_steady": "#0072b2",
+    "train": "#0072b2",
+    "eval": "#009e73",
     "checkpoint": "#cc79a7",
     "save": "#7b5ea7",
     "upload": "#8a6a3b",
     "other": "#c9cfd6",
 }
-"""Seconds of a job by phase, `time/PHASE_seconds`, in the order in which they come."""
+"""Phases of a job, `time/PHASE_seconds`, in their order in time."""
+Palette = Mapping[str, str]
+"""Colours by the name of the CSS custom property that stands for them, without the leading dashes."""
+FRAME_PALETTE: Palette = {"ink": INK, "muted": MUTED, "grid": GRID, "card": BACKGROUND}
+ARM_PALETTE: Palette = {f"arm-{i}": colour for i, colour in enumerate(ARM_COLOURS)}
+PHASE_PALETTE: Palette = {f"phase-{name}": colour for name, colour in PHASE_COLOURS.items()}
 PHASE_HATCHES = {
     "download": "----",
     "load": "....",
@@ -45,11 +51,11 @@ PHASE_HATCHES = {
     "save": "oo",
     "upload": "||||",
 }
-"""Tell phases apart where colours do not. The others are plain: the queue hollow, the training dark, the rest pale."""
+"""Distinguish phases without colour. The others are plain: the queue hollow, the training dark, the rest pale."""
 WIDTH_POINTS = 340.0
-"""As wide as a phone: the page scales a chart, and its texts with it."""
+"""Width of a phone. The page scales a chart together with its texts."""
 _CHARACTER_POINTS = 6.2
-"""Width of a character at size 10, on the wide side."""
+"""Width of a wide character at size 10."""
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
@@ -72,27 +78,6 @@ _STYLE: dict[Any, Any] = {
     "hatch.linewidth": 0.8,
     "svg.fonttype": "none",
 }
-_THEMED = {
-    INK: "--ink",
-    MUTED: "--muted",
-    GRID: "--grid",
-    BACKGROUND: "--card",
-    **{colour: f"--arm-{i}" for i, colour in enumerate(ARM_COLOURS)},
-    **{colour: f"--phase-{name}" for name, colour in PHASE_COLOURS.items()},
-}
-
-
-@dataclass(frozen=True)
-class Plot:
-    """One chart in both forms."""
-
-    name: str
-    """File name without its ending; also prefixes the ids inside the SVG."""
-    title: str
-    """What the chart shows, in words."""
-    png: bytes
-    svg: str
-    """An `<svg>` element to put into a page that defines the custom properties of `theme_css`."""
 
 
 def plot(
@@ -102,28 +87,30 @@ def plot(
     draw: Callable[[Axes], None],
     description: str = "",
     width_points: float = WIDTH_POINTS,
-) -> Plot:
-    """Return the chart that `draw` makes of an empty pair of axes.
+    palette: Palette = ARM_PALETTE,
+) -> Chart:
+    """Return the chart that `draw` makes of empty axes.
 
-    `description` tells its numbers in words, or where they stand, to whoever does not see it.
+    `description` states the numbers, or where they are, for readers who cannot see the chart. In the SVG, colours of
+    `palette` and of the frame become the page's custom properties.
     """
     with matplotlib.rc_context(_STYLE | {"svg.hashsalt": name}), warnings.catch_warnings():
-        # The page's fonts know scripts that matplotlib's own does not; the PNG then shows a box.
+        # The page's fonts cover scripts that matplotlib's own does not; the PNG then shows a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width_points / 72, height_inches), layout="constrained")
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
         draw(axes)
         png = _png(figure)
-        # What is laid out for one form is not laid out again for the other.
-        figure.set_layout_engine("none")
-        return Plot(name, title, png, _svg(figure, name, title, description))
+        figure.set_layout_engine("none")  # the layout of the PNG holds for the SVG
+        properties = {colour: f"var(--{key})" for key, colour in {**palette, **FRAME_PALETTE}.items()}
+        return Chart(name, title, png, _svg(figure, name, title, description, properties))
 
 
 def end_of_axis(ends: Iterable[tuple[float, str]], width_points: float = WIDTH_POINTS - 10) -> float:
-    """Return how far an axis from 0 reaches so that behind each of its ends, (value, note), there is room for the note.
+    """Return the end of an axis from 0 that leaves room for a note after each value, given as (value, note).
 
-    `width_points` is the axis' own width.
+    `width_points` is the width of the axis.
     """
     shares = [(value, (10 + _CHARACTER_POINTS * len(note)) / width_points) for value, note in ends]
     return max(value / (1 - min(0.6, share)) for value, share in shares)
@@ -141,7 +128,8 @@ def arm_marker(index: int) -> str:
 
 def theme_css() -> str:
     """Return the light theme's custom properties for the colours of the charts."""
-    return " ".join(f"{name}: {colour};" for colour, name in _THEMED.items())
+    palettes = {**FRAME_PALETTE, **ARM_PALETTE, **PHASE_PALETTE}
+    return " ".join(f"--{name}: {colour};" for name, colour in palettes.items())
 
 
 def _png(figure: Figure) -> bytes:
@@ -150,30 +138,26 @@ def _png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _svg(figure: Figure, name: str, title: str, description: str) -> str:
+def _svg(figure: Figure, name: str, title: str, description: str, properties: Mapping[str, str]) -> str:
     buffer = io.StringIO()
     FigureCanvasSVG(figure).print_figure(buffer, facecolor="none", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
-    # Comments repeat texts, and a style inside an inline element holds for the whole page.
+    # Comments repeat texts, and a style inside an inline element applies to the whole page.
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.S)
-    text = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name), text)
+    text = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, properties), text)
     named = f'aria-labelledby="{name}-title"' + (f' aria-describedby="{name}-description"' if description else "")
     text = re.sub(
         r'^<svg\b[^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg class="chart" role="img" {named} viewBox="\1">', text
     )
-    told = f'<title id="{name}-title">{_escaped(title)}</title>'
-    told += f'<desc id="{name}-description">{_escaped(description)}</desc>' if description else ""
-    return text.replace(">", f">{told}", 1)
+    labels = f'<title id="{name}-title">{_escaped(title)}</title>'
+    labels += f'<desc id="{name}-description">{_escaped(description)}</desc>' if description else ""
+    return text.replace(">", f">{labels}", 1)
 
 
-def _tag(tag: str, name: str) -> str:
-    """Return a tag with ids of its own chart and colours of the page's theme; texts are left alone."""
+def _tag(tag: str, name: str, properties: Mapping[str, str]) -> str:
+    """Return a tag with ids prefixed by the chart's name and with the page's custom properties as colours."""
     tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag)
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _colour(found[0]), tag)
-
-
-def _colour(colour: str) -> str:
-    return f"var({_THEMED[colour]})" if colour in _THEMED else colour
+    return re.sub(r"#[0-9a-f]{6}\b", lambda colour: properties.get(colour[0], colour[0]), tag)
 
 
 def _escaped(text: str) -> str:

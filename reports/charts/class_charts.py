@@ -1,4 +1,4 @@
-"""The charts of a classification's classes, as the recorder of a run asks for them."""
+"""Charts of a classification's classes for the recorder of runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 class PngClassCharts:
-    """`tracking.recording.run_tables.ClassCharts`. matplotlib is imported when the first chart is drawn."""
+    """Implements `tracking.recording.run_tables.ClassCharts`; imports matplotlib only when it draws the first chart."""
 
     def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
         """Return bars of the rows of each class, by split."""
@@ -22,7 +22,7 @@ class PngClassCharts:
 
 @lru_cache(maxsize=8)
 def _distribution_png(label_names: tuple[str, ...], counts: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    """Return the picture; the jobs of a comparison share it."""
+    """Return the chart; the jobs of a comparison share it."""
     from reports.charts.classes import class_distribution
 
     return class_distribution(label_names, dict(counts)).png

@@ -1,4 +1,4 @@
-"""Pictures of a classification's classes: how often each occurs, and which are taken for which."""
+"""Charts of a classification's classes: their distribution and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.charts.canvas import BACKGROUND, INK, Plot, plot
-from reports.comparison.text import short
+from reports.charts.canvas import BACKGROUND, INK, plot
+from reports.model.blocks import Chart
+from reports.model.wording import short
 
 MOST_CLASSES = 60
-"""Classes that a picture shows: those with the most rows; the tables have all of them."""
+"""Most classes of a chart: those with the most rows. The tables have all of them."""
 _WIDTH_POINTS = 400.0
 _SPLIT_COLOURS = ("#0072b2", "#d55e00", "#009e73")
 _MOST_WRITTEN = 16
-"""Classes up to which the cells of a confusion matrix have room for their counts."""
+"""Most classes for which the cells of a confusion matrix have room for their counts."""
 
 
-def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Plot:
-    """Return a group of bars a class: its share of the rows of each split, and the count; `counts` is by split."""
+def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Chart:
+    """Return bars per class with its share of the rows of each split and the count; `counts` is by split."""
     shown = _most_frequent(next(iter(counts.values())))
     shares = {split: _shares(numbers) for split, numbers in counts.items()}
     height = 0.8 / len(counts)
@@ -35,7 +36,7 @@ def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence
                 note = f"{percent:.1f} %  ({numbers[number]:,})"
                 axes.annotate(note, (percent, place), (4, 0), textcoords="offset points", va="center", fontsize=7)
         _label_rows(axes, [label_names[number] for number in shown])
-        axes.set_xlim(0, 1.25 * max(100 * max(found) for found in shares.values()))
+        axes.set_xlim(0, 1.25 * max(100 * max(each) for each in shares.values()))
         axes.set_xlabel("share of the rows, %" + _left_out(len(label_names)))
         axes.grid(axis="x", linewidth=0.7)
         assert isinstance(axes.figure, Figure)
@@ -45,11 +46,11 @@ def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence
     return plot("class_distribution", title, 0.95 + 0.17 * len(counts) * len(shown), draw, width_points=_WIDTH_POINTS)
 
 
-def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> Plot:
-    """Return the matrix of counts by (actual, predicted), coloured by the share of the actual class."""
+def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> Chart:
+    """Return the matrix of counts by (actual, predicted) label, coloured by the share of the actual class."""
     matrix = np.array([[cells.get((actual, predicted), 0) for predicted in label_names] for actual in label_names])
     shown = _most_frequent(matrix.sum(axis=1).tolist())
-    # Shares of all rows of a class, those included whose prediction is not shown.
+    # Shares of all rows of a class, including those whose predicted class is not shown.
     shares = (matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1))[np.ix_(shown, shown)]
     names = [short(label_names[number], 18) for number in shown]
 
@@ -83,7 +84,7 @@ def _label_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _most_frequent(counts: Sequence[int]) -> list[int]:
-    """Return the class numbers to show, in their order."""
+    """Return the numbers of the classes to show, in ascending order."""
     chosen = sorted(range(len(counts)), key=lambda number: -counts[number])[:MOST_CLASSES]
     return sorted(chosen)
 

@@ -1,4 +1,4 @@
-"""Loss curves: one line an arm, named at its end."""
+"""Loss curves with one line per arm, named at its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from reports.charts.canvas import (
     INK,
     MUTED,
     WIDTH_POINTS,
-    Plot,
     arm_colour,
     arm_marker,
     end_of_axis,
@@ -23,23 +22,25 @@ from reports.charts.canvas import (
 )
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison
-from reports.comparison.messages import figure
-from reports.comparison.text import short
+from reports.model.blocks import Chart
+from reports.model.numbers import figure
+from reports.model.wording import short
 
 _MOST_DRAWN = 500
-"""Points of a line, at most: more than the chart is wide."""
+"""Most points of a line: more than the chart is wide."""
 _LONGEST = 18
-"""Characters of an arm's label at the end of its line."""
+"""Most characters of an arm's label at the end of its line."""
 _AXIS_POINTS = WIDTH_POINTS - 50
-"""Width of the axis, without the labels left of it."""
+"""Width of the axis without the labels to its left."""
 
 
 def loss_curves(
     comparison: Comparison, curves: Mapping[str, pd.DataFrame], x: str, name: str, title: str, label: str
-) -> Plot | None:
-    """Return the loss against the column `x` of `histories`'s tables by run; None without points.
+) -> Chart | None:
+    """Return the loss over the column `x` of `histories` tables by run id; None without points.
 
-    Bold with its arm's marker is the mean over the repeats, thin each repeat, dashed a job of another cache state.
+    The bold line with the arm's marker is the mean over the repeats. Thin lines are repeats, dashed lines are jobs of
+    another cache state.
     """
     lines = [(i, arm, mean) for i, arm in enumerate(comparison.arms) if len(mean := mean_curve(arm, curves, x))]
     if not lines:
@@ -47,10 +48,10 @@ def loss_curves(
 
     def draw(axes: Axes) -> None:
         for i, arm, mean in lines:
-            for jobs, dashes in [(arm.headline, "-"), *((jobs, "--") for jobs in arm.asides.values())]:
+            for jobs, dashes in [(arm.compared, "-"), *((jobs, "--") for jobs in arm.other_cache_states.values())]:
                 repeats = [curves[job.run_id] for job in jobs if job.run_id in curves]
                 _line(axes, repeats if len(arm.succeeded) > 1 else [], x, i, linewidth=0.9, alpha=0.4, linestyle=dashes)
-            # A few markers each, not at the same points: lines that run together stay apart.
+            # A few markers per line, at different points, keep lines apart that run together.
             every = max(1, min(len(mean), _MOST_DRAWN) // 6)
             _line(axes, [mean], x, i, linewidth=2.0, marker=arm_marker(i), markersize=6, markevery=(i % every, every))
         _label_ends(axes, [(i, arm.label, mean[x].iloc[-1], mean["value"].iloc[-1]) for i, arm, mean in lines])
@@ -70,10 +71,10 @@ def loss_curves(
 
 
 def rows_of_an_epoch(comparison: Comparison) -> float | None:
-    """Return the training rows that all jobs share, as their samples over their epochs; None where they differ."""
-    told = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
-    rows = [samples / epochs for samples, epochs in told if 0 < samples < math.inf and 0 < epochs < math.inf]
-    if not rows or len(rows) < len(told) or max(rows) > 1.02 * min(rows):
+    """Return the number of training rows, samples over epochs; None if the jobs differ."""
+    counts = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
+    rows = [samples / epochs for samples, epochs in counts if 0 < samples < math.inf and 0 < epochs < math.inf]
+    if not rows or len(rows) < len(counts) or max(rows) > 1.02 * min(rows):
         return None
     return fmean(rows)
 
@@ -86,31 +87,31 @@ def _count_epochs(axes: Axes, rows: float) -> None:
 
 
 def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataFrame:
-    """Return the mean over the arm's headline repeats at each step, without the points that are not numbers.
+    """Return the mean over the arm's compared repeats at each step, without points that are not numbers.
 
-    A repeat that tells other steps is taken straight between its own, and not beyond them.
+    A repeat that recorded other steps is interpolated linearly between its own, and not extrapolated.
     """
-    tables = [table for job in arm.headline if (table := curves.get(job.run_id)) is not None and len(table)]
+    tables = [table for job in arm.compared if (table := curves.get(job.run_id)) is not None and len(table)]
     if not tables:
         return pd.DataFrame(columns=["step", x, "value"])
     steps = np.unique(np.concatenate([table["step"] for table in tables]))
     mean = pd.DataFrame({"step": steps, **{name: _mean(tables, steps, name) for name in (x, "value")}})
     finite = np.isfinite(mean[[x, "value"]].to_numpy()).all(axis=1)
-    told: pd.DataFrame = mean.loc[finite]
-    return told
+    points: pd.DataFrame = mean.loc[finite]
+    return points
 
 
 def _mean(tables: Sequence[pd.DataFrame], steps: np.ndarray, column: str) -> np.ndarray:
-    """Return the mean of a column over the tables that have a value at each step, NaN where none has."""
+    """Return the mean of a column at each step over the tables that have a value there; NaN if none has."""
     values = np.array([np.interp(steps, t["step"], t[column], math.nan, math.nan) for t in tables])
-    told = ~np.isnan(values)
+    known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):  # of two infinities
-        total: np.ndarray = np.where(told, values, 0.0).sum(axis=0)
-        return total / np.where(told.any(axis=0), told.sum(axis=0), math.nan)
+        total: np.ndarray = np.where(known, values, 0.0).sum(axis=0)
+        return total / np.where(known.any(axis=0), known.sum(axis=0), math.nan)
 
 
 def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style: object) -> None:
-    """Draw all tables in one go, a gap between each and the next: twenty repeats take hardly longer than one."""
+    """Draw all tables as one line with gaps between them, which takes hardly longer than a single one."""
     pieces = [_thinned(table[[x, "value"]].to_numpy()) for table in tables if len(table)]
     if pieces:
         points = np.concatenate([part for piece in pieces for part in (piece, [(math.nan, math.nan)])])
@@ -118,13 +119,13 @@ def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style:
 
 
 def _thinned(points: np.ndarray) -> np.ndarray:
-    """Return points evenly apart, the first and the last among them."""
+    """Return evenly spaced points, including the first and the last."""
     chosen: np.ndarray = points[np.linspace(0, len(points) - 1, min(len(points), _MOST_DRAWN)).round().astype(int)]
     return chosen
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
-    """Name each line at its end with its marker, pushed apart where the ends are close."""
+    """Name each line at its end with its marker; labels of close ends are moved apart."""
     named = end_of_axis([(x, f"● {short(label, _LONGEST)}") for _, label, x, _ in ends], _AXIS_POINTS)
     axes.set_xlim(0, max(named, axes.dataLim.x1))
     low, high = axes.get_ylim()

@@ -1,4 +1,4 @@
-"""Where the time of each job goes: a stacked bar of its phases, in the order in which they come."""
+"""Time of each job by phase: a stacked bar of its phases in their order in time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from reports.charts.canvas import (
     MUTED,
     PHASE_COLOURS,
     PHASE_HATCHES,
-    Plot,
+    PHASE_PALETTE,
     end_of_axis,
     plot,
 )
 from reports.comparison.arms import Arm, Job, finite_or_zero
 from reports.comparison.comparison import Comparison
-from reports.comparison.messages import figure
-from reports.comparison.text import short
+from reports.model.blocks import Chart
+from reports.model.numbers import figure
+from reports.model.wording import short
 
 MOST_BARS = 24
-"""Jobs that have a bar each; of more, each arm has one of their means."""
+"""Most jobs with a bar each; if there are more, each arm has one bar of their means."""
 LABELS = {
     "queue": "queue (not billed)",
     "warmup": "warm-up",
@@ -44,15 +45,15 @@ class Row:
     """One bar."""
 
     heading: str
-    """Stands above it; empty for an arm's further jobs."""
+    """Text above the bar; empty for an arm's further jobs."""
     note: str
-    """Stands after it."""
+    """Text after the bar."""
     seconds: Mapping[str, float]
-    """By phase, in order."""
+    """Seconds by phase, in order."""
 
 
-def phases(comparison: Comparison, title: str = "Where the time goes: seconds by phase") -> Plot | None:
-    """Return the chart; None when no job tells any phase."""
+def phases(comparison: Comparison, title: str = "Where the time goes: seconds by phase") -> Chart | None:
+    """Return the chart; None if no job recorded a phase."""
     rows = rows_of(comparison)
     if not rows:
         return None
@@ -75,27 +76,26 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
         axes.grid(axis="x", linewidth=0.7)
         _legend(axes, shown)
 
-    return plot("phases", title, height + 1.2, draw, _in_words(rows))
+    return plot("phases", title, height + 1.2, draw, _in_words(rows), palette=PHASE_PALETTE)
 
 
 def rows_of(comparison: Comparison) -> list[Row]:
-    """Return a bar for each job that has ended and tells any phase, or one for each arm and cache state where these
-    jobs are many."""
-    if sum(len(_telling(arm.jobs)) for arm in comparison.arms) > MOST_BARS:
+    """Return a bar per job that has ended and recorded a phase; for many jobs, one per arm and cache state."""
+    if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MOST_BARS:
         return [row for arm in comparison.arms for row in _means(arm)]
     return [row for arm in comparison.arms for row in _each(arm)]
 
 
-def _telling(jobs: Sequence[Job]) -> list[Job]:
-    return [job for job in jobs if not job.unfinished and any(_of_phases(seconds_of([job])))]
+def _with_phases(jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if not job.unfinished and any(_known_phases(seconds_of([job])))]
 
 
-def _of_phases(seconds: Mapping[str, float]) -> list[float]:
+def _known_phases(seconds: Mapping[str, float]) -> list[float]:
     return [value for phase, value in seconds.items() if phase != "other"]
 
 
 def _each(arm: Arm) -> list[Row]:
-    jobs = _telling(arm.jobs)
+    jobs = _with_phases(arm.jobs)
     return [
         Row(heading="" if at else short(arm.label), note=_note(job), seconds=seconds_of([job]))
         for at, job in enumerate(jobs)
@@ -109,20 +109,20 @@ def _note(job: Job) -> str:
 
 def _means(arm: Arm) -> list[Row]:
     rows = []
-    for state, succeeded in [(arm.cache_state, arm.headline), *arm.asides.items()]:
-        if jobs := _telling(succeeded):
-            heading = f"{short(arm.label)}{f', {state} cache' if arm.asides else ''}  (mean of {len(jobs)})"
+    for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
+        if jobs := _with_phases(succeeded):
+            heading = f"{short(arm.label)}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
             seconds = seconds_of(jobs)
             rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds))
     return rows
 
 
 def seconds_of(jobs: Sequence[Job]) -> dict[str, float]:
-    """Return the mean seconds of each phase; `other` is what is billed and belongs to none."""
-    told = [phase for phase in PHASE_COLOURS if phase != "other"]
-    means = {phase: fmean(finite_or_zero(job.number(f"time_{phase}_seconds")) for job in jobs) for phase in told}
-    in_the_bill = sum(means.values()) - means["queue"]
-    return {**means, "other": max(0.0, _billed(jobs) - in_the_bill)}
+    """Return the mean seconds of each phase; `other` is billed time that belongs to none."""
+    names = [phase for phase in PHASE_COLOURS if phase != "other"]
+    means = {phase: fmean(finite_or_zero(job.number(f"time_{phase}_seconds")) for job in jobs) for phase in names}
+    billed_phases = sum(means.values()) - means["queue"]
+    return {**means, "other": max(0.0, _billed(jobs) - billed_phases)}
 
 
 def _billed(jobs: Sequence[Job]) -> float:
@@ -151,12 +151,12 @@ def _style(phase: str) -> dict[str, Any]:
 
 
 def _in_words(rows: Sequence[Row]) -> str:
-    told, heading = [], ""
+    descriptions, heading = [], ""
     for row in rows:
         heading = row.heading or heading
         parts = ", ".join(f"{LABELS.get(p, p)} {figure(seconds)}" for p, seconds in row.seconds.items() if seconds > 0)
-        told.append(f"{heading}: {row.note}, of which {parts}")
-    return "; ".join(told) + "."
+        descriptions.append(f"{heading}: {row.note}, of which {parts}")
+    return "; ".join(descriptions) + "."
 
 
 def _legend(axes: Axes, shown: Sequence[str]) -> None:

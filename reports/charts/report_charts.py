@@ -1,4 +1,4 @@
-"""The charts of a report."""
+"""Charts of a comparison and of probes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping
 import pandas as pd
 
 from reports.charts.bars import bars, intervals, projections
-from reports.charts.canvas import Plot
 from reports.charts.curves import loss_curves
 from reports.charts.phases import phases
 from reports.comparison.comparison import STEADY, Comparison
-from reports.comparison.equal_work import DOLLARS, PAID
+from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.model.blocks import Chart
 from reports.probe.projections import Probes
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
 
 
-def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Plot]:
-    """Return the charts that there are numbers for; `curves` are `histories` tables of `loss` by run id."""
+def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
+    """Return the charts for which there are numbers; `curves` are `histories` tables of `loss` by run id."""
     charts = (
         intervals(comparison),
-        bars(comparison, PAID, "billable", "Billable time", "billable instance seconds per job"),
+        bars(comparison, BILLABLE, "billable", "Billable time", "billable instance seconds per job"),
         bars(comparison, DOLLARS.column, "cost", "Billable cost", "USD per job"),
         bars(comparison, "train_runtime", "training", "Training time", "seconds in the training loop per job"),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
@@ -33,7 +33,7 @@ def plots_of(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list
     return [chart for chart in charts if chart]
 
 
-def plots_of_probes(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Plot]:
+def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     """Return the charts of a group of probes."""
     charts = (
         projections(probes, comparison),

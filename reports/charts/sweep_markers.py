@@ -1,4 +1,4 @@
-"""How the charts of a sweep show a trial: compiler by colour and core, rate by shape, without a value hollow."""
+"""Markers of trials in a sweep's charts: colour and core show the compiler, the shape the rate, hollow no value."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour
-from reports.comparison.text import short
+from reports.model.wording import short
 from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Trial
 
 _CORES = ("", ".", "_", "|", "x")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
-"""What stands in a compiler's marks, and its lines: tell compilers apart where colours do not."""
+"""Cores of the markers and dashes of the lines distinguish compilers without colour."""
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
 _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
-"""What stands above the highest value, each in a row of its own."""
+"""Rows above the highest value, by outcome."""
 _BAND = 0.6
-"""Widest band of one batch size, octaves, where the marks of different compilers and rates stand side by side."""
+"""Widest band of one batch size, in octaves; it holds the markers of compilers and rates side by side."""
 MOST_TICKS = 9
-"""Batch sizes that an axis names."""
+"""Most batch sizes labelled on an axis."""
 _LOG_FROM = 8.0
-"""From this ratio of the largest to the smallest value an axis is logarithmic."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of one sweep."""
+    """Markers of one sweep."""
 
     sweep: Sweep
 
     @cached_property
     def multipliers(self) -> list[float]:
-        """All factors on the learning rate that were tried."""
+        """All factors on the learning rate in the trials."""
         return sorted({trial.setting.multiplier for trial in self.sweep.trials})
 
     def colour(self, compiler: str) -> str:
@@ -53,7 +53,7 @@ class Marks:
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
     def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:
-        """Return a mark of a compiler, without a place: the shape and what stands in it."""
+        """Return a compiler's marker without a position: the shape and its core."""
         colour, core = self.colour(compiler), _CORES[self.sweep.compilers.index(compiler) % len(_CORES)]
         face = "none" if hollow else colour
         style: dict[str, Any] = {"linestyle": "", "markersize": 7, "clip_on": False, **more}
@@ -63,7 +63,7 @@ class Marks:
         return (outer, inner) if core else (outer,)
 
     def shape(self, multiplier: float) -> str:
-        """Return a factor's marker: a circle for 1, a triangle up or down for the next ones."""
+        """Return the shape of a factor: a circle for 1, a triangle up or down for the next ones."""
         above = sorted(m for m in self.multipliers if m > 1)
         below = sorted((m for m in self.multipliers if m < 1), reverse=True)
         if multiplier == 1 or multiplier not in above + below:
@@ -72,60 +72,60 @@ class Marks:
         return shapes[min(at, len(shapes) - 1)]
 
     def x(self, trial: Trial) -> float:
-        """Return where a trial stands on an axis of batch sizes: beside those of other compilers and rates."""
+        """Return a trial's position on an axis of batch sizes, beside those of other compilers and rates."""
         factors, band = self.multipliers, self.band / len(self.sweep.compilers)
         aside = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
         return self.x_of(trial.setting.compiler, trial.setting.batch_size) + aside
 
     def x_of(self, compiler: str, batch_size: float, share: float = 1.0) -> float:
-        """Return where the middle of a compiler's marks stands, within this share of the band of a batch size."""
+        """Return the middle of a compiler's markers within this share of the band of a batch size."""
         compilers = self.sweep.compilers
         return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), share * self.band)
 
     @cached_property
     def band(self) -> float:
-        """Width of the marks of one batch size, octaves."""
+        """Width of the markers of one batch size, in octaves."""
         calibrated = {size.batch_size for each in self.sweep.calibrations for size in each.sizes}
         sizes = sorted(calibrated | {t.setting.batch_size for t in self.sweep.trials if t.setting.batch_size > 0})
         return min([_BAND, *(0.7 * math.log2(right / left) for left, right in pairwise(sizes))])
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
-        """Draw a trial's mark, ringed where it is the best."""
+        """Draw a trial's marker, with a ring around the best."""
         shape = self.shape(trial.setting.multiplier)
         self.put(axes, self.mark(trial.setting.compiler, shape, hollow=hollow), x, y)
-        if trial is self.sweep.best and not self.sweep.asked.is_front:
+        if trial is self.sweep.best and not self.sweep.spec.is_front:
             axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
 
     def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
-        """Put a mark at its place."""
+        """Put a marker at a position."""
         for part in mark:
             part.set_data([x], [y])
             axes.add_line(part)
 
     def legend(self, axes: Axes, trials: Sequence[Trial], *more: Line2D) -> None:
         """Name the colours and shapes of these trials below the chart."""
-        told = {trial.setting.multiplier for trial in trials}
+        multipliers = {trial.setting.multiplier for trial in trials}
         shapes = [
             Line2D([], [], color=MUTED, marker=self.shape(m), linestyle="", label=f"rate × {m:.3g}")
-            for m in sorted(told)
+            for m in sorted(multipliers)
         ]
-        is_best = any(trial is self.sweep.best for trial in trials) and not self.sweep.asked.is_front
+        is_best = any(trial is self.sweep.best for trial in trials) and not self.sweep.spec.is_front
         best = Line2D([], [], color=INK, marker="o", markerfacecolor="none", markersize=10, linestyle="", label="best")
         named = self.named({trial.setting.compiler for trial in trials})
-        legend(axes, [*named, *(shapes if len(told) > 1 else []), *([best] if is_best else []), *more])
+        legend(axes, [*named, *(shapes if len(multipliers) > 1 else []), *([best] if is_best else []), *more])
 
     def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
-        """Return the legend's entries of compilers: their line with their mark."""
-        told = set(compilers)
+        """Return the legend's entries of compilers: line and marker."""
+        shown = set(compilers)
         return [
             self.mark(name, linestyle=self.dashes(name), linewidth=1.6, label=short(name, 20))
             for name in self.sweep.compilers
-            if name in told
+            if name in shown
         ]
 
 
 def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
-    """Put a legend below a chart; the parts of an entry stand upon each other, and the first names it."""
+    """Put a legend below a chart; an entry's parts are drawn over each other, and its first part names it."""
     assert isinstance(axes.figure, Figure)
     axes.figure.legend(
         handles=list(handles),
@@ -140,14 +140,13 @@ def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
 
 
 def batch_axis(axes: Axes, sizes: Iterable[float]) -> None:
-    """Label an axis of the logarithms of batch sizes, with no more labels than there is room for."""
-    told = sorted(set(sizes))
-    if len(told) > MOST_TICKS:
-        told = [size for size in told if math.log2(size) % 1 == 0][:: 1 + len(told) // 64] or told[
-            :: len(told) // MOST_TICKS
-        ]
-    axes.set_xticks([math.log2(size) for size in told], [f"{size:g}" for size in told])
-    axes.set_xlim(math.log2(min(told)) - 0.5, math.log2(max(told)) + 0.5)
+    """Label an axis of the logarithms of batch sizes, with no more labels than fit."""
+    shown = sorted(set(sizes))
+    if len(shown) > MOST_TICKS:
+        powers = [size for size in shown if math.log2(size) % 1 == 0]
+        shown = powers[:: 1 + len(shown) // 64] or shown[:: len(shown) // MOST_TICKS]
+    axes.set_xticks([math.log2(size) for size in shown], [f"{size:g}" for size in shown])
+    axes.set_xlim(math.log2(min(shown)) - 0.5, math.log2(max(shown)) + 0.5)
     axes.set_xlabel("batch size of each device")
     axes.grid(axis="y", linewidth=0.7)
 
@@ -155,46 +154,49 @@ def batch_axis(axes: Axes, sizes: Iterable[float]) -> None:
 def value_axis(
     axes: Axes, values: Sequence[float], rows: Sequence[str], label: str, from_zero: bool = True
 ) -> dict[str, float]:
-    """Lay out an axis of values, logarithmic where they differ much, and rows above; return where the rows are."""
+    """Lay out an axis of values and rows above them; return the heights of the rows.
+
+    The axis is logarithmic if the values differ much.
+    """
     low, high = min(values), max(values)
     is_log = from_zero and low > 0 and high / low > _LOG_FROM
     if is_log:
         axes.set_yscale("log")
         ticks = [t for t in LogLocator(subs=(1.0, 2.0, 5.0)).tick_values(low, high) if low / 1.5 <= t <= high * 1.15]
         bottom, step = low / 1.3, (high / low) ** 0.12
-        places = {name: high * step ** (at + 1) for at, name in enumerate(rows)}
+        heights = {name: high * step ** (at + 1) for at, name in enumerate(rows)}
         top = high * step ** (len(rows) + 0.5)
     else:
         bottom = 0.0 if from_zero else low - 0.08 * ((high - low) or abs(high) or 1.0)
         span = (high - bottom) or 1.0
         ticks = [t for t in MaxNLocator(5).tick_values(bottom, high) if bottom <= t <= high + 0.03 * span]
-        places = {name: high + 0.12 * span * (at + 1) for at, name in enumerate(rows)}
+        heights = {name: high + 0.12 * span * (at + 1) for at, name in enumerate(rows)}
         top = high + span * (0.12 * len(rows) + 0.06)
     axes.set_ylim(bottom, top)
     axes.set_yticks(
-        [*ticks, *places.values()], [*(f"{t:,.6g}" for t in ticks), *(_ROWS.get(name, name) for name in places)]
+        [*ticks, *heights.values()], [*(f"{t:,.6g}" for t in ticks), *(_ROWS.get(name, name) for name in heights)]
     )
     axes.set_yticks([], minor=True)
     axes.set_ylabel(label)
-    if places:
-        first = min(places.values())
+    if heights:
+        first = min(heights.values())
         edge = math.sqrt(high * first) if is_log else (high + first) / 2
         axes.axhline(edge, color=GRID, linewidth=1.2, linestyle=(0, (4, 3)))
-    return places
+    return heights
 
 
 def rows_of(trials: Iterable[Trial]) -> list[str]:
-    """Return the rows that these trials need above the values."""
+    """Return the rows above the values that these trials need."""
     kinds = {trial.kind for trial in trials}
     return [kind for kind in _ROWS if kind in kinds]
 
 
 def thousands(axes: Axes) -> None:
-    """Separate the thousands of the horizontal axis."""
+    """Add thousands separators to the horizontal axis."""
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 
 def _centred(at: int, n: int, width: float) -> float:
-    """Return where the `at`-th of `n` stands in a band of this width about 0."""
+    """Return the position of the `at`-th of `n` items in a band of this width around 0."""
     return width * ((at + 0.5) / n - 0.5) if n > 1 else 0.0

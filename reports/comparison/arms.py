@@ -15,12 +15,12 @@ from tracking.groups.planned_job import job_title
 from tracking.recording.compiler_check import warning
 
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
-"""Which cache state stands for an arm when several have equally many repeats."""
+"""Order of preference among cache states with equally many repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One job as the tracking server tells it."""
+    """One job as the tracking server records it."""
 
     run_id: str
     experiment_id: str
@@ -35,41 +35,41 @@ class Job:
     text: Mapping[str, str | None] = field(default_factory=dict)
     """Further tags and parameters by column name, such as `device`."""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """Metrics and numeric parameters by column name; what is missing is NaN."""
+    """Metrics and numeric parameters by column name; missing values are NaN."""
 
     @property
     def title(self) -> str:
-        """What its run is called, by the arm that it has here."""
+        """Title of its run, with the label of the arm that it has here."""
         known = self.repeat.isdecimal()
         return job_title(self.arm, int(self.repeat), self.text.get("role")) if known else self.arm
 
     @property
     def succeeded(self) -> bool:
-        """True for a job that ended well."""
+        """True if the job finished successfully."""
         return self.status == "FINISHED"
 
     @property
     def unfinished(self) -> bool:
-        """True for a job that has not ended."""
+        """True if the job has not ended."""
         return self.status in ("RUNNING", "SCHEDULED")
 
     @property
     def failed(self) -> bool:
-        """True for a job that ended otherwise than well."""
+        """True if the job ended without success."""
         return not self.succeeded and not self.unfinished
 
     @property
     def is_script(self) -> bool:
-        """True for a script of somebody's own, which is measured from outside."""
+        """True for a user's own training script, which is measured from outside."""
         return self.text.get("measured") == "outside"
 
     def number(self, column: str) -> float:
-        """Return a number of the job, NaN when it has none."""
+        """Return a number of the job, or NaN if it has none."""
         return self.numbers.get(column, math.nan)
 
     @property
     def setup_seconds(self) -> float:
-        """Compile and warm-up seconds; a job that tells no compile phase spent none on it."""
+        """Compile plus warm-up seconds; a job without a compile phase spent none on it."""
         return self.number("time_warmup_seconds") + finite_or_zero(self.number("time_compile_seconds"))
 
 
@@ -82,57 +82,59 @@ class Arm:
 
     @property
     def succeeded(self) -> list[Job]:
-        """Jobs that ended well."""
+        """Jobs that finished successfully."""
         return [job for job in self.jobs if job.succeeded]
 
     @property
     def failed(self) -> list[Job]:
-        """Jobs that ended otherwise than well."""
+        """Jobs that ended without success."""
         return [job for job in self.jobs if job.failed]
 
     @property
-    def compiler_doubts(self) -> list[str]:
-        """Why figures of this arm are not those of its compiler setting, each once."""
-        told = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
-        found = (warning(setting, None if active is None else active == "true") for active, setting in told.items())
-        return [reason for reason in found if reason]
+    def compiler_warnings(self) -> list[str]:
+        """Reasons why the figures are not those of the arm's compiler setting, without repetitions."""
+        settings = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
+        reasons = (
+            warning(setting, None if active is None else active == "true") for active, setting in settings.items()
+        )
+        return [reason for reason in reasons if reason]
 
     @property
     def cache_state(self) -> str | None:
-        """The cache state of most successful jobs (warm first among equals), or None without any."""
+        """Cache state of most successful jobs; among equals warm comes first. None without such jobs."""
         counts = Counter(job.cache_state for job in self.succeeded)
         return min(counts, key=lambda state: (-counts[state], _rank(state)), default=None)
 
     @property
-    def headline(self) -> list[Job]:
-        """Successful jobs of the arm's cache state."""
+    def compared(self) -> list[Job]:
+        """Successful jobs of the arm's cache state: those that its figures come from."""
         return [job for job in self.succeeded if job.cache_state == self.cache_state]
 
     @property
-    def asides(self) -> dict[str, list[Job]]:
+    def other_cache_states(self) -> dict[str, list[Job]]:
         """Successful jobs of the other cache states."""
         states = sorted({job.cache_state for job in self.succeeded} - {self.cache_state}, key=_rank)
         return {state: [job for job in self.succeeded if job.cache_state == state] for state in states}
 
     def values(self, column: str) -> list[float]:
-        """Return the finite numbers of the headline jobs."""
-        return finite(self.headline, column)
+        """Return the finite numbers of the compared jobs."""
+        return finite(self.compared, column)
 
     def positive(self, column: str) -> list[float]:
-        """Return the numbers above zero of the headline jobs: those that a ratio can take."""
+        """Return the positive numbers of the compared jobs, which a ratio needs."""
         return [value for value in self.values(column) if value > 0]
 
     def summary(self, column: str) -> Summary | None:
-        """Return median, extremes and count over the headline jobs."""
+        """Return median, extremes and count over the compared jobs."""
         return summary(self.values(column))
 
     @property
     def setup_seconds(self) -> list[float]:
-        """Compile and warm-up seconds of the headline jobs."""
-        return [job.setup_seconds for job in self.headline if math.isfinite(job.setup_seconds)]
+        """Compile plus warm-up seconds of the compared jobs."""
+        return [job.setup_seconds for job in self.compared if math.isfinite(job.setup_seconds)]
 
     def setting(self, column: str) -> list[float]:
-        """Return a parameter's distinct values over all jobs: one, unless the jobs of an arm differ."""
+        """Return the distinct values of a parameter over all jobs; more than one if the jobs of the arm differ."""
         return sorted(set(finite(self.jobs, column)))
 
 
@@ -147,7 +149,7 @@ def finite_or_zero(value: float) -> float:
 
 
 def arms_of(table: pd.DataFrame) -> list[Arm]:
-    """Return the arms of `query.jobs`' table: the baseline first, the others as they were started."""
+    """Return the arms of `job_tables.jobs`' table: the baseline first, the others in the order of their start."""
     jobs = [job_of(row) for row in table.to_dict("records")]
     labels = dict.fromkeys(job.arm for job in jobs)
     arms = [Arm(label, tuple(job for job in jobs if job.arm == label)) for label in labels]
@@ -155,7 +157,7 @@ def arms_of(table: pd.DataFrame) -> list[Arm]:
 
 
 def job_of(row: Mapping[Any, Any]) -> Job:
-    """Return a row of `query.jobs` as a job."""
+    """Return a row of `job_tables.jobs` as a job."""
     text = {str(k): v for k, v in row.items() if isinstance(v, str)}
     numbers = {str(k): float(v) for k, v in row.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     return Job(

@@ -1,4 +1,4 @@
-"""A group's jobs compared: the one value that page, terminal, plots and summary are all drawn from."""
+"""The comparison of a group's arms, on which all parts of its report are based."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judging.intervals import Interval, ratio_interval
 from judging.quality import Measure
 from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, Job, arms_of, finite
-from reports.comparison.equal_work import PAID, Kind
+from reports.comparison.equal_work import BILLABLE, Kind
 from reports.comparison.verdict import Verdict, judge, measure_of
 from training.contract.errors import InputError, nearest
 
@@ -23,25 +23,25 @@ END_TO_END = "throughput_end_to_end_samples_per_second"
 
 @dataclass(frozen=True)
 class Contrast:
-    """One arm against the baseline."""
+    """One arm compared with the baseline."""
 
     arm: Arm
     verdict: Verdict
     speed_up: Interval | None
-    """Steady samples/second, arm over baseline; None below two repeats a side."""
+    """Ratio of steady samples per second, arm over baseline; None below two repeats a side."""
     break_evens: dict[str, BreakEven]
-    """Break-even by the arm's cache state, the headline's first; empty where the work is not comparable."""
+    """Break-even by cache state, that of the compared jobs first; empty if the work is not comparable."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that a report says."""
+    """Arms, verdicts and the measure of quality."""
 
     group: str
     arms: tuple[Arm, ...]
     """The baseline first."""
     contrasts: tuple[Contrast, ...]
-    """One for each arm after the baseline."""
+    """One per arm after the baseline."""
     measure: Measure | None
     """The measure of quality."""
 
@@ -62,24 +62,24 @@ class Comparison:
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
 
     @property
-    def paid_seconds(self) -> float:
-        """Billable instance seconds of all jobs that tell them, failed ones included."""
-        return sum(seconds for job in self.jobs if (seconds := job.number(PAID)) > 0)
+    def billable_instance_seconds(self) -> float:
+        """Billable instance seconds of all jobs with a billing record, failed ones included."""
+        return sum(seconds for job in self.jobs if (seconds := job.number(BILLABLE)) > 0)
 
     @property
-    def is_of_scripts(self) -> bool:
-        """True when any job is a script, measured from outside."""
+    def has_scripts(self) -> bool:
+        """True if any job is a user's own script, measured from outside."""
         return any(job.is_script for job in self.jobs)
 
     @property
-    def trusts_the_work(self) -> bool:
-        """True when no job tells how many samples it saw: that all did equal work is then taken on trust."""
+    def assumes_equal_work(self) -> bool:
+        """True if no job recorded how many samples it saw, so that equal work has to be assumed."""
         jobs = [job for arm in self.arms for job in arm.succeeded]
         return len(self.arms) > 1 and bool(jobs) and not finite(jobs, "samples")
 
     @property
     def loss_column(self) -> str:
-        """The final loss that the table shows: on the validation data where any job has it."""
+        """Final loss that the table shows: the validation loss if any job has one."""
         has_eval = any(arm.values("eval_loss") for arm in self.arms)
         return "eval_loss" if has_eval else "train_loss" if any(a.values("train_loss") for a in self.arms) else "loss"
 
@@ -87,10 +87,11 @@ class Comparison:
 def compare(
     table: pd.DataFrame, group: str, *, baseline: str | None = None, allowed: Set[Kind] = frozenset()
 ) -> Comparison:
-    """Return the comparison of `query.jobs`' table.
+    """Return the comparison of `job_tables.jobs`' table.
 
-    `baseline` is the label of the arm that the others are compared with, or the name of one of its jobs or runs; None
-    is the jobs' own. Kinds of work that are `allowed` may differ. Raises `InputError` for a baseline that is none.
+    `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
+    None it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. Raises
+    `InputError` for an unknown baseline.
     """
     arms = tuple(arms_of(table))
     arms = _with_baseline(arms, baseline) if baseline else arms
@@ -100,19 +101,19 @@ def compare(
 
 
 def extra_seconds(arm: Arm, state: str) -> float | None:
-    """Return how many more billable instance seconds the arm's jobs of another cache state took, in the mean."""
-    aside = [seconds for job in arm.asides.get(state, []) if (seconds := job.number(PAID)) > 0]
-    headline = arm.positive(PAID)
-    return fmean(aside) - fmean(headline) if aside and headline else None
+    """Return the mean billable instance seconds of the jobs of another cache state, less those of the compared jobs."""
+    others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
+    compared = arm.positive(BILLABLE)
+    return fmean(others) - fmean(compared) if others and compared else None
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
-    found = [arm for arm in arms if name == arm.label or any(name in (job.name, job.run_id) for job in arm.jobs)]
-    if not found:
+    matches = [arm for arm in arms if name == arm.label or any(name in (job.name, job.run_id) for job in arm.jobs)]
+    if not matches:
         labels = [arm.label for arm in arms]
         listed = ", ".join(f"'{label}'" for label in labels[:12])
-        raise InputError(f"baseline '{name}' is none of the arms {listed}.{nearest(name, labels)}")
-    return (found[0], *(arm for arm in arms if arm is not found[0]))
+        raise InputError(f"baseline '{name}' is not one of the arms {listed}.{nearest(name, labels)}")
+    return (matches[0], *(arm for arm in arms if arm is not matches[0]))
 
 
 def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind]) -> Contrast:
@@ -124,13 +125,13 @@ def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kin
 
 def _break_evens(arm: Arm, baseline: Arm, speed_up: Interval | None) -> dict[str, BreakEven]:
     if not any(job.number(STEADY) > 0 for job in (*arm.succeeded, *baseline.succeeded)):
-        return {}  # scripts do not tell their steps
-    states = {arm.cache_state: arm.headline, **arm.asides} if arm.cache_state else {}
+        return {}  # scripts do not record their steps
+    states = {arm.cache_state: arm.compared, **arm.other_cache_states} if arm.cache_state else {}
     return {state: _break_even(jobs, arm, baseline, speed_up) for state, jobs in states.items() if state}
 
 
 def _break_even(jobs: list[Job], arm: Arm, baseline: Arm, speed_up: Interval | None) -> BreakEven:
-    """Return the break-even for the start that `jobs` had, at the arm's steady rate."""
+    """Return the break-even with the compile and warm-up time of `jobs` and the steady rate of the arm."""
     setup = [job.setup_seconds for job in jobs if job.setup_seconds >= 0]
     rates, rates_baseline = arm.positive(STEADY), baseline.positive(STEADY)
     if not (setup and baseline.setup_seconds and rates and rates_baseline):

@@ -1,4 +1,4 @@
-"""Did two arms do the same work, and in what does it compare: seconds of one machine, or dollars of several."""
+"""Checks that two arms did the same work, and the unit in which their cost is compared."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from typing import Literal, get_args
 
 from reports.comparison.arms import Arm, Job, finite
 
-PAID = "cost_billable_instance_seconds"
+BILLABLE = "cost_billable_instance_seconds"
+"""Column of the table of jobs: billable seconds times instances."""
 SAMPLES_TOLERANCE = 0.01
-"""Relative difference in samples seen that still counts as equal work: a last batch that was not full."""
+"""Relative difference in samples seen that still counts as equal work, such as a last batch that was not full."""
 
 
 Kind = Literal["data", "samples", "target", "image", "machine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""In what jobs may differ that are compared all the same, where that is asked for."""
+"""Kinds of differences that `allow` accepts."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """In what the work of two arms differs."""
+    """A difference between the work of two arms."""
 
     kind: Kind
-    told: str
+    description: str
     """The difference with its values, such as `the samples seen differ (1,000 to 2,000)`."""
 
     def __str__(self) -> str:
-        return self.told
+        return self.description
 
 
 @dataclass(frozen=True)
 class Target:
-    """A quality at which jobs end: those that have reached the same one did equal work, whatever it took."""
+    """A quality at which jobs end. Jobs that reached the same target did equal work, however long they took."""
 
     metric: str
     value: str
-    """As the job was given it."""
+    """As in the job's parameters."""
 
     def __str__(self) -> str:
         return f"{self.metric} {self.value}"
@@ -45,83 +46,88 @@ class Target:
 
 @dataclass(frozen=True)
 class Currency:
-    """In what two arms are compared."""
+    """Unit in which the cost of two arms is compared."""
 
     column: str
     noun: str
     """As in `20 % fewer ...`."""
 
 
-SECONDS = Currency(PAID, "billable seconds")
+SECONDS = Currency(BILLABLE, "billable seconds")
 DOLLARS = Currency("cost_usd", "dollars")
 
 
 def currency(arm: Arm, baseline: Arm) -> Currency:
-    """Return dollars for arms on machines of different types, whose seconds cost differently; else seconds.
+    """Return dollars for arms on different instance types, whose seconds cost differently; otherwise seconds.
 
-    Seconds too where a price is missing, which `unequal` tells.
+    Seconds also if a price is missing, which `work_differences` then reports.
     """
     return DOLLARS if _types(arm) != _types(baseline) and _priced(arm, baseline) else SECONDS
 
 
-def is_priced_alike(arm: Arm, baseline: Arm) -> bool:
-    """Tell whether what two arms paid is one currency: seconds of one type of machine, or dollars."""
+def has_common_currency(arm: Arm, baseline: Arm) -> bool:
+    """Return True if the costs of two arms compare: as seconds of one instance type, or as dollars."""
     return _types(arm) == _types(baseline) or _priced(arm, baseline)
 
 
-def is_other_machine(arm: Arm, baseline: Arm) -> bool:
-    """Tell whether two arms ran on other machines, or on another number of them: then time and cost fall apart."""
-    return _asked(arm) != _asked(baseline)
+def uses_other_machines(arm: Arm, baseline: Arm) -> bool:
+    """Return True if two arms requested different instance types, instance counts or devices.
+
+    A shorter time may then cost more.
+    """
+    return _requested_machines(arm) != _requested_machines(baseline)
 
 
 def target_of(*arms: Arm) -> Target | None:
-    """Return the target at which all headline jobs of these arms were to end, or None where they have no common one."""
-    told = {_target(job) for arm in arms for job in arm.headline}
-    return told.pop() if len(told) == 1 else None
+    """Return the target at which all compared jobs of these arms were to end, or None if they have no common one."""
+    targets = {_target(job) for arm in arms for job in arm.compared}
+    return targets.pop() if len(targets) == 1 else None
 
 
 def not_reached(arm: Arm) -> list[Job]:
-    """Return the headline jobs that ended before they reached their target."""
-    return [job for job in arm.headline if not job.number("target_reached") > 0]
+    """Return the compared jobs that ended before they reached their target."""
+    return [job for job in arm.compared if not job.number("target_reached") > 0]
 
 
-def unequal(arm: Arm, baseline: Arm) -> list[Difference]:
-    """Return in what the work of two arms differs; empty for equal work or where either has no successful job.
+def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
+    """Return the differences between the work of two arms; none if either has no successful job.
 
-    Machines may differ where the arms ask for different ones, as long as each arm's own jobs ran on the same, and a
-    price is known for all. Samples may differ where all jobs were to end at the same target.
+    Machines may differ if the arms request different ones, each arm's own jobs ran on the same, and all have a price.
+    Samples may differ if all jobs were to end at the same target.
     """
-    if not arm.headline or not baseline.headline:
+    if not arm.compared or not baseline.compared:
         return []
-    jobs = [*arm.headline, *baseline.headline]
-    found = [
+    jobs = [*arm.compared, *baseline.compared]
+    differences = [
         *_differing(jobs, "data", "data", _text_of("data_key")),
         *_images(jobs),
         *_machines(arm, baseline),
     ]
     if target_of(arm, baseline):
-        return found
+        return differences
     if any(map(_target, jobs)):
-        told = sorted({str(_target(job) or "none") for job in jobs})
-        return [*found, Difference("target", f"the target at which the training ends differs ({', '.join(told)})")]
-    return [*found, *_samples(jobs)]
+        targets = ", ".join(sorted({str(_target(job) or "none") for job in jobs}))
+        return [*differences, Difference("target", f"the target at which the training ends differs ({targets})")]
+    return [*differences, *_samples(jobs)]
 
 
 def image_version(job: Job) -> str | None:
-    """Return what tells a job's image from others: the versions in its tag, so that an image with a compiler and one
-    without compare where both hold the same libraries; of an image that names none, the whole of it."""
+    """Return the library versions in the tag of a job's image, or the whole image if its tag names none.
+
+    An image with a compiler and one without then count as equal if both hold the same libraries.
+    """
     image = job.text.get("image")
-    # As SageMaker's images are called: 1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04
-    found = re.search(r":([\d.]+-transformers[\d.]+)", image or "")
-    return found[1] if found else image
+    # SageMaker's tags look like this: 1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04
+    match = re.search(r":([\d.]+-transformers[\d.]+)", image or "")
+    return match[1] if match else image
 
 
 def _samples(jobs: Sequence[Job]) -> list[Difference]:
     samples = finite(jobs, "samples")
     if not samples and all(job.is_script for job in jobs):
-        return []  # taken on trust, and the report says so
+        return []  # assumed to be equal; the report says so
     if len(samples) < len(jobs):
-        return [Difference("samples", "some jobs do not tell how many samples they saw")]
+        return [Difference("samples", "some jobs did not record how many samples they saw")]
     if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
         return [Difference("samples", f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")]
     return []
@@ -134,35 +140,35 @@ def _target(job: Job) -> Target | None:
 
 
 def _images(jobs: Sequence[Job]) -> list[Difference]:
-    """Return whether the jobs ran other versions of the libraries: as they tell themselves, else by their image."""
-    tell = all(job.text.get("versions") for job in jobs)
-    return _differing(jobs, "image", "image version", _text_of("versions") if tell else image_version)
+    """Return the difference in library versions: those that the jobs recorded, or else those of their images."""
+    recorded = all(job.text.get("versions") for job in jobs)
+    return _differing(jobs, "image", "image version", _text_of("versions") if recorded else image_version)
 
 
 def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
-    sides = [arm.headline, baseline.headline]
-    for jobs in sides if is_other_machine(arm, baseline) else [[*arm.headline, *baseline.headline]]:
-        names = {"device": "device", "machine type": "instance_type"}
-        found = [each for name, column in names.items() for each in _differing(jobs, "machine", name, _text_of(column))]
-        if found:
-            return found
-    if not is_priced_alike(arm, baseline):
-        types = _listed([*arm.headline, *baseline.headline], _text_of("instance_type"))
-        return [Difference("machine", f"the machine type differs ({types}) and not every job has a price")]
+    sides = [arm.compared, baseline.compared]
+    for jobs in sides if uses_other_machines(arm, baseline) else [[*arm.compared, *baseline.compared]]:
+        names = {"device": "device", "instance type": "instance_type"}
+        differing = [_differing(jobs, "machine", name, _text_of(column)) for name, column in names.items()]
+        if any(differing):
+            return [difference for each in differing for difference in each]
+    if not has_common_currency(arm, baseline):
+        types = _listed([*arm.compared, *baseline.compared], _text_of("instance_type"))
+        return [Difference("machine", f"the instance type differs ({types}) and not every job has a price")]
     return []
 
 
 def _priced(*arms: Arm) -> bool:
-    return all(len(arm.positive(DOLLARS.column)) == len(arm.headline) for arm in arms)
+    return all(len(arm.positive(DOLLARS.column)) == len(arm.compared) for arm in arms)
 
 
-def _asked(arm: Arm) -> set[tuple[str | None, ...]]:
+def _requested_machines(arm: Arm) -> set[tuple[str | None, ...]]:
     names = ("instance_type", "job_instance_count", "job_devices")
-    return {tuple(job.text.get(name) for name in names) for job in arm.headline}
+    return {tuple(job.text.get(name) for name in names) for job in arm.compared}
 
 
 def _types(arm: Arm) -> set[str | None]:
-    return {job.text.get("instance_type") for job in arm.headline}
+    return {job.text.get("instance_type") for job in arm.compared}
 
 
 def _text_of(column: str) -> Callable[[Job], str | None]:

@@ -1,4 +1,4 @@
-"""Compiler and batch size apart: the two by two of a comparison that has both. Pure."""
+"""Effects of compiler and batch size, separately and together: the factorial table of a comparison with both. Pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from dataclasses import dataclass
 
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import PAID
-from reports.comparison.messages import NONE, change, change_interval, figure, noun
+from reports.comparison.equal_work import BILLABLE
+from reports.comparison.messages import noun
+from reports.model.numbers import NONE, change, change_interval, figure
+from reports.model.table import Cell, Heading, Row, Table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Square:
-    """Arms by compiler and batch size; not every pair need be there."""
+class Factorial:
+    """Arms by compiler and batch size; some pairs may be missing."""
 
     compilers: tuple[str, ...]
     """The baseline's first."""
     batch_sizes: tuple[float, ...]
-    """Of each device, samples, the baseline's first."""
+    """Samples per device, the baseline's first."""
     arms: Mapping[tuple[str, float], Arm]
     contrasts: Mapping[tuple[str, float], Contrast]
-    """Of the arms beside the baseline."""
+    """Of the arms other than the baseline."""
 
     def texts(self, compiler: str, batch_size: float) -> tuple[str, str]:
-        """Return the change against the baseline with its interval, and the median paid below it."""
+        """Return the change against the baseline with its interval, and the median cost."""
         arm, contrast = self.arms.get((compiler, batch_size)), self.contrasts.get((compiler, batch_size))
-        paid = arm.summary(PAID) if arm else None
-        below = f"{figure(paid.median)} s" if paid else ""
+        cost = arm.summary(BILLABLE) if arm else None
+        below = f"{figure(cost.median)} s" if cost else ""
         if arm is None:
             return NONE, ""
         if contrast is None:
@@ -36,34 +38,49 @@ class Square:
         return (f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else contrast.verdict.outcome), below
 
     def sentences(self) -> list[str]:
-        """Return what the compiler and the batch size do alone, and what both do together."""
+        """Return the effect of the compiler alone, of the batch size alone, and of both."""
         compiler, batch_size = self.compilers[0], self.batch_sizes[0]
-        told = []
+        sentences = []
         for (other, size), contrast in self.contrasts.items():
             if contrast.verdict.ratio is None:
                 continue
             if size == batch_size:
-                who = f"{other} alone, at batch {batch_size:g}"
+                changed = f"{other} alone, at batch {batch_size:g}"
             elif other == compiler:
-                who = f"Batch {size:g} alone, under {compiler}"
+                changed = f"Batch {size:g} alone, under {compiler}"
             else:
-                who = f"{other} and batch {size:g} together"
-            told.append(f"{who}: {change(contrast.verdict.ratio.estimate)} {noun(contrast.verdict)}.")
-        return told
+                changed = f"{other} and batch {size:g} together"
+            sentences.append(f"{changed}: {change(contrast.verdict.ratio.estimate)} {noun(contrast.verdict)}.")
+        return sentences
+
+    def table(self) -> Table:
+        """Return compilers as rows and batch sizes as columns."""
+        labels = ("compiler", *(f"batch {size:g}" for size in self.batch_sizes))
+        rows = []
+        for compiler in self.compilers:
+            texts = [(compiler, ""), *(self.texts(compiler, size) for size in self.batch_sizes)]
+            rows.append(Row(tuple(Cell(text=text, detail=detail) for text, detail in texts)))
+        return Table(
+            name="Compiler and batch size apart",
+            headings=tuple(Heading(label=label, head=label) for label in labels),
+            rows=tuple(rows),
+            is_sortable=False,
+        )
 
 
-def square_of(comparison: Comparison) -> Square | None:
-    """Return the two by two; None unless each arm has a compiler and a batch size of its own and three pairs exist."""
-    arms = {place: arm for arm in comparison.arms if (place := _place(arm))}
+def factorial_of(comparison: Comparison) -> Factorial | None:
+    """Return the factorial; None unless three pairs exist and each arm is the only one of its compiler and batch."""
+    arms = {factors: arm for arm in comparison.arms if (factors := _factors(arm))}
     compilers = tuple(dict.fromkeys(compiler for compiler, _ in arms))
     batch_sizes = tuple(dict.fromkeys(size for _, size in arms))
     if len(arms) < max(3, len(comparison.arms)) or min(len(compilers), len(batch_sizes)) < 2:
         return None
-    contrasts = {place: contrast for contrast in comparison.contrasts if (place := _place(contrast.arm))}
-    return Square(compilers=compilers, batch_sizes=batch_sizes, arms=arms, contrasts=contrasts)
+    contrasts = {factors: each for each in comparison.contrasts if (factors := _factors(each.arm))}
+    return Factorial(compilers=compilers, batch_sizes=batch_sizes, arms=arms, contrasts=contrasts)
 
 
-def _place(arm: Arm) -> tuple[str, float] | None:
+def _factors(arm: Arm) -> tuple[str, float] | None:
+    """Return compiler and batch size of an arm; None unless all its jobs have the same."""
     compilers = {job.text.get("compiler") for job in arm.jobs}
     sizes = arm.setting("hp_batch_size")
     compiler = next(iter(compilers))

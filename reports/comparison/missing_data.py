@@ -1,4 +1,4 @@
-"""What the jobs of a comparison do not tell, in sentences. Pure."""
+"""Sentences about the data that a comparison lacks. Pure."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Sequence
 
 from reports.comparison.arms import Job
 from reports.comparison.comparison import STEADY, Comparison
-from reports.comparison.equal_work import PAID
+from reports.comparison.equal_work import BILLABLE
 
-_NAMES = {PAID: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
+_NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
 _MOST_NAMED = 4
 
 
-def gaps(comparison: Comparison) -> list[str]:
-    """Return which jobs have not ended, and which that succeeded tell no finite number of what others tell."""
+def missing_data(comparison: Comparison) -> list[str]:
+    """Return the jobs that have not ended, and the successful ones that lack a number that other jobs have."""
     running = [job for job in comparison.jobs if job.unfinished]
     succeeded = [job for arm in comparison.arms for job in arm.succeeded]
     quality = comparison.measure.column if comparison.measure else comparison.loss_column
     columns = dict.fromkeys([*_NAMES, comparison.loss_column, quality])
     lacking = {column: _without(succeeded, column) for column in columns}
-    told = [
-        f"Missing: {_NAMES.get(column, column)} of {_listed(jobs)}: not told, or no finite number."
+    sentences = [
+        f"Missing: {_NAMES.get(column, column)} of {_listed(jobs)}: not recorded or not finite."
         for column, jobs in lacking.items()
-        if jobs and (column == PAID or len(jobs) < len(succeeded))
+        if jobs and (column == BILLABLE or len(jobs) < len(succeeded))
     ]
     if running:
-        told.insert(0, f"Missing: {_listed(running)}, still running: a later report counts what has ended by then.")
-    return told
+        sentences.insert(0, f"Missing: {_listed(running)}, still running. A later report includes what has ended.")
+    return sentences
 
 
 def deleted(names: Sequence[str]) -> list[str]:
-    """Return which runs are not counted because somebody deleted them."""
-    return [f"Missing: {_some(names)}, deleted in MLflow, which can restore what is deleted."] if names else []
+    """Return a sentence that names the deleted runs, if there are any."""
+    return [f"Missing: {_some(names)}, deleted in MLflow. MLflow can restore deleted runs."] if names else []
 
 
 def _without(jobs: Sequence[Job], column: str) -> list[Job]:

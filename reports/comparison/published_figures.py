@@ -1,4 +1,4 @@
-"""Published figures of a recipe beside what its comparison measured. Pure."""
+"""Published figures of a recipe beside the measured ones. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pandas as pd
 from judging.intervals import Interval
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import DOLLARS
-from reports.comparison.messages import NONE, figure, signed_percent
+from reports.model.numbers import NONE, figure, signed_percent
+from reports.model.table import Cell, Heading, Row, Table
 
 COLUMN = "published"
-"""Of `query.jobs`' table: the tag `platform.published`, a JSON object."""
+"""Column of `job_tables.jobs`' table: the tag `platform.published`, a JSON object."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What was published."""
+    """Published figures and their source."""
 
     source: str
     machine: str | None
@@ -28,7 +29,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
+class PublishedRow:
     """A published figure and the measured ones."""
 
     label: str
@@ -38,26 +39,53 @@ class Beside:
 
 
 def published_of(table: pd.DataFrame) -> Published | None:
-    """Return what the jobs' experiment says was published; None where it says nothing that can be read."""
-    told = next((text for text in table.get(COLUMN, ()) if isinstance(text, str)), "null")
+    """Return the published figures that the jobs' experiment states; None if there are none or they are invalid."""
+    document = next((text for text in table.get(COLUMN, ()) if isinstance(text, str)), "null")
     try:
-        read = json.loads(told)
+        read = json.loads(document)
         figures = {name: float(value) for name, value in read["figures"].items() if name in _FIGURES}
         return Published(source=str(read["source"]), machine=read.get("machine"), figures=figures)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def beside(published: Published, comparison: Comparison) -> list[Beside]:
+def published_rows(published: Published, comparison: Comparison) -> list[PublishedRow]:
     """Return a row for each published figure, with what each arm measured against the baseline."""
     return [
-        Beside(
+        PublishedRow(
             label=_FIGURES[name].label,
             published=_FIGURES[name].text(value),
             measured={each.arm.label: _FIGURES[name].measured(comparison, each) for each in comparison.contrasts},
         )
         for name, value in published.figures.items()
     ]
+
+
+def published_table(published: Published, comparison: Comparison) -> Table:
+    """Return the published figures with a column per arm."""
+    arms = [contrast.arm.label for contrast in comparison.contrasts]
+    rows = [
+        Row(tuple(Cell(text=text) for text in (row.label, row.published, *(row.measured[arm] for arm in arms))))
+        for row in published_rows(published, comparison)
+    ]
+    return Table(
+        name="Published figures",
+        headings=(
+            *(Heading(label=label, head=label) for label in ("figure", "published")),
+            *(Heading(label=arm, head=arm, unit="measured") for arm in arms),
+        ),
+        rows=tuple(rows),
+        is_sortable=False,
+    )
+
+
+def published_note(published: Published, comparison: Comparison) -> str:
+    """Return the source of the published figures and the limits of the comparison."""
+    machine = f", on {published.machine}" if published.machine else ""
+    return (
+        f"Published by {published.source}{machine}; measured here against “{comparison.arms[0].label}” on the machines "
+        "listed below. Other machines and versions give other figures: compare direction and size only."
+    )
 
 
 @dataclass(frozen=True)
@@ -68,13 +96,13 @@ class _Figure:
 
 
 def _ratio_of(column: str) -> Callable[[Comparison, Contrast], str]:
-    """Return the change of the medians."""
+    """Return a function that gives the change of the medians of a column."""
 
-    def told(comparison: Comparison, contrast: Contrast) -> str:
+    def text(comparison: Comparison, contrast: Contrast) -> str:
         mine, others = contrast.arm.summary(column), comparison.arms[0].summary(column)
         return signed_percent(mine.median / others.median) if mine and others and others.median > 0 else NONE
 
-    return told
+    return text
 
 
 def _with_interval(ratio: Interval | None) -> str:

@@ -1,4 +1,4 @@
-"""Forms of a finished report: HTML page, terminal text, metrics and run name in MLflow.
+"""Renderers of a report: HTML page, Markdown, terminal, JSON, metrics and run name in MLflow.
 
-Open `report.py` first. Nothing here computes a figure.
+They know the model only and compute no figures. Open `html.py` first.
 """

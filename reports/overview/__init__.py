@@ -1,4 +1,4 @@
-"""The overview of a whole MLflow experiment: every group's answer and what all jobs cost.
+"""The overview of a whole MLflow experiment: the answer of every group and the cost of all jobs.
 
-Open `overview.py` first.
+Open `overview.py` first. `messages.py` and `tables.py` put it into words and tables; `report.py` builds the report.
 """

@@ -1,4 +1,4 @@
-"""What tracked jobs came to: how they ended, and what was paid for them. Pure."""
+"""Outcomes and costs of tracked jobs. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mlflow.entities import Run
 from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
-"""MLflow's names of how a job ended, and the words for them; every other one is of a job that still runs."""
+"""Outcomes of jobs by MLflow's status; a job with any other status is still running."""
 RUNNING = "running"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrackedJob:
-    """One job, as far as an overview needs it: there may be tens of thousands."""
+    """One job, with only what an overview needs: an experiment may hold tens of thousands."""
 
     group: str | None
     """Id of its group, or None."""
@@ -27,33 +27,33 @@ class TrackedJob:
     status: str
     """finished, failed, stopped or running."""
     started_at: datetime
-    """When its run began, UTC."""
+    """Start of its run, UTC."""
     billable_instance_seconds: float
     """NaN without a billing record."""
     usd: float
     """NaN without a price."""
     price: str | None
     """Source and date of the price."""
-    kept_instance_seconds: float
-    """Billed beside the job for machines that stayed for a next one; 0 where there were none."""
-    kept_usd: float
-    """What they cost, 0 where that is not known."""
+    warm_pool_instance_seconds: float
+    """Billed in addition to the job for instances kept ready for a next one; 0 if there were none."""
+    warm_pool_usd: float
+    """Cost of those instances; 0 if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bill:
-    """What some jobs came to, and what was paid for them."""
+class JobCosts:
+    """Outcomes and costs of some jobs."""
 
     label: str
-    """Which jobs these are, such as a month."""
+    """Name of these jobs, such as a month."""
     finished: int
     failed: int
     stopped: int
     running: int
     billable_instance_seconds: float
-    """Of those that tell it, whatever their end."""
+    """Sum over the jobs with a billing record, whatever their outcome."""
     usd: float
-    """Of those with a price; NaN where none has one."""
+    """Sum over the jobs with a price; NaN if none has one."""
     unbilled: int
     """Jobs that ended without a billing record."""
     unpriced: int
@@ -61,12 +61,12 @@ class Bill:
 
     @property
     def jobs(self) -> int:
-        """How many these are."""
+        """Number of jobs."""
         return self.finished + self.failed + self.stopped + self.running
 
 
 def job_of_run(run: Run) -> TrackedJob:
-    """Return a job as its run tells it."""
+    """Return the job that a run records."""
     tags = run.data.tags
     source, date = (tags.get(f"platform.price_{name}") for name in ("source", "date"))
     return TrackedJob(
@@ -74,20 +74,20 @@ def job_of_run(run: Run) -> TrackedJob:
         arm=tags.get("platform.arm") or "unnamed",
         status=STATUSES.get(run.info.status, RUNNING),
         started_at=started_at(run),
-        billable_instance_seconds=_told(run, "cost/billable_instance_seconds"),
-        usd=_told(run, "cost/usd"),
+        billable_instance_seconds=_metric(run, "cost/billable_instance_seconds"),
+        usd=_metric(run, "cost/usd"),
         price=f"{source}, {date}" if source and date else source,
-        kept_instance_seconds=_told(run, "cost/warm_pool_instance_seconds", otherwise=0.0),
-        kept_usd=_told(run, "cost/warm_pool_usd", otherwise=0.0),
+        warm_pool_instance_seconds=_metric(run, "cost/warm_pool_instance_seconds", default=0.0),
+        warm_pool_usd=_metric(run, "cost/warm_pool_usd", default=0.0),
     )
 
 
-def bill_of(label: str, jobs: Sequence[TrackedJob]) -> Bill:
-    """Return what these jobs came to."""
+def costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
+    """Return the outcomes and costs of these jobs."""
     count = Counter(job.status for job in jobs)
     billed = [job for job in jobs if math.isfinite(job.billable_instance_seconds)]
     priced = [job.usd for job in jobs if math.isfinite(job.usd)]
-    return Bill(
+    return JobCosts(
         label=label,
         finished=count["finished"],
         failed=count["failed"],
@@ -101,9 +101,10 @@ def bill_of(label: str, jobs: Sequence[TrackedJob]) -> Bill:
 
 
 def started_at(run: Run) -> datetime:
+    """Return the start of a run, UTC."""
     return datetime.fromtimestamp((run.info.start_time or 0) / 1000, UTC)
 
 
-def _told(run: Run, metric: str, otherwise: float = math.nan) -> float:
-    value = number(run.data.metrics.get(metric, math.nan))
-    return value if math.isfinite(value) and value >= 0 else otherwise
+def _metric(run: Run, name: str, default: float = math.nan) -> float:
+    value = number(run.data.metrics.get(name, math.nan))
+    return value if math.isfinite(value) and value >= 0 else default

@@ -1,4 +1,4 @@
-"""Everything that an MLflow experiment holds: what each command answered, and what all its jobs cost. Pure."""
+"""Contents of an MLflow experiment: the answer of each command and the cost of all its jobs. Pure."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import TypeVar
 
 from mlflow.entities import Run
 
-from reports.overview.costs import RUNNING, STATUSES, Bill, TrackedJob, bill_of, job_of_run, started_at
+from reports.overview.costs import RUNNING, STATUSES, JobCosts, TrackedJob, costs_of, job_of_run, started_at
 
 Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedGroup:
-    """What one command trained."""
+    """The jobs of one command."""
 
     id: str | None
     """None for the jobs that belong to no group."""
     run_id: str | None
-    """Its parent run, or None where that is deleted."""
+    """Its parent run, or None if that is deleted."""
     experiment_id: str
     started_at: datetime
-    """When it was first begun, UTC."""
+    """Start of its first run, UTC."""
     verb: str
-    """train, compare, probe or sweep; empty where the parent run does not tell."""
+    """train, compare, probe or sweep; empty if the parent run does not record it."""
     experiment: str
-    """Name of the experiment file; empty where the parent run does not tell."""
+    """Name of the experiment file; empty if the parent run does not record it."""
     headline: str | None
-    """The answer, as its latest report told it; None where no report was made."""
+    """Answer of its latest report; None if no report was made."""
     arms: tuple[str, ...]
-    """Labels of its arms, as they were started."""
-    bill: Bill
+    """Labels of its arms, in the order in which they started."""
+    costs: JobCosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,28 +44,28 @@ class Overview:
     name: str
     experiment_id: str
     groups: tuple[TrackedGroup, ...]
-    """The newest first."""
-    total: Bill
-    months: tuple[Bill, ...]
-    """By the month in which a job's run began (UTC), the newest first; labels such as 2026-11."""
-    statuses: tuple[Bill, ...]
-    """By how the jobs ended, those that there are."""
+    """Newest first."""
+    total: JobCosts
+    months: tuple[JobCosts, ...]
+    """By the month in which a job's run started (UTC), newest first; labels such as 2026-11."""
+    statuses: tuple[JobCosts, ...]
+    """By outcome, without those that no job has."""
     prices: tuple[str, ...]
-    """Source and date of every price that the dollars were counted with."""
-    kept_instance_seconds: float
-    """Billed beside the jobs for machines that stayed for a next one."""
-    kept_usd: float
+    """Source and date of every price that the dollars are based on."""
+    warm_pool_instance_seconds: float
+    """Billed in addition to the jobs for instances kept ready for a next one."""
+    warm_pool_usd: float
 
     @property
-    def wasted(self) -> Bill | None:
-        """What was paid for jobs that failed; those that somebody or a sweep stopped are not among them."""
-        return next((bill for bill in self.statuses if bill.label == "failed"), None)
+    def wasted(self) -> JobCosts | None:
+        """Costs of the jobs that failed, without those that a person or a sweep stopped."""
+        return next((costs for costs in self.statuses if costs.label == "failed"), None)
 
 
 def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
-    """Return the overview of an experiment's runs, oldest first and each looked at once.
+    """Return the overview of an experiment's runs, given oldest first; the iterable is read once.
 
-    Runs of neither a job nor a group are left out.
+    Runs that are neither jobs nor groups are ignored.
     """
     jobs: list[TrackedJob] = []
     parents: dict[str | None, list[Run]] = {}
@@ -76,25 +76,25 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
     members = {**{group: list[TrackedJob]() for group in parents}, **_by(jobs, lambda job: job.group)}
-    groups = [_group(group, experiment_id, parents.get(group, []), found) for group, found in members.items()]
+    groups = [_group(group, experiment_id, parents.get(group, []), own) for group, own in members.items()]
     months, statuses = _by(jobs, _month), _by(jobs, lambda job: job.status)
     return Overview(
         name=name,
         experiment_id=experiment_id,
         groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
-        total=bill_of("all", jobs),
-        months=tuple(bill_of(month, months[month]) for month in sorted(months, reverse=True)),
-        statuses=tuple(bill_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
+        total=costs_of("all", jobs),
+        months=tuple(costs_of(month, months[month]) for month in sorted(months, reverse=True)),
+        statuses=tuple(costs_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
         prices=tuple(sorted({job.price for job in jobs if job.price})),
-        kept_instance_seconds=math.fsum(job.kept_instance_seconds for job in jobs),
-        kept_usd=math.fsum(job.kept_usd for job in jobs),
+        warm_pool_instance_seconds=math.fsum(job.warm_pool_instance_seconds for job in jobs),
+        warm_pool_usd=math.fsum(job.warm_pool_usd for job in jobs),
     )
 
 
 def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Sequence[TrackedJob]) -> TrackedGroup:
-    # Of a launcher that died and the one that went on, the one that has the group now.
-    kept = [run for run in parents if run.data.tags.get("platform.group_state") != "continued"]
-    parent = (kept or parents)[-1] if parents else None
+    # If a launcher died and another resumed its group, the latter's run is the parent.
+    current = [run for run in parents if run.data.tags.get("platform.group_state") != "continued"]
+    parent = (current or parents)[-1] if parents else None
     tags = parent.data.tags if parent else {}
     return TrackedGroup(
         id=id,
@@ -105,15 +105,15 @@ def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Seq
         experiment=tags.get("platform.experiment", ""),
         headline=tags.get("platform.headline"),
         arms=tuple(dict.fromkeys(job.arm for job in jobs)),
-        bill=bill_of(id or "", jobs),
+        costs=costs_of(id or "", jobs),
     )
 
 
 def _by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
-    found: dict[Key, list[TrackedJob]] = {}
+    groups: dict[Key, list[TrackedJob]] = {}
     for job in jobs:
-        found.setdefault(key(job), []).append(job)
-    return found
+        groups.setdefault(key(job), []).append(job)
+    return groups
 
 
 def _month(job: TrackedJob) -> str:

@@ -1,4 +1,4 @@
 """The report of a group of probes: projected time and cost of each arm.
 
-Two modules, because a probe's report is small: `projections.py` computes and `messages.py` words it.
+Open `projections.py` first. `messages.py` puts it into words; `report.py` builds the report.
 """

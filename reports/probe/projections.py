@@ -1,4 +1,4 @@
-"""A group of probes: what each arm's whole training would take and cost, and which arms can be told apart. Pure."""
+"""Projected time and cost of each arm's whole training, from a group of probes. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
 USD = "projected_usd"
 LOSS_TOLERANCE = 0.02
-"""By how much a loss may be above the lowest one, relative to it, before that is told: as for verdicts."""
+"""Relative difference to the lowest loss above which a loss is reported, as for verdicts."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Range:
         return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
 
     def overlaps(self, other: Range) -> bool:
-        """Tell whether the intervals have a value in common: such arms cannot be told apart."""
+        """Return True if the intervals overlap: such arms cannot be distinguished."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -44,45 +44,45 @@ class Projected:
     job: Job
     seconds: Range
     """Billable seconds of the whole training."""
-    paid: Range
-    """USD where every arm has a price; billable instance seconds where all run on machines of one type; else
-    billable seconds."""
+    cost: Range
+    """US dollars if every arm has a price; billable instance seconds if all use one instance type; otherwise billable
+    seconds."""
     loss: float
-    """Mean training loss over the later half of the samples that all arms have seen; NaN where none was logged."""
+    """Mean training loss over the later half of the samples that all arms have seen; NaN if none was logged."""
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether the probe came to its end before its interval was as narrow as asked."""
+        """True if the probe ended before its interval was as narrow as requested."""
         return self.seconds.relative_error > float(self.job.text.get("hp_probe_precision") or math.inf)
 
 
 @dataclass(frozen=True)
 class Probes:
-    """Everything that a report of probes says."""
+    """Projections of a group of probes."""
 
     group: str
     projected: tuple[Projected, ...]
-    """The cheapest first."""
+    """Cheapest first."""
     without: tuple[Arm, ...]
     """Arms that failed or were too short to project."""
     unit: str
-    """Of `paid`."""
+    """Unit of `Projected.cost`."""
     common_samples: float
     """Samples that all projected arms have seen."""
 
     @property
     def cheapest(self) -> Projected | None:
-        """The arm with the lowest estimate."""
+        """Arm with the lowest estimated cost."""
         return self.projected[0] if self.projected else None
 
     @property
     def as_cheap(self) -> tuple[Projected, ...]:
-        """The arms that cannot be told from the cheapest."""
-        return tuple(each for each in self.projected[1:] if each.paid.overlaps(self.projected[0].paid))
+        """Arms that cannot be distinguished from the cheapest."""
+        return tuple(each for each in self.projected[1:] if each.cost.overlaps(self.projected[0].cost))
 
     @property
     def fastest(self) -> Projected | None:
-        """The arm whose training would end first."""
+        """Arm whose training would end first."""
         return min(self.projected, key=lambda each: each.seconds.estimate, default=None)
 
     @property
@@ -90,22 +90,22 @@ class Probes:
         """All jobs, projected ones first."""
         return [job for arm in (*(each.arm for each in self.projected), *self.without) for job in arm.jobs]
 
-    def spent(self, column: str) -> float:
-        """Return what all probes took of `cost_usd`, or of billable instance seconds."""
+    def total(self, column: str) -> float:
+        """Return the sum of a column of costs over all probes, such as `cost_usd`."""
         return math.fsum(value for job in self.jobs if (value := job.number(column)) > 0)
 
 
-def is_of_probes(table: pd.DataFrame) -> bool:
-    """Tell whether the jobs of `query.jobs`' table are probes."""
+def is_probe_table(table: pd.DataFrame) -> bool:
+    """Return True if the jobs of `job_tables.jobs`' table are probes."""
     return "hp_probe_precision" in table.columns and bool(table["hp_probe_precision"].notna().any())
 
 
 def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame]) -> Probes:
-    """Return what probes tell; `curves` are `histories` tables of `loss` by run id."""
+    """Return the projections; `curves` are `histories` tables of `loss` by run id."""
     arms = arms_of(table)
-    projecting = [(arm, job) for arm in arms for job in arm.succeeded if _tells(job, SECONDS)]
+    projecting = [(arm, job) for arm in arms for job in arm.succeeded if _has_range(job, SECONDS)]
     jobs = [job for _, job in projecting]
-    column, unit = _paid(jobs)
+    column, unit = _unit_of_cost(jobs)
     common = min((samples for job in jobs if (samples := job.number("samples")) > 0), default=math.nan)
     projected = [
         Projected(arm, job, _range(job, SECONDS), _range(job, column), _loss(curves.get(job.run_id), common))
@@ -113,7 +113,7 @@ def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame
     ]
     return Probes(
         group=group,
-        projected=tuple(sorted(projected, key=lambda each: each.paid.estimate)),
+        projected=tuple(sorted(projected, key=lambda each: each.cost.estimate)),
         without=tuple(arm for arm in arms if arm not in [each.arm for each in projected]),
         unit=unit,
         common_samples=common,
@@ -121,24 +121,26 @@ def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame
 
 
 def losing(probes: Probes) -> list[tuple[Projected, Projected]]:
-    """Return the arms whose loss after the same samples is above the lowest one by more than the tolerance, with it."""
-    told = [each for each in probes.projected if math.isfinite(each.loss)]
-    if not told:
+    """Return the arms whose loss exceeds the lowest by more than the tolerance, each with the best arm."""
+    measured = [each for each in probes.projected if math.isfinite(each.loss)]
+    if not measured:
         return []
-    best = min(told, key=lambda each: each.loss)
-    return [(each, best) for each in told if each.loss > best.loss + LOSS_TOLERANCE * abs(best.loss)]
+    best = min(measured, key=lambda each: each.loss)
+    return [(each, best) for each in measured if each.loss > best.loss + LOSS_TOLERANCE * abs(best.loss)]
 
 
-def _paid(jobs: Sequence[Job]) -> tuple[str, str]:
-    if jobs and all(_tells(job, USD) for job in jobs):
+def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
+    if jobs and all(_has_range(job, USD) for job in jobs):
         return USD, "USD"
-    if len({job.text.get("instance_type") for job in jobs}) == 1 and all(_tells(job, INSTANCE_SECONDS) for job in jobs):
+    if len({job.text.get("instance_type") for job in jobs}) == 1 and all(
+        _has_range(job, INSTANCE_SECONDS) for job in jobs
+    ):
         return INSTANCE_SECONDS, "billable instance seconds"
     return SECONDS, "billable seconds"
 
 
-def _tells(job: Job, column: str) -> bool:
-    """Tell whether a job has a projected number with both ends of its interval."""
+def _has_range(job: Job, column: str) -> bool:
+    """Return True if a job has a projected number with both ends of its interval."""
     return all(math.isfinite(job.number(f"{column}{end}")) for end in ("", "_low", "_high"))
 
 

@@ -1,4 +1,4 @@
-"""Compiler and batch apart: the repeats of two compilers at the base point and at the best one. Pure."""
+"""Effects of compiler and batch, from the repeats of two compilers at the base setting and at the best one. Pure."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class Cell:
     """Cost over that of the base setting; None for itself, and below two repeats."""
 
 
-def square(sweep: Sweep) -> tuple[Cell, ...]:
-    """Return the cells, the base compiler's and the base point's first; nothing where fewer than three were repeated.
+def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
+    """Return the cells, those of the base compiler and the base batch first; none if fewer than three were repeated.
 
-    The compilers are the base one and the best one's, or the next that was repeated where these are the same.
+    The compilers are the base one and that of the best setting. If these are equal, the second one is the next that
+    was repeated.
     """
     best, base = sweep.best, sweep.base
     if best is None or sweep.confirmation is None or best.setting.point == base.point:
         return ()
     arms = {setting_of(arm.jobs[0]): arm for arm in sweep.confirmation.arms}
     compilers = list(dict.fromkeys([base.compiler, best.setting.compiler, *(setting.compiler for setting in arms)]))[:2]
-    found = {
-        s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in (base.point, best.setting.point)
-    }
-    if len(found) < 3:
+    points = (base.point, best.setting.point)
+    repeated = {s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in points}
+    if len(repeated) < 3:
         return ()
-    cells = [Cell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in found.items()]
+    cells = [Cell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
     return tuple(
         sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
     )
 
 
-def which(cell: Cell, base: Setting) -> str:
-    """Return what a cell changes of the base setting; empty for itself."""
+def changed_factors(cell: Cell, base: Setting) -> str:
+    """Return the factors in which a cell differs from the base setting; empty for none."""
     setting = cell.setting
     if setting == base:
         return ""

@@ -11,35 +11,35 @@ import pandas as pd
 
 from reports.comparison.arms import Job
 from reports.comparison.comparison import STEADY
-from reports.comparison.equal_work import DOLLARS, PAID
-from reports.comparison.text import short
-from reports.sweep.sweep_spec import Asked
+from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.model.wording import short
+from reports.sweep.sweep_spec import SweepSpec
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "running"]
-"""How a trial ended; a `worse` one has completed with a quality beyond the bound."""
+"""Outcome of a trial; a `worse` one completed with a quality beyond the bound."""
 KINDS: tuple[Kind, ...] = ("completed", "worse", "not reached", "pruned", "failed", "running")
 
-COST_COLUMNS = {"billable_seconds": PAID, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
+COST_COLUMNS = {"billable_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
 CALIBRATION_COLUMNS = (
     *("fits", "step_seconds", "step_seconds_low", "step_seconds_high"),
     *("samples_per_second", "peak_memory_gib"),
 )
-"""A calibration's metrics, whose step is the batch size."""
+"""Metrics of a calibration; their step is the batch size."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a trial varies."""
+    """The parameters that a trial varies."""
 
     compiler: str
     batch_size: float
-    """Of each device, samples; NaN where the job does not tell."""
+    """Samples per device; NaN if the job did not record it."""
     multiplier: float = 1.0
     """Factor on the learning rate that the scaling rule gives."""
 
     @property
     def point(self) -> str:
-        """Batch size and rate, such as `batch 64, rate × 2`; empty where the job does not tell."""
+        """Batch size and rate, such as `batch 64, rate × 2`; empty if the job did not record them."""
         rate = f", rate × {self.multiplier:.3g}" if self.multiplier != 1 else ""
         return f"batch {self.batch_size:g}{rate}" if self.batch_size > 0 else ""
 
@@ -49,28 +49,28 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One trial with what it told."""
+    """One trial with its outcome, cost and quality."""
 
     job: Job
     setting: Setting
     number: float
     kind: Kind
     end: str
-    """The same in words, such as `pruned: behind the best`."""
+    """The outcome in words, such as `pruned: behind the best`."""
     cost: float
-    """By the sweep's objective; NaN where unknown."""
+    """Cost by the sweep's objective; NaN if unknown."""
     quality: float
-    """Of the last evaluation."""
+    """Quality of the last evaluation."""
 
     @property
     def failure(self) -> str:
-        """Why it failed: the last line of the message, or nothing."""
+        """Reason of a failure, the last line of its message; empty for other outcomes."""
         lines = (self.job.text.get("failure_message") or "").strip().splitlines() if self.kind == "failed" else []
         return short(lines[-1], 160) if lines else ""
 
     @property
     def has_value(self) -> bool:
-        """Whether it can be the best: it came to its end, with the quality that was asked for."""
+        """True if it can be the best: it completed with the required quality."""
         return self.kind == "completed" and math.isfinite(self.cost)
 
 
@@ -80,7 +80,7 @@ class Size:
 
     batch_size: float
     fits: bool
-    """Whether the device's memory is enough for it."""
+    """True if it fits the device's memory."""
     step_seconds: float
     low: float
     """Lower end of the 95 % interval of `step_seconds`."""
@@ -91,16 +91,16 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What one compiler's calibration measured."""
+    """Measurements of one compiler's calibration."""
 
     compiler: str
     job: Job
     sizes: tuple[Size, ...]
-    """By batch size."""
+    """In the order of the batch size."""
 
     @property
     def largest(self) -> float:
-        """Largest batch size that fits; NaN without any."""
+        """Largest batch size that fits; NaN if none does."""
         return max((size.batch_size for size in self.sizes if size.fits), default=math.nan)
 
     @property
@@ -111,25 +111,25 @@ class Calibration:
 
 def setting_of(job: Job) -> Setting:
     """Return a job's setting."""
-    factor = _told(job, "multiplier", "platform_multiplier", "hp_learning_rate_multiplier")
-    size = _told(job, "batch_size", "hp_batch_size")
+    factor = _number(job, "multiplier", "platform_multiplier", "hp_learning_rate_multiplier")
+    size = _number(job, "batch_size", "hp_batch_size")
     return Setting(job.text.get("compiler") or "none", size, rounded(factor) if factor > 0 else 1.0)
 
 
 def rounded(multiplier: float) -> float:
-    """Return a factor to the six digits that runs are tagged with, so that equal ones are equal."""
+    """Return a factor to six digits, as in the tags of runs, so that equal factors compare equal."""
     return float(f"{multiplier:.6g}")
 
 
-def trial_of(job: Job, asked: Asked) -> Trial:
-    """Return a job as a trial of a sweep that was asked for this."""
-    quality = job.number(asked.metric or "")
-    kind, end = _end(job, asked, quality)
-    cost = job.number(COST_COLUMNS.get(asked.cost, PAID))
+def trial_of(job: Job, spec: SweepSpec) -> Trial:
+    """Return a job as a trial of a sweep with this specification."""
+    quality = job.number(spec.metric or "")
+    kind, end = _end(job, spec, quality)
+    cost = job.number(COST_COLUMNS.get(spec.cost, BILLABLE))
     return Trial(
         job=job,
         setting=setting_of(job),
-        number=_told(job, "trial"),
+        number=_number(job, "trial"),
         kind=kind,
         end=end,
         cost=cost if 0 < cost < math.inf else math.nan,
@@ -137,9 +137,9 @@ def trial_of(job: Job, asked: Asked) -> Trial:
     )
 
 
-def ranked(trials: Sequence[Trial], asked: Asked) -> tuple[Trial, ...]:
-    """Return the trials with those that have a value first, the best of them at the top; the others by their end."""
-    sign = -1 if asked.is_rate else 1
+def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
+    """Return the trials with a value first, the best of them at the top; then the others by outcome."""
+    sign = -1 if spec.is_rate else 1
 
     def key(trial: Trial) -> tuple[bool, int, float, float]:
         comparable = trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
@@ -149,38 +149,38 @@ def ranked(trials: Sequence[Trial], asked: Asked) -> tuple[Trial, ...]:
     return tuple(sorted(trials, key=key))
 
 
-def front(trials: Sequence[Trial], asked: Asked) -> tuple[Trial, ...]:
+def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
     """Return the trials that no other beats in cost and quality, the cheapest first."""
-    sign, better = -1 if asked.is_rate else 1, -1 if asked.higher_is_better else 1
-    told = [t for t in trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
-    found: list[Trial] = []
-    for trial in sorted(told, key=lambda t: (sign * t.cost, better * t.quality)):
-        if not found or better * trial.quality < better * found[-1].quality:
-            found.append(trial)
-    return tuple(found)
+    sign, better = -1 if spec.is_rate else 1, -1 if spec.higher_is_better else 1
+    ended = [t for t in trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
+    unbeaten: list[Trial] = []
+    for trial in sorted(ended, key=lambda t: (sign * t.cost, better * t.quality)):
+        if not unbeaten or better * trial.quality < better * unbeaten[-1].quality:
+            unbeaten.append(trial)
+    return tuple(unbeaten)
 
 
 def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
-    """Return a calibration; `points` is `histories`'s table of `CALIBRATION_COLUMNS`, their step the batch size."""
+    """Return a calibration; `points` is the `histories` table of `CALIBRATION_COLUMNS`, with the batch size as step."""
     by_size: dict[float, dict[str, float]] = {}
     for row in [] if points is None else points.to_dict("records"):
         by_size.setdefault(float(row["step"]), {})[str(row["key"]).removeprefix("calibration/")] = float(row["value"])
-    sizes = tuple(_size(size, told) for size, told in sorted(by_size.items()) if size > 0)
+    sizes = tuple(_size(size, metrics) for size, metrics in sorted(by_size.items()) if size > 0)
     return Calibration(compiler=setting_of(job).compiler, job=job, sizes=sizes)
 
 
 def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> float:
-    """Return a curve's value after so many samples, between its points on a straight line; NaN outside of them.
+    """Return a curve's value after so many samples, interpolated linearly; NaN outside of its points.
 
-    Evaluations at a common count of samples come a few samples apart, since a step is not cut: 5 % more is the same.
+    A step is never cut, so evaluations after equal samples come a few samples apart: up to 5 % counts as equal.
     """
     if curve is None or metric is None:
         return math.nan
-    told: list[tuple[float, float]] = sorted(
+    points: list[tuple[float, float]] = sorted(
         (float(p), float(v)) for p, v in zip(curve["samples"], curve["value"], strict=True) if math.isfinite(p + v)
     )
-    before = [point for point in told if point[0] <= samples]
-    after = [point for point in told if samples <= point[0]]
+    before = [point for point in points if point[0] <= samples]
+    after = [point for point in points if samples <= point[0]]
     if not before:
         return after[0][1] if after and after[0][0] <= 1.05 * samples else math.nan
     (x, y), (right, up) = before[-1], (after or before[-1:])[0]
@@ -189,15 +189,15 @@ def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> 
     return y + (up - y) * (samples - x) / (right - x)
 
 
-def _size(batch_size: float, told: Mapping[str, float]) -> Size:
+def _size(batch_size: float, metrics: Mapping[str, float]) -> Size:
     def number(name: str) -> float:
-        found = told.get(name, math.nan)
-        return found if math.isfinite(found) and found > 0 else math.nan
+        value = metrics.get(name, math.nan)
+        return value if math.isfinite(value) and value > 0 else math.nan
 
     step = number("step_seconds")
     return Size(
         batch_size=batch_size,
-        fits=told.get("fits", 1.0 if step > 0 else 0.0) > 0,
+        fits=metrics.get("fits", 1.0 if step > 0 else 0.0) > 0,
         step_seconds=step,
         low=number("step_seconds_low"),
         high=number("step_seconds_high"),
@@ -206,35 +206,35 @@ def _size(batch_size: float, told: Mapping[str, float]) -> Size:
     )
 
 
-def _end(job: Job, asked: Asked, quality: float) -> tuple[Kind, str]:
-    told = job.text.get("end") or _end_by_status(job, asked)
-    first = told.partition(":")[0]
+def _end(job: Job, spec: SweepSpec, quality: float) -> tuple[Kind, str]:
+    end = job.text.get("end") or _end_by_status(job, spec)
+    first = end.partition(":")[0]
     kind: Kind = next((kind for kind in KINDS if kind == first), "running" if job.unfinished else "failed")
-    if kind == "completed" and asked.bound is not None and not _is_as_good(quality, asked.bound, asked):
-        return "worse", f"worse than {asked.metric} {asked.bound:g}"
-    return kind, told
+    if kind == "completed" and spec.bound is not None and not _is_as_good(quality, spec.bound, spec):
+        return "worse", f"worse than {spec.metric} {spec.bound:g}"
+    return kind, end
 
 
-def _end_by_status(job: Job, asked: Asked) -> str:
+def _end_by_status(job: Job, spec: SweepSpec) -> str:
     if job.unfinished:
         return "running"
     if job.succeeded:
-        missed = asked.target is not None and not job.number("target_reached") > 0
+        missed = spec.target is not None and not job.number("target_reached") > 0
         return "not reached" if missed else "completed"
     return f"failed: {job.text.get('failure_class') or job.status.lower()}"
 
 
-def _is_as_good(quality: float, bound: float, asked: Asked) -> bool:
-    return quality >= bound if asked.higher_is_better else quality <= bound
+def _is_as_good(quality: float, bound: float, spec: SweepSpec) -> bool:
+    return quality >= bound if spec.higher_is_better else quality <= bound
 
 
-def _told(job: Job, *columns: str) -> float:
-    """Return the first of these columns that is a number; tags and parameters are text."""
+def _number(job: Job, *columns: str) -> float:
+    """Return the first of these columns that holds a number; tags and parameters are text."""
     for column in columns:
         try:
-            found = float(job.text.get(column) or job.number(column))
+            value = float(job.text.get(column) or job.number(column))
         except ValueError:
             continue
-        if math.isfinite(found):
-            return found
+        if math.isfinite(value):
+            return value
     return math.nan

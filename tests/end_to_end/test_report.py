@@ -41,7 +41,7 @@ def test_jobs_of_two_days_are_compared_once_their_difference_is_allowed(
     assert "allow=data" in refused.stdout
     done = command_line("report", {"runs": "demo-1,demo-2", "allow": "data"})
     assert "“batch 32, data fff999” is cheaper: 20 % fewer billable seconds" in done.stdout.replace("\n", " ")
-    assert "Compared as asked, although the data differs (abc123, fff999)." in done.stdout
+    assert "Compared as requested, although the data differs (abc123, fff999)." in done.stdout
 
 
 def test_a_report_is_logged_to_a_run_of_its_own(command_line: CommandLine, two_groups: Tracked) -> None:

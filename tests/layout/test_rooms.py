@@ -19,7 +19,6 @@ SMALL_ROOMS = {
     "models/endpoints": "the protocol and what all services share; the services are rooms",
     "models/endpoints/sagemaker/container": "one file that SageMaker's container loads",
     "models/logged/stored": "one file that MLflow stores with a model",
-    "reports/probe": "a probe's report has two parts",
     "sweeps": "its files are in its rooms",
     "tracking": "its files are in its rooms",
     "tracking/server": "the client and its errors",

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from reports.formats.report import Report
-from reports.publish import log_alone, publish, write
+from reports.model.report import Report
+from reports.publish import log_separately, publish, write
 from reports.render import render
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.group import find_group
@@ -101,7 +101,7 @@ def test_a_reports_own_run_has_them_too(tracked: Tracked, tmp_path: Path) -> Non
     group_on(tracked)
     report = rendered(tracked)
     write(report, tmp_path / "report")
-    log_alone(store_of(tracked), tracked.experiment_id, "demo", [tracked.group], report, tmp_path / "report")
+    log_separately(store_of(tracked), tracked.experiment_id, "demo", [tracked.group], report, tmp_path / "report")
     [run] = tracked.client.search_runs([tracked.experiment_id], "tags.`platform.kind` = 'report'")
     assert run.info.run_name == "inductor 20 % cheaper (report demo)"
     assert set(run.data.metrics) >= SAVED

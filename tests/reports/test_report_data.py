@@ -8,10 +8,12 @@ import pytest
 from mlflow import MlflowClient
 
 from reports.comparison.arms import Job, arms_of
-from reports.formats.report import Report
-from reports.render import Wanted, render, render_chosen
+from reports.formats.html import html_page
+from reports.formats.summary import summary
+from reports.model.report import Report
+from reports.render import CompareOptions, render, render_chosen
 from reports.report_data import Reader
-from tests.support.reports.made_sweeps import MadeSweep, asked
+from tests.support.reports.made_sweeps import MadeSweep, sweep_json
 from tests.support.reports.page import Page
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
@@ -71,7 +73,7 @@ def comparison(tracked: Tracked, client: MlflowClient) -> Report:
 
 def chosen(tracked: Tracked, client: MlflowClient) -> Report:
     four_jobs(tracked)
-    return render_chosen(client, chosen_jobs(client, [tracked.group]), "t", Wanted(), [tracked.group])
+    return render_chosen(client, chosen_jobs(client, [tracked.group]), "t", CompareOptions(), [tracked.group])
 
 
 def probes(tracked: Tracked, client: MlflowClient) -> Report:
@@ -83,7 +85,7 @@ def probes(tracked: Tracked, client: MlflowClient) -> Report:
 
 def sweep(tracked: Tracked, client: MlflowClient) -> Report:
     made = MadeSweep(tracked.client, tracked.experiment_id, tracked.group)
-    made.tell(asked())
+    made.tell(sweep_json())
     made.calibration("none", [8, 16], 16)
     made.training("trial", "none", 8)
     return render(client, made.group, "t")
@@ -101,9 +103,9 @@ def test_every_kind_of_report_is_made_without_curves(
         report = make(tracked_by_server, MlflowClient(proxy.url))
     [missing] = report.missing
     assert missing.startswith(f"Missing: the curves of {jobs} of {jobs} jobs. The tracking server {proxy.url} ")
-    assert missing in Page(report.html).text
+    assert missing in Page(html_page(report)).text
     assert "loss_by_samples.png" not in report.pngs
-    assert not report.summary_json["headline"].startswith("No ")
+    assert not summary(report)["headline"].startswith("No ")
 
 
 @pytest.mark.parametrize("make", CURVES, ids=[make.__name__ for make in CURVES])
@@ -113,9 +115,9 @@ def test_every_kind_of_report_is_made_without_files(
     with Forwarding(str(tracked_by_server.client.tracking_uri), "mlflow-artifacts", 503) as proxy:
         report = make(tracked_by_server, MlflowClient(proxy.url))
     [missing] = report.missing
-    files = "what sweep.json tells, versions and hardware" if make is sweep else "versions and hardware"
+    files = "sweep.json, versions and hardware" if make is sweep else "versions and hardware"
     assert missing.startswith(f"Missing: {files}. The tracking server {proxy.url} did not give ")
-    assert missing in Page(report.html).text
+    assert missing in Page(html_page(report)).text
     if make is not sweep:
         assert "loss_by_samples.png" in report.pngs
 
@@ -128,8 +130,8 @@ def test_of_chosen_groups_deleted_jobs_are_told(tracked: Tracked) -> None:
         gone = tracked.trained("none", 1, 101.0, tags={"mlflow.runName": f"{group} #1"})
         tracked.client.delete_run(gone)
     names = ["demo-1", "demo-2-0"]
-    report = render_chosen(tracked.client, chosen_jobs(tracked.client, names), "t", Wanted(), names)
-    assert report.missing == ("Missing: demo-1 #1, deleted in MLflow, which can restore what is deleted.",)
+    report = render_chosen(tracked.client, chosen_jobs(tracked.client, names), "t", CompareOptions(), names)
+    assert report.missing == ("Missing: demo-1 #1, deleted in MLflow. MLflow can restore deleted runs.",)
 
 
 def test_jobs_of_no_group_are_arms_by_their_settings(tracked: Tracked) -> None:
@@ -139,12 +141,12 @@ def test_jobs_of_no_group_are_arms_by_their_settings(tracked: Tracked) -> None:
         made = tracked.trained("none", 0, seconds, params={"hp.batch_size": size})
         tracked.client.delete_tag(made, "platform.group")
         runs.append(made)
-    report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", Wanted(), runs)
-    assert [arm.label for arm in report.comparison.arms] == ["batch 16", "batch 32"]
+    report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", CompareOptions(), runs)
+    assert [arm["label"] for arm in summary(report)["arms"]] == ["batch 16", "batch 32"]
     assert report.missing == ()
 
 
-DELETED = "deleted in MLflow, which can restore what is deleted."
+DELETED = "deleted in MLflow. MLflow can restore deleted runs."
 
 
 def test_deleted_trials_are_told(tracked: Tracked) -> None:
@@ -154,7 +156,7 @@ def test_deleted_trials_are_told(tracked: Tracked) -> None:
     tracked.client.delete_run(gone)
     report = render(tracked.client, made.group, "t")
     assert report.missing == (f"Missing: the larger batch, {DELETED}",)
-    assert [trial["batch_size"] for trial in report.summary_json["trials"]] == [8.0]
+    assert [trial["batch_size"] for trial in summary(report)["trials"]] == [8.0]
 
 
 def test_probes_that_run_are_deleted_or_tell_nothing(tracked: Tracked) -> None:
@@ -169,8 +171,10 @@ def test_probes_that_run_are_deleted_or_tell_nothing(tracked: Tracked) -> None:
     gone = tracked.trained("gone", 0, 60.0, params=params, metrics=told, tags={"mlflow.runName": "the fifth"})
     tracked.client.delete_run(gone)
     report = render(tracked.client, tracked.group, "t")
-    assert report.summary_json["without_projection"] == ["half", "silent", "running"]
+    assert summary(report)["without_projection"] == ["half", "silent", "running"]
     assert report.missing[0].startswith("Missing: “running, repeat 1”, still running")
-    assert report.missing[1].startswith("Missing: billable seconds of “silent, repeat 1”: not told")
+    assert report.missing[1].startswith("Missing: billable seconds of “silent, repeat 1”: not recorded")
     assert report.missing[-1] == f"Missing: the fifth, {DELETED}"
-    assert "“whole” would take 400 billable seconds (400 to 400) for the whole training." in Page(report.html).text
+    assert (
+        "“whole” would take 400 billable seconds (400 to 400) for the whole training." in Page(html_page(report)).text
+    )

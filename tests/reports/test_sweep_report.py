@@ -13,11 +13,16 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from reports.formats.report import Report
+from reports.comparison.report import Source
+from reports.formats.html import html_page
+from reports.formats.markdown import markdown
+from reports.formats.summary import summary
 from reports.formats.terminal import print_report
+from reports.model.report import Report
 from reports.render import render
-from reports.sweep_report import SweepRead, sweep_report
-from tests.support.reports.made_sweeps import MadeSweep, asked, whole_sweep
+from reports.sweep.report import sweep_report
+from reports.sweep.sweep import sweep_of
+from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.reports.page import HOSTILE, Page
 
 CHARTS = {
@@ -34,17 +39,17 @@ def printed(report: Report) -> str:
 
 def assert_sound(report: Report) -> Page:
     """Whatever the runs hold, every form of the report is well formed."""
-    page = Page(report.html)
+    page = Page(html_page(report))
     assert len(page.ids) == len(set(page.ids))
     assert not page.tags & {"link", "img", "iframe", "object"}
-    for svg in re.findall(r"<svg.*?</svg>", report.html, flags=re.S):
+    for svg in re.findall(r"<svg.*?</svg>", html_page(report), flags=re.S):
         ElementTree.fromstring(svg.replace("xlink:href", "href"))
-    json.dumps(report.summary_json, allow_nan=False)
-    assert report.summary_json["headline"] in page.text
+    json.dumps(summary(report), allow_nan=False)
+    assert summary(report)["headline"] in page.text
     assert all(png.startswith(b"\x89PNG") for png in report.pngs.values())
-    command = asked()["train_command"]
+    command = sweep_json()["train_command"]
     assert all(len(line) <= 100 for line in printed(report).splitlines() if command not in line)
-    assert "nan" not in re.sub(r"<svg.*?</svg>", "", report.html, flags=re.S).lower().replace("finance", "")
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", html_page(report), flags=re.S).lower().replace("finance", "")
     return page
 
 
@@ -79,18 +84,18 @@ def rendered(sweep: MadeSweep) -> Report:
 def test_everything_in_every_form(report: Report) -> None:
     page = assert_sound(report)
     answer = "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 6"
-    for told in (page.text, printed(report).replace("\n", " "), report.markdown.replace("\\", "")):
+    for told in (page.text, printed(report).replace("\n", " "), markdown(report).replace("\\", "")):
         assert answer in told
-        assert asked()["train_command"] in told
+        assert sweep_json()["train_command"] in told
     assert {name.removesuffix(".png") for name in report.pngs} == CHARTS
-    for title in ("The best of each compiler setting", "Compiler and batch size apart", "What the sweep cost"):
+    for title in ("The best of each compiler setting", "Compiler and batch size apart", "Cost of the sweep"):
         assert title in page.text
     assert "pruned: its bill would be above the cheapest" in page.text
     assert "OutOfMemory" in page.text
 
 
 def test_numbers_of_the_summary(report: Report) -> None:
-    told = report.summary_json
+    told = summary(report)
     assert (told["best"]["compiler"], told["best"]["batch_size"], told["best"]["multiplier"]) == ("inductor", 64.0, 2.0)
     assert told["best_by_compiler"]["none"]["batch_size"] == 64.0
     assert told["base"]["batch_size"] == 8.0
@@ -103,11 +108,11 @@ def test_numbers_of_the_summary(report: Report) -> None:
     assert len(told["trials"]) == 18
     assert told["grid"]["settings"] == 55  # 256 does not fit without a compiler
     assert [each["outcome"] for each in told["confirmation"]].count("cheaper") == 3
-    assert len(report.jobs_csv.splitlines()) == 33
+    assert len(report.rows_csv.splitlines()) == 33
 
 
 def test_a_rows_table_does_not_break_markdown(report: Report) -> None:
-    tables = re.findall(r"(?:^\|.*\n)+", report.markdown, flags=re.M)
+    tables = re.findall(r"(?:^\|.*\n)+", markdown(report), flags=re.M)
     assert len(tables) == 3
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
@@ -118,7 +123,7 @@ def nothing(sweep: MadeSweep) -> str:
 
 
 def only_calibrated(sweep: MadeSweep) -> str:
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     sweep.calibration("none", [8, 16], 8)
     return "No trial yet: none fits batches up to 8."
 
@@ -129,14 +134,14 @@ def calibrated_without_points(sweep: MadeSweep) -> str:
 
 
 def all_failed(sweep: MadeSweep) -> str:
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     for compiler in ("none", "inductor"):
         sweep.run("trial", compiler, seconds=3.0, status="FAILED", tags={"platform.end": "failed: BadData"})
-    return "No answer: none of 2 trials came to its end."
+    return "No answer: none of 2 trials completed with a known cost."
 
 
 def none_reached(sweep: MadeSweep) -> str:
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     sweep.training("trial", "none", 8, 0.25, until=0.1, tags={"platform.trial": "0"})
     return "No answer: none of 1 trial reached eval_loss 0.45."
 
@@ -147,7 +152,7 @@ def one_trial_without_a_question(sweep: MadeSweep) -> str:
 
 
 def not_a_number(sweep: MadeSweep) -> str:
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     broken = {"eval_loss": float("nan"), "cost/billable_instance_seconds": float("inf")}
     for size in (8, 16):
         sweep.run(
@@ -161,14 +166,14 @@ def not_a_number(sweep: MadeSweep) -> str:
 
 
 def still_running(sweep: MadeSweep) -> str:
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     sweep.training("trial", "inductor", 32)
     sweep.training("trial", "none", 32, until=0.1, status="RUNNING", tags={"platform.end": "running"})
     return "inductor at batch 32 is the best of 2 trials: "
 
 
 def hostile_names(sweep: MadeSweep) -> str:
-    sweep.tell(asked(train_command=HOSTILE, stopped_because={"none": HOSTILE}, compilers=["none"]))
+    sweep.tell(sweep_json(train_command=HOSTILE, stopped_because={"none": HOSTILE}, compilers=["none"]))
     sweep.training("trial", "none", 32, tags={"platform.end": f"pruned: {HOSTILE}"})
     sweep.training("trial", "none", 16)
     return "none at batch 16 is the best of 2 trials: "
@@ -186,12 +191,12 @@ def test_what_is_missing_is_no_error(new: Callable[[], MadeSweep], build: Callab
     expected = build(sweep)
     report = rendered(sweep)
     assert_sound(report)
-    assert report.summary_json["headline"].startswith(expected)
+    assert summary(report)["headline"].startswith(expected)
 
 
 def test_the_page_says_why_no_importance_is_told(new: Callable[[], MadeSweep]) -> None:
     sweep = new()
-    sweep.tell(asked(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
+    sweep.tell(sweep_json(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
     for size in (16, 32):
         sweep.training("trial", "none", size)
         sweep.training("trial", "inductor", size)
@@ -199,20 +204,20 @@ def test_the_page_says_why_no_importance_is_told(new: Callable[[], MadeSweep]) -
     sweep.training("trial", "none", 64, until=0.1, status="KILLED", tags=stopped)
     report = rendered(sweep)
     assert (
-        "What makes the difference, batch size or learning rate, can be told once 4 trials of a compiler have come to "
-        "their end at different cost; here 2 have under none."
+        "The importance of batch size and learning rate is known once 4 trials of a compiler have completed at "
+        "different cost; here 2 have under none."
     ) in assert_sound(report).text
     assert "importance.png" in report.pngs
 
 
 def test_a_page_with_all_importances_says_no_more_of_them(report: Report) -> None:
-    assert "can be told once" not in report.html
+    assert "The importance of batch size" not in html_page(report)
 
 
 def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> None:
     sweep = new()
     objective = {"cost": "usd", "metric": "eval_loss", "target": None, "bound": 0.42}
-    sweep.tell(asked(objective=objective, compilers=["none"], multipliers=[1]))
+    sweep.tell(sweep_json(objective=objective, compilers=["none"], multipliers=[1]))
     for size in (8, 32, 128):
         run_id = sweep.training("trial", "none", size, target=None)
         sweep.client.log_metric(run_id, "cost/usd", 1 / size)
@@ -224,13 +229,8 @@ def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> Non
 
 def test_runs_link_to_their_server() -> None:
     row = {"run_id": "r1", "experiment_id": "7", "status": "FINISHED", "role": "trial", "end": "completed"}
-    read = SweepRead(
-        table=pd.DataFrame([row]),
-        told={},
-        calibrations={},
-        curves={},
-        environment={},
-        tracking_uri="http://u:p@host:5000",
-    )
+    table = pd.DataFrame([row])
+    source = Source(title="t", tracking_uri="http://u:p@host:5000", environment={}, table=table)
+    report = sweep_report(sweep_of(table, "g", {}, {}, {}), [], source)
     link = "http://host:5000/#/experiments/7/runs/r1?workflowType=machine_learning"
-    assert link in Page(sweep_report(read, "g", "t").html).addresses
+    assert link in Page(html_page(report)).addresses

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.messages import NONE, figure, score
-from reports.formats.report import Report
+from reports.formats.summary import summary
+from reports.model.numbers import NONE, figure, score
+from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.reading import (
     csv_medians,
@@ -40,10 +41,10 @@ def test_all_forms_say_what_was_worked_out(tracked: Any, case: Case) -> None:
     case.arm.add(tracked, "inductor")
     report = render(tracked.client, tracked.group, "t")
     page, terminal, markdown = page_text(report), terminal_text(report), markdown_text(report)
-    [contrast] = report.summary_json["contrasts"]
+    [contrast] = summary(report)["contrasts"]
     assert [case.headline in form for form in (page, terminal, markdown)] == [True] * 3
     assert [case.sentence in form for form in (page, terminal, markdown)] == [True] * 3
-    assert (report.summary_json["headline"], contrast["outcome"]) == (case.headline, case.outcome)
+    assert (summary(report)["headline"], contrast["outcome"]) == (case.headline, case.outcome)
     assert f"inductor: {case.outcome}" in terminal
     assert f"inductor: *{case.outcome}*" in markdown
     if case.ratio:
@@ -62,7 +63,7 @@ def assert_tables_agree(report: Report) -> None:
     """Page, terminal and Markdown show the same cells; those that are medians follow from the file of jobs."""
     page, markdown, medians = page_table(report), markdown_table(report), csv_medians(report)
     verdicts = {label: row.pop("verdict") for label, row in markdown.items()}
-    assert verdicts == {"none": "baseline", "inductor": report.summary_json["contrasts"][0]["outcome"]}
+    assert verdicts == {"none": "baseline", "inductor": summary(report)["contrasts"][0]["outcome"]}
     assert page == markdown
     assert list(page) == ["none", "inductor"]
     for label, row in page.items():
@@ -79,7 +80,7 @@ def test_the_break_even_is_told_in_numbers(tracked: Any) -> None:
     case = CASES["ahead from a point on"]
     case.baseline.add(tracked, "none")
     case.arm.add(tracked, "inductor")
-    [contrast] = render(tracked.client, tracked.group, "t").summary_json["contrasts"]
+    [contrast] = summary(render(tracked.client, tracked.group, "t"))["contrasts"]
     point = contrast["break_even"]["off"]
     assert (point["kind"], point["samples"], point["minutes"]) == ("at", pytest.approx(6000), pytest.approx(70 / 60))
     assert contrast["speed_up"]["estimate"] == pytest.approx(2.0)
@@ -91,7 +92,7 @@ def test_each_arm_stands_alone_and_the_cheapest_is_the_answer(tracked: Any) -> N
     for label, paid in (("some", 90.0), ("most", 80.0), ("noise", 95.0)):
         Side(spread(paid)).add(tracked, label)
     report = render(tracked.client, tracked.group, "t")
-    told = {each["arm"]: each for each in report.summary_json["contrasts"]}
+    told = {each["arm"]: each for each in summary(report)["contrasts"]}
     assert {label: each["outcome"] for label, each in told.items()} == {
         "some": "cheaper",
         "most": "cheaper",
@@ -100,5 +101,5 @@ def test_each_arm_stands_alone_and_the_cheapest_is_the_answer(tracked: Any) -> N
     assert (told["some"]["ratio"]["low"], told["some"]["ratio"]["high"]) == pytest.approx(
         (0.820450, 0.987263), rel=2e-6
     )
-    assert report.summary_json["headline"] == "“most” is cheaper: 20 % fewer billable seconds than “none”."
+    assert summary(report)["headline"] == "“most” is cheaper: 20 % fewer billable seconds than “none”."
     assert "10 % fewer billable seconds than “none” (95 % interval: 1.3 % to 18 % fewer; 3 repeats" in page_text(report)

@@ -11,8 +11,11 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
-from reports.formats.report import Report
+from reports.formats.html import html_page
+from reports.formats.markdown import markdown
+from reports.formats.summary import summary
 from reports.formats.terminal import print_report
+from reports.model.report import Report
 from reports.render import render
 from tests.conftest import TrackingServer
 from tests.support.reports.page import Page
@@ -52,14 +55,14 @@ def two_arms(tracked: Tracked) -> None:
 def assert_says(report: Report, *sentences: str) -> None:
     """The page and every other form says what is missing."""
     assert list(report.missing) == list(sentences)
-    text, out = Page(report.html).text, io.StringIO()
+    text, out = Page(html_page(report)).text, io.StringIO()
     print_report(report, out)
     printed = " ".join(out.getvalue().split())
     for sentence in sentences:
         assert sentence in text
         assert sentence in printed
-        assert sentence in report.summary_json["missing"]
-    assert report.markdown.count("- Missing: ") == len(sentences)
+        assert sentence in summary(report)["missing"]
+    assert markdown(report).count("- Missing: ") == len(sentences)
 
 
 @pytest.fixture(params=["SQLite", pytest.param("the team's server", marks=pytest.mark.slow)])
@@ -83,15 +86,15 @@ def test_what_runs_do_not_tell(somewhere: MlflowClient) -> None:
     report = render(somewhere, tracked.group, "t")
     assert_says(
         report,
-        "Missing: “inductor, repeat 3”, still running: a later report counts what has ended by then.",
-        "Missing: billable seconds of “inductor, repeat 1”, “inductor, repeat 2”: not told, or no finite number.",
-        "Missing: steady throughput of “inductor, repeat 2”: not told, or no finite number.",
-        "Missing: eval_loss of “inductor, repeat 1”: not told, or no finite number.",
-        "Missing: eval_accuracy of “inductor, repeat 2”: not told, or no finite number.",
-        "Missing: none, repeat 3, deleted in MLflow, which can restore what is deleted.",
+        "Missing: “inductor, repeat 3”, still running. A later report includes what has ended.",
+        "Missing: billable seconds of “inductor, repeat 1”, “inductor, repeat 2”: not recorded or not finite.",
+        "Missing: steady throughput of “inductor, repeat 2”: not recorded or not finite.",
+        "Missing: eval_loss of “inductor, repeat 1”: not recorded or not finite.",
+        "Missing: eval_accuracy of “inductor, repeat 2”: not recorded or not finite.",
+        "Missing: none, repeat 3, deleted in MLflow. MLflow can restore deleted runs.",
     )
-    assert "No setting is shown to be cheaper" in report.html
-    assert report.summary_json["contrasts"][0]["outcome"] == "inconclusive"
+    assert "No setting is shown to be cheaper" in html_page(report)
+    assert summary(report)["contrasts"][0]["outcome"] == "inconclusive"
 
 
 def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
@@ -99,8 +102,8 @@ def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
     two_arms(tracked)
     report = render(somewhere, tracked.group, "t")
     assert_says(report)
-    assert "Missing" not in report.html
-    assert "torch 2.13.0" in report.html
+    assert "Missing" not in html_page(report)
+    assert "torch 2.13.0" in html_page(report)
 
 
 def test_a_deleted_group_is_told_with_the_restore(
@@ -164,7 +167,7 @@ def test_runs_that_are_listed_and_may_not_be_read(
         "'lister' read the experiment (403): the permission READ on it (EDIT to train in it) is missing; an "
         "administrator of the server can grant it.",
     )
-    assert report.summary_json["headline"] == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
+    assert summary(report)["headline"] == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
 
 
 class Ending(Forwarding):

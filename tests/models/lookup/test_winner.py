@@ -8,9 +8,10 @@ import pytest
 from mlflow import MlflowClient
 
 from models.lookup.winner import winner
+from reports.formats.summary import summary
 from reports.render import render
 from tests.support.models.group_models import arm, parent
-from tests.support.reports.made_sweeps import MadeSweep, asked, whole_sweep
+from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError
 
@@ -26,7 +27,7 @@ def test_the_arm_that_is_cheaper_and_of_its_jobs_the_best(tracked: Tracked) -> N
         "“inductor” is cheaper: 20 % fewer billable seconds than “none”. The model is that of inductor, repeat 2: the "
         "best of its 3 jobs, eval_accuracy 0.96."
     )
-    told = render(tracked.client, tracked.group, "demo").summary_json["headline"]
+    told = summary(render(tracked.client, tracked.group, "demo"))["headline"]
     assert str(told) in found.why
 
 
@@ -162,14 +163,14 @@ def test_a_sweeps_winner_is_the_best_of_its_repeats(tracked: Tracked) -> None:
     assert len(repeats) == 3
     assert loss == min(run.data.metrics["eval_loss"] for run in repeats)
     assert found.why.startswith("inductor at batch 64, rate × 2, reaches eval_loss 0.45 for ")
-    told = render(tracked.client, sweep.group, "emotion").summary_json["headline"]
+    told = summary(render(tracked.client, sweep.group, "emotion"))["headline"]
     assert str(told) in found.why
 
 
 def test_a_winner_that_its_repeats_do_not_confirm_leaves_the_base_setting(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     for size, multiplier in ((8, 1.0), (64, 2.0)):
         sweep.training("trial", "none", size, multiplier)
     for repeat in range(3):
@@ -186,7 +187,7 @@ def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> s
     """Write a sweep of the throughput whose winner, faster in each repeat, has seen so much with such a loss."""
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    sweep.tell(asked(objective={"cost": "steady_samples_per_second"}))
+    sweep.tell(sweep_json(objective={"cost": "steady_samples_per_second"}))
 
     def job(role: str, compiler: str, repeat: int, rate: float, **metrics: float) -> None:
         tags = {"platform.batch_size": "8", "platform.arm": f"{compiler}, batch 8", "platform.repeat": str(repeat)}
@@ -226,7 +227,7 @@ def test_what_is_faster_has_to_do_the_same_work_as_well(
 def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    sweep.tell(asked(train_command="trainfare train -P batch_size=64"))
+    sweep.tell(sweep_json(train_command="trainfare train -P batch_size=64"))
     for size, factor in ((8, 1.0), (64, 2.0), (32, 1.0)):
         sweep.training("trial", "none", size, factor)
     with pytest.raises(InputError) as caught:
@@ -240,7 +241,7 @@ def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
 def test_a_sweep_without_an_answer_says_so(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    sweep.tell(asked())
+    sweep.tell(sweep_json())
     sweep.training("trial", "none", 8, until=0.1)
     with pytest.raises(InputError, match=r"no winner: no answer: none of 1 trial reached eval_loss 0\.45\. A job"):
         winner(tracked.client, sweep.group)
@@ -250,6 +251,6 @@ def test_a_front_of_two_objectives_has_no_single_winner(tracked: Tracked) -> Non
     objective = {"cost": "billable_seconds", "metric": "eval_loss", "higher_is_better": False, "is_front": True}
     sweep = swept(tracked, target=None, objective={**objective, "target": None, "bound": None})
     with pytest.raises(
-        InputError, match=r"has no winner: \d+ of \d+ settings are beaten by none in both cost and eval"
+        InputError, match=r"has no winner: \d+ of \d+ settings are beaten by no other in both cost and eval"
     ):
         winner(tracked.client, sweep.group)

@@ -7,6 +7,7 @@ import pytest
 from judging.intervals import Interval
 from reports.comparison import messages
 from reports.comparison.comparison import Comparison, compare, extra_seconds
+from reports.model.numbers import change, change_interval, figure, rate, signed_percent
 from tracking.queries import job_tables
 
 
@@ -43,7 +44,7 @@ def test_cheaper_with_its_cold_job_apart(tracked: Any) -> None:
     # 130.5 against the mean of 80.5, 81.5, 82.5
     assert extra_seconds(contrast.arm, "cold") == pytest.approx(49.0)
     assert messages.cache_sentences(contrast.arm) == [
-        "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache kept apart: 49.0 s more in the mean."
+        "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache not included: 49.0 s more on average."
     ]
 
 
@@ -61,8 +62,8 @@ def test_failed_jobs_are_counted_and_paid(tracked: Any) -> None:
     comparison = two_arms(tracked)
     assert len(comparison.arms[1].failed) == 1
     # 100.5 + 101.5 + 102.5 + 130.5 + 80.5 + 81.5 + 82.5 + 7
-    assert comparison.paid_seconds == pytest.approx(686.5)
-    assert messages.spend_sentence(comparison) == (
+    assert comparison.billable_instance_seconds == pytest.approx(686.5)
+    assert messages.cost_sentence(comparison) == (
         "8 jobs took 686 billable instance seconds in all, 7.00 of them in 1 that failed."
     )
 
@@ -118,17 +119,17 @@ def test_arms_that_have_no_baseline_compare_with_the_first_started(tracked: Any)
 
 
 def test_changes_in_words() -> None:
-    assert messages.change(0.8) == "20 % fewer"
-    assert messages.change(1.052) == "5.2 % more"
-    assert messages.change_interval(Interval(0.8, 0.76, 0.88, 3, 3)) == "12 % to 24 % fewer"
-    assert messages.change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
-    assert messages.change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
-    assert messages.signed_percent(0.8) == "−20 %"
+    assert change(0.8) == "20 % fewer"
+    assert change(1.052) == "5.2 % more"
+    assert change_interval(Interval(0.8, 0.76, 0.88, 3, 3)) == "12 % to 24 % fewer"
+    assert change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
+    assert change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
+    assert signed_percent(0.8) == "−20 %"
 
 
 def test_figures_in_words() -> None:
     told = [0.01234, 1.0, 4.567, 78.94, 12_345.6, 0.0, float("nan"), float("inf"), None]
-    assert [messages.figure(value) for value in told] == [
+    assert [figure(value) for value in told] == [
         "0.0123",
         "1.00",
         "4.57",
@@ -139,7 +140,7 @@ def test_figures_in_words() -> None:
         "∞",
         "–",
     ]
-    assert [messages.rate(value) for value in (5e-5, 2e-4, 1.25e-5, 0.001, 0.05)] == [
+    assert [rate(value) for value in (5e-5, 2e-4, 1.25e-5, 0.001, 0.05)] == [
         "5e-5",
         "2e-4",
         "1.25e-5",

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from reports.formats.report import Report
+from reports.formats.html import html_page
+from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.reading import page_cells, page_text
 from tests.support.reports.worked_cases import spread
@@ -105,7 +106,8 @@ SETTINGS = (
 SENTENCES = (
     "“inductor, batch 64” is cheaper: 50 % fewer billable seconds than “none, batch 16”.",
     "13 jobs took 1,073 billable instance seconds in all, 7.00 of them in 1 that failed.",
-    "On spot “inductor, batch 64” was billed 70.0 % less than it trained, and was taken back 3 times in 3 jobs.",
+    "On spot capacity, “inductor, batch 64” was billed 70.0 % less than its running time. It was interrupted 3 times "
+    "in 3 jobs.",
     "20 % fewer billable seconds than “none, batch 16” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3).",
     "25 % more billable seconds than “none, batch 16” (95 % interval: 14 % to 37 % more; 3 repeats against 3).",
     "50 % fewer billable seconds than “none, batch 16” (95 % interval: 45 % to 54 % fewer; 3 repeats against 3).",
@@ -229,13 +231,13 @@ def test_every_figure_on_the_page(report: Report) -> None:
     assert square(rows) == SQUARE
     assert published(rows) == BESIDE
     assert billed(rows) == BILLED
-    described = dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', report.html))
+    described = dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', html_page(report)))
     assert {name: described[name] for name in CHARTS} == CHARTS
 
 
 def test_no_other_figure_is_on_it(report: Report) -> None:
     """Above what tells how they are measured: whoever adds one works it out here."""
-    above = report.html.partition("<main>")[2].partition("How each number is measured")[0]
+    above = html_page(report).partition("<main>")[2].partition("How each number is measured")[0]
     text = page_text(report, re.sub(r"<svg.*?</svg>|<code>.*?</code>", " ", above, flags=re.DOTALL))
     forms = [SENTENCES, TABLE.items(), SQUARE.items(), BESIDE.items(), BILLED.items(), COLUMNS]
     # The names of jobs, the small print below the tables, and the charts' titles.
@@ -249,7 +251,7 @@ def numbers(text: str) -> set[str]:
 
 
 Rows = list[dict[str, str]]
-"""Cells by the name of their column; the first, which has none, under the empty one."""
+"""Cells by the name of their column."""
 
 
 def settings(rows: Rows) -> dict[str, str]:
@@ -262,12 +264,12 @@ def settings(rows: Rows) -> dict[str, str]:
 
 
 def square(rows: Rows) -> dict[str, tuple[str, ...]]:
-    return {row[""]: (row["batch 16"], row["batch 64"]) for row in rows if "batch 16" in row}
+    return {row["compiler"]: (row["batch 16"], row["batch 64"]) for row in rows if "batch 16" in row}
 
 
 def published(rows: Rows) -> Mapping[str, tuple[str, ...]]:
     return {
-        row[""]: (row["published"], *(row[setting.label] for setting in SETTINGS[1:]))
+        row["figure"]: (row["published"], *(row[f"{setting.label}, measured"] for setting in SETTINGS[1:]))
         for row in rows
         if "published" in row
     }
@@ -275,5 +277,5 @@ def published(rows: Rows) -> Mapping[str, tuple[str, ...]]:
 
 def billed(rows: Rows) -> dict[str, tuple[Any, ...]]:
     """Return what each job was billed; `, repeat 1` and so on stand behind the arm's name."""
-    jobs = [(row[""].rpartition(", repeat "), row["billable seconds"]) for row in rows if "run" in row]
+    jobs = [(row["arm and repeat"].rpartition(", repeat "), row["billable, s"]) for row in rows if "run" in row]
     return {label: tuple(each for (arm, _, _), each in jobs if arm == label) for label in BILLED}

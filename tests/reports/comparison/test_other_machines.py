@@ -7,15 +7,16 @@ import re
 import pytest
 
 from judging.quality import MEASURES
-from reports.charts.report_charts import plots_of
+from reports.charts.report_charts import comparison_charts
 from reports.comparison import messages
 from reports.comparison.arms import Arm, Job
 from reports.comparison.columns import columns
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import unequal
+from reports.comparison.equal_work import work_differences
+from reports.comparison.ran_on import facts
 from reports.comparison.verdict import judge
-from reports.formats.html import facts
-from tests.support.reports.verdicts import told
+from reports.model.numbers import times
+from tests.support.reports.verdicts import descriptions
 
 ACCURACY = MEASURES[0]
 
@@ -85,14 +86,16 @@ def test_a_faster_machine_may_be_dearer() -> None:
     [(0.6, "0.60"), (1.2, "1.20"), (0.0951, "0.10"), (0.0949, "0.0949"), (9.994, "9.99"), (12.34, "12.3")],
 )
 def test_how_many_times_is_told_to_hundredths(ratio: float, text: str) -> None:
-    assert messages.times(ratio) == text
+    assert times(ratio) == text
 
 
 def test_charts_count_seconds_as_seconds_and_dollars_as_dollars() -> None:
     """400 s are 60 % fewer than 1,000; 0.156 USD (400 s at 1.408 an hour) are 23 % fewer than 0.204."""
     large = arm("ml.g5.xlarge", [400, 404, 396], 1.408)
     contrast = Contrast(large, judge(large, SMALL, ACCURACY), None, {})
-    charts = {chart.name: chart for chart in plots_of(Comparison("g", (SMALL, large), (contrast,), ACCURACY), {})}
+    charts = {
+        chart.name: chart for chart in comparison_charts(Comparison("g", (SMALL, large), (contrast,), ACCURACY), {})
+    }
     texts = {name: " ".join(re.sub("<[^>]+>", " ", chart.svg).split()) for name, chart in charts.items()}
     assert "400 −60 %" in texts["billable"]
     assert "0.156 −23 %" in texts["cost"]
@@ -105,7 +108,7 @@ def test_charts_count_seconds_as_seconds_and_dollars_as_dollars() -> None:
 def test_the_price_stands_with_its_source_and_date() -> None:
     price = {"price_usd_per_hour": "1.408", "price_source": "AWS", "price_date": "2026-02-01"}
     jobs = [*arm("ml.g5.xlarge", [400, 404], 1.408, **price).jobs, *arm("local", [10], None).jobs]
-    assert facts(jobs, {})["Price"] == "1.408 USD an hour of ml.g5.xlarge (AWS, 2026-02-01)"
+    assert facts(jobs, {})["Price"] == "1.408 USD per hour of ml.g5.xlarge (AWS, 2026-02-01)"
     assert "Price" not in facts(jobs[2:], {})
 
 
@@ -136,8 +139,8 @@ def test_a_job_that_failed_where_nothing_has_a_price_has_no_column_of_costs() ->
 
 def test_without_a_price_machines_do_not_compare() -> None:
     large = arm("ml.g5.xlarge", [400, 404], None)
-    assert told(unequal(large, SMALL)) == [
-        "the machine type differs (ml.g4dn.xlarge, ml.g5.xlarge) and not every job has a price"
+    assert descriptions(work_differences(large, SMALL)) == [
+        "the instance type differs (ml.g4dn.xlarge, ml.g5.xlarge) and not every job has a price"
     ]
 
 
@@ -145,4 +148,4 @@ def test_an_arm_whose_own_jobs_ran_on_other_machines_does_not_compare() -> None:
     """One of them fell back to another type."""
     mixed = Arm("a", (*arm("ml.g5.xlarge", [400], 1.408).jobs, *arm("ml.g4dn.xlarge", [990], 0.736).jobs))
     types = "ml.g4dn.xlarge, ml.g5.xlarge"
-    assert f"the machine type differs ({types})" in told(unequal(mixed, SMALL))
+    assert f"the instance type differs ({types})" in descriptions(work_differences(mixed, SMALL))

@@ -9,8 +9,9 @@ import pytest
 
 from experiments.schema.published_fields import Published as Given
 from reports.comparison.comparison import Comparison, compare
-from reports.comparison.factorial import square_of
-from reports.comparison.published_figures import Beside, beside, published_of
+from reports.comparison.factorial import factorial_of
+from reports.comparison.published_figures import PublishedRow, published_of, published_rows
+from reports.formats.html import html_page
 from reports.render import render
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
@@ -36,7 +37,7 @@ def test_each_published_figure_stands_beside_the_measured_one(tracked: Tracked) 
     comparison = two_arms(tracked, tag(figures=FIGURES))
     published = published_of(job_tables.jobs(tracked.client, tracked.group))
     assert published is not None
-    rows = {row.label: row for row in beside(published, comparison)}
+    rows = {row.label: row for row in published_rows(published, comparison)}
     assert list(rows) == ["steady samples/s", "training time", "loss at the end", "break-even"]
     measured = {label: row.measured["inductor"] for label, row in rows.items()}
     assert rows["steady samples/s"].published == "+93 %"
@@ -50,8 +51,8 @@ def test_each_published_figure_stands_beside_the_measured_one(tracked: Tracked) 
 def test_the_page_shows_them_with_their_source(tracked: Tracked) -> None:
     two_arms(tracked, tag(figures=FIGURES))
     made = render(tracked.client, tracked.group, "squad")
-    assert "Published by its authors, on ml.p3.2xlarge; measured here against “none”" in made.html
-    assert "−38\N{NO-BREAK SPACE}%" in made.html
+    assert "Published by its authors, on ml.p3.2xlarge; measured here against “none”" in html_page(made)
+    assert "−38\N{NO-BREAK SPACE}%" in html_page(made)
 
 
 def test_what_was_not_measured_is_a_dash(tracked: Tracked) -> None:
@@ -59,10 +60,10 @@ def test_what_was_not_measured_is_a_dash(tracked: Tracked) -> None:
     comparison = two_arms(tracked, tag(figures=figures))
     published = published_of(job_tables.jobs(tracked.client, tracked.group))
     assert published is not None
-    assert beside(published, comparison) == [
-        Beside(label="saved by spot", published="up to 90.0 %", measured={"inductor": "–"}),
-        Beside(label="cost", published="+87 %", measured={"inductor": "–"}),
-        Beside(label="batch size of a device", published="+33 %", measured={"inductor": "+0.0 %"}),
+    assert published_rows(published, comparison) == [
+        PublishedRow(label="saved by spot", published="up to 90.0 %", measured={"inductor": "–"}),
+        PublishedRow(label="cost", published="+87 %", measured={"inductor": "–"}),
+        PublishedRow(label="batch size of a device", published="+33 %", measured={"inductor": "+0.0 %"}),
     ]
 
 
@@ -70,7 +71,7 @@ def test_what_was_not_measured_is_a_dash(tracked: Tracked) -> None:
 def test_without_or_with_broken_figures_the_page_leaves_them_out(tracked: Tracked, told: dict[str, str]) -> None:
     two_arms(tracked, told)
     assert published_of(job_tables.jobs(tracked.client, tracked.group)) is None
-    assert "Published figures" not in render(tracked.client, tracked.group, "squad").html
+    assert "Published figures" not in html_page(render(tracked.client, tracked.group, "squad"))
 
 
 def test_a_source_without_a_figure_is_refused() -> None:
@@ -91,7 +92,7 @@ def four_arms(tracked: Tracked) -> Comparison:
 
 
 def test_compiler_and_batch_size_apart(tracked: Tracked) -> None:
-    square = square_of(four_arms(tracked))
+    square = factorial_of(four_arms(tracked))
     assert square is not None
     assert (square.compilers, square.batch_sizes) == (("none", "inductor"), (16.0, 64.0))
     assert square.texts("none", 16.0) == ("baseline", "100 s")
@@ -101,15 +102,15 @@ def test_compiler_and_batch_size_apart(tracked: Tracked) -> None:
         "Batch 64 alone, under none: 20 % fewer billable seconds.",
         "inductor and batch 64 together: 40 % fewer billable seconds.",
     ]
-    assert "Compiler and batch size apart" in render(tracked.client, tracked.group, "demo").html
+    assert "Compiler and batch size apart" in html_page(render(tracked.client, tracked.group, "demo"))
 
 
 def test_two_arms_make_no_square(tracked: Tracked) -> None:
-    assert square_of(two_arms(tracked, {"platform.compiler": "none"})) is None
-    assert "Compiler and batch size apart" not in render(tracked.client, tracked.group, "demo").html
+    assert factorial_of(two_arms(tracked, {"platform.compiler": "none"})) is None
+    assert "Compiler and batch size apart" not in html_page(render(tracked.client, tracked.group, "demo"))
 
 
 def test_arms_that_differ_in_more_make_no_square(tracked: Tracked) -> None:
     four_arms(tracked)
     tracked.trained("another rate", 0, 70.0, params={"hp.learning_rate": 1e-3}, tags={"platform.compiler": "none"})
-    assert square_of(compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)) is None
+    assert factorial_of(compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)) is None

@@ -7,8 +7,10 @@ import pytest
 from reports.comparison import messages
 from reports.comparison.comparison import compare
 from reports.comparison.selected_jobs import with_common_arms
-from reports.formats.report import Report
-from reports.render import Wanted, render, render_chosen
+from reports.formats.html import html_page
+from reports.formats.summary import summary
+from reports.model.report import Report
+from reports.render import CompareOptions, render, render_chosen
 from tests.support.reports.reading import markdown_text, page_text
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
@@ -90,7 +92,9 @@ def test_what_is_not_found_is_said_by_its_name(tracked: Tracked) -> None:
     with pytest.raises(InputError, match=r"no run of a job or of a group"):
         chosen_jobs(tracked.client, [foreign])
     tracked.client.delete_run(run)
-    with pytest.raises(InputError, match=rf"run '{run}' is deleted; restore it with `mlflow runs restore --run-id {run}`"):
+    with pytest.raises(
+        InputError, match=rf"run '{run}' is deleted; restore it with `mlflow runs restore --run-id {run}`"
+    ):
         chosen_jobs(tracked.client, [run])
 
 
@@ -100,7 +104,7 @@ def chosen(tracked: Tracked, *allowed: str, baseline: str | None = None) -> Repo
         tracked.client,
         table,
         "demo",
-        Wanted(baseline=baseline, allowed=frozenset(allowed)),  # type: ignore[arg-type]
+        CompareOptions(baseline=baseline, allowed=frozenset(allowed)),  # type: ignore[arg-type]
     )
 
 
@@ -128,16 +132,16 @@ def test_other_work_is_refused_unless_it_is_allowed_and_then_told(
     for repeat, seconds in enumerate((80.0, 81.0, 79.0)):
         tracked.trained("none", repeat, seconds, tags={**image, **tags}, params={BATCH: 32}, metrics=metrics)
     refused = chosen(tracked)
-    (contrast,) = refused.comparison.contrasts
-    assert contrast.verdict.outcome == "not comparable"
-    assert contrast.verdict.reason == sentence
-    assert f"allow={kind} compares them all the same" in refused.html
+    (contrast,) = summary(refused)["contrasts"]
+    assert contrast["outcome"] == "not comparable"
+    assert contrast["reason"] == sentence
+    assert f"run `report` with allow={kind}." in html_page(refused)
     allowed = chosen(tracked, kind)
-    (contrast,) = allowed.comparison.contrasts
-    assert contrast.verdict.outcome == "cheaper"
+    (contrast,) = summary(allowed)["contrasts"]
+    assert contrast["outcome"] == "cheaper"
     for form in (page_text(allowed), markdown_text(allowed)):
-        assert f"Compared as asked, although {sentence}." in form
-    assert allowed.summary_json["contrasts"][0]["despite"] == [sentence]
+        assert f"Compared as requested, although {sentence}." in form
+    assert contrast["despite"] == [sentence]
 
 
 def test_versions_that_the_jobs_tell_count_for_more_than_the_name_of_an_image(tracked: Tracked) -> None:
@@ -149,8 +153,8 @@ def test_versions_that_the_jobs_tell_count_for_more_than_the_name_of_an_image(tr
     for repeat, seconds in enumerate((80.0, 81.0)):
         tracked.trained("none", repeat, seconds, tags={**told, "platform.versions": "torch 2.13.0"})
     made = chosen(tracked)
-    assert [arm.label for arm in made.comparison.arms] == ["image torch 2.12.0", "image torch 2.13.0"]
-    assert made.comparison.contrasts[0].verdict.reason == "the image version differs (torch 2.12.0, torch 2.13.0)"
+    assert [arm["label"] for arm in summary(made)["arms"]] == ["image torch 2.12.0", "image torch 2.13.0"]
+    assert summary(made)["contrasts"][0]["reason"] == "the image version differs (torch 2.12.0, torch 2.13.0)"
 
 
 def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
@@ -158,11 +162,10 @@ def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
     later = "batch 32, learning rate 0.0001"
     job = str(chosen_jobs(tracked.client, ["demo-2"])["run_id"].iloc[1])
     for name in (later, job):
-        comparison = chosen(tracked, baseline=name).comparison
-        assert comparison.baseline is not None
-        assert comparison.baseline.label == later
-        assert comparison.contrasts[0].verdict.outcome == "not cheaper"
-    with pytest.raises(InputError, match=r"baseline 'batch 3' is none of the arms 'batch 16, .*'batch 32, "):
+        comparison = summary(chosen(tracked, baseline=name))
+        assert comparison["baseline"] == later
+        assert comparison["contrasts"][0]["outcome"] == "not cheaper"
+    with pytest.raises(InputError, match=r"baseline 'batch 3' is not one of the arms 'batch 16, .*'batch 32, "):
         chosen(tracked, baseline="batch 3")
 
 
@@ -170,15 +173,15 @@ def test_a_group_takes_another_baseline_too(tracked: Tracked) -> None:
     for repeat in range(2):
         tracked.trained("none", repeat, 100.0 + repeat, baseline=True)
         tracked.trained("inductor", repeat, 80.0 + repeat)
-    made = render(tracked.client, tracked.group, "demo", Wanted(baseline="inductor"))
-    assert [arm.label for arm in made.comparison.arms] == ["inductor", "none"]
+    made = render(tracked.client, tracked.group, "demo", CompareOptions(baseline="inductor"))
+    assert [arm["label"] for arm in summary(made)["arms"]] == ["inductor", "none"]
 
 
 def test_probes_have_no_baseline(tracked: Tracked) -> None:
     projected = {"projected/billable_seconds": 60.0, "projected/billable_instance_seconds": 60.0}
     tracked.trained("none", 0, 10.0, params={"hp.probe_precision": "0.05"}, metrics=projected)
     with pytest.raises(InputError, match="baseline and allow are for comparisons, and group 'demo-1' holds probes"):
-        render(tracked.client, tracked.group, "demo", Wanted(baseline="none"))
+        render(tracked.client, tracked.group, "demo", CompareOptions(baseline="none"))
 
 
 def test_jobs_of_two_services_compare_where_they_are_allowed_to(tracked: Tracked) -> None:
@@ -189,9 +192,10 @@ def test_jobs_of_two_services_compare_where_they_are_allowed_to(tracked: Tracked
     elsewhere = {"platform.service": "sagemaker", "platform.instance_type": "ml.g5.xlarge", "platform.device": "A10G"}
     for repeat, seconds in enumerate((50.0, 51.0, 49.0)):
         tracked.trained("none", repeat, seconds, tags={"platform.compiler": "none", **elsewhere})
-    told = "the machine type differs (local, ml.g5.xlarge) and not every job has a price"
-    assert chosen(tracked).comparison.contrasts[0].verdict.reason == told
-    allowed = chosen(tracked, "machine").comparison
+    told = "the instance type differs (local, ml.g5.xlarge) and not every job has a price"
+    assert summary(chosen(tracked))["contrasts"][0]["reason"] == told
+    table = with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))
+    allowed = compare(table, "", allowed={"machine"})
     assert messages.headline(allowed) == "“ml.g5.xlarge” is cheaper: 50 % fewer billable seconds than “local”."
     assert allowed.contrasts[0].verdict.despite == (told,)
     [sentence] = messages.time_sentences(allowed.arms[1], allowed.arms[0])

@@ -10,10 +10,12 @@ import pytest
 from reports.comparison import messages
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import Target, target_of, unequal
+from reports.comparison.equal_work import Target, target_of, work_differences
 from reports.comparison.verdict import judge
+from reports.formats.html import html_page
+from reports.formats.summary import summary
 from reports.render import render
-from tests.support.reports.verdicts import ACCURACY, told
+from tests.support.reports.verdicts import ACCURACY, descriptions
 from tests.support.reports.verdicts import arm as whole_arm
 
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
@@ -90,17 +92,21 @@ def test_one_repeat_is_not_enough_here_either() -> None:
     ],
 )
 def test_other_targets_are_other_work(text: dict[str, str], reason: str) -> None:
-    assert told(unequal(arm("inductor", 1.0, **text), BASELINE)) == [f"the target at which the training ends {reason}"]
+    assert descriptions(work_differences(arm("inductor", 1.0, **text), BASELINE)) == [
+        f"the target at which the training ends {reason}"
+    ]
 
 
 def test_a_target_that_is_only_timed_is_no_end() -> None:
     timed = [arm(label, 80.5, samples=n, hp_target_stop="False") for label, n in (("a", 1000.0), ("b", 2000.0))]
     assert target_of(*timed) is None
-    assert told(unequal(*timed)) == ["the samples seen differ (1,000 to 2,000)"]
+    assert descriptions(work_differences(*timed)) == ["the samples seen differ (1,000 to 2,000)"]
 
 
 def test_data_and_device_count_as_ever() -> None:
-    assert told(unequal(arm("inductor", 1.0, device="gpu"), BASELINE)) == ["the device differs (cpu, gpu)"]
+    assert descriptions(work_differences(arm("inductor", 1.0, device="gpu"), BASELINE)) == [
+        "the device differs (cpu, gpu)"
+    ]
 
 
 def test_the_page_says_what_a_target_means(tracked: Any) -> None:
@@ -113,6 +119,6 @@ def test_the_page_says_what_a_target_means(tracked: Any) -> None:
             )
     report = render(tracked.client, tracked.group, "t")
     answer = "“inductor” is cheaper: 40 % fewer billable seconds to eval_loss 0.45 than “none”."
-    assert report.summary_json["headline"] == answer
-    assert report.summary_json["contrasts"][0]["target"] == {"metric": "eval_loss", "value": "0.45"}
-    assert "did equal work" in report.html
+    assert summary(report)["headline"] == answer
+    assert summary(report)["contrasts"][0]["target"] == {"metric": "eval_loss", "value": "0.45"}
+    assert "did equal work" in html_page(report)

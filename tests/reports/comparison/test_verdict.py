@@ -6,9 +6,9 @@ import pytest
 
 from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
-from reports.comparison.equal_work import unequal
+from reports.comparison.equal_work import work_differences
 from reports.comparison.verdict import judge, measure_of
-from tests.support.reports.verdicts import ACCURACY, arm, job, told
+from tests.support.reports.verdicts import ACCURACY, arm, descriptions, job
 
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
 
@@ -38,7 +38,7 @@ def test_not_cheaper() -> None:
 
 def test_an_interval_that_holds_no_change_is_inconclusive() -> None:
     verdict = judge(arm(90.5, 110.5, 99.0), BASELINE, ACCURACY)
-    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the interval holds no change")
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the interval includes no change")
 
 
 def test_the_same_whole_seconds_are_inconclusive() -> None:
@@ -60,7 +60,7 @@ def test_no_successful_repeat_is_inconclusive() -> None:
 
 def test_cold_and_warm_repeats_are_not_mixed() -> None:
     mixed = Arm("inductor", (job(150.5, cache="cold"), job(80.5, cache="warm")))
-    assert (mixed.cache_state, len(mixed.headline)) == ("warm", 1)
+    assert (mixed.cache_state, len(mixed.compared)) == ("warm", 1)
     assert judge(mixed, BASELINE, ACCURACY).reason.startswith("“inductor” has 1 successful repeat with a warm cache;")
     more = Arm("inductor", (*mixed.jobs, job(81.5, cache="warm"), job(79.5, cache="warm")))
     assert judge(more, BASELINE, ACCURACY).outcome == "cheaper"
@@ -69,7 +69,7 @@ def test_cold_and_warm_repeats_are_not_mixed() -> None:
 def test_the_state_with_most_repeats_stands_for_the_arm() -> None:
     cold = Arm("inductor", (job(150.5, cache="cold"), job(151.5, cache="cold"), job(80.5, cache="warm")))
     assert cold.cache_state == "cold"
-    assert [len(jobs) for jobs in cold.asides.values()] == [1]
+    assert [len(jobs) for jobs in cold.other_cache_states.values()] == [1]
 
 
 def test_quality_below_the_tolerance_and_shown_is_worse() -> None:
@@ -123,7 +123,7 @@ def test_the_measure_is_the_first_that_any_job_has() -> None:
         (
             "instance_type",
             "ml.p3.2xlarge",
-            "the machine type differs (local, ml.p3.2xlarge) and not every job has a price",
+            "the instance type differs (local, ml.p3.2xlarge) and not every job has a price",
         ),
     ],
 )
@@ -134,10 +134,11 @@ def test_unequal_work_is_not_judged(column: str, value: str, reason: str) -> Non
 
 
 def test_equal_samples_are_equal_within_one_percent() -> None:
-    assert told(unequal(arm(*CHEAP, samples=1984.0), BASELINE)) == []
-    assert told(unequal(arm(*CHEAP, samples=1000.0), BASELINE)) == ["the samples seen differ (1,000 to 2,000)"]
-    assert told(unequal(arm(*CHEAP, samples=float("nan")), BASELINE)) == [
-        "some jobs do not tell how many samples they saw"
+    assert descriptions(work_differences(arm(*CHEAP, samples=1984.0), BASELINE)) == []
+    differences = work_differences(arm(*CHEAP, samples=1000.0), BASELINE)
+    assert descriptions(differences) == ["the samples seen differ (1,000 to 2,000)"]
+    assert descriptions(work_differences(arm(*CHEAP, samples=float("nan")), BASELINE)) == [
+        "some jobs did not record how many samples they saw"
     ]
 
 
@@ -148,5 +149,5 @@ def test_scripts_that_tell_no_samples_are_compared_on_trust() -> None:
     untold = [script(arm(*paid, samples=float("nan"))) for paid in (CHEAP, (100.5, 101.5, 99.5))]
     assert judge(*untold, ACCURACY).outcome == "cheaper"
     told = [script(arm(*CHEAP)), script(BASELINE)]
-    assert judge(untold[0], told[1], ACCURACY).reason == "some jobs do not tell how many samples they saw"
+    assert judge(untold[0], told[1], ACCURACY).reason == "some jobs did not record how many samples they saw"
     assert judge(script(arm(*CHEAP, samples=1000.0)), told[1], ACCURACY).outcome == "not comparable"

@@ -63,7 +63,9 @@ def test_jobs_without_noise_are_told_as_they_are() -> None:
     assert contrast.verdict.ratio.estimate == pytest.approx(0.9)
     assert (contrast.verdict.ratio.n_arm, contrast.verdict.ratio.n_baseline) == (2, 3)
     # 40 s times 0.9, and 25 s of compiling.
-    assert [job.number("cost_billable_seconds") for job in contrast.arm.asides["cold"]] == [pytest.approx(61.0)]
+    assert [job.number("cost_billable_seconds") for job in contrast.arm.other_cache_states["cold"]] == [
+        pytest.approx(61.0)
+    ]
 
 
 def test_jobs_run_repeat_by_repeat_and_drift_as_they_run() -> None:

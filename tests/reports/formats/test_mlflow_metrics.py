@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
 from reports.comparison.comparison import STEADY, Comparison, compare
-from reports.formats.mlflow_metrics import MOST_ARMS, figures_of, metric_labels
-from reports.formats.report import Report
-from reports.formats.run_name import LONGEST, answered, is_answered
+from reports.comparison.report import Source, comparison_report
+from reports.formats.mlflow_metrics import MOST_LABELS, metric_labels, run_metrics
+from reports.formats.run_name import LONGEST, is_ours, name_with_answer
+from reports.model.report import Report
 from reports.probe.projections import Probes, probes_of
+from reports.probe.report import probe_report
+from reports.sweep.report import sweep_report
 from reports.sweep.sweep import Sweep
 from tests.support.reports.sweep_tables import FRONT, RATE, repeats, sweep, trial
 from tests.support.reports.worked_cases import HIGH, LOW, spread
@@ -50,26 +53,20 @@ def two_arms(paid: float, label: str = "inductor", **told: Any) -> Comparison:
     return comparison(*none, *(row(label, seconds, 70.0, **told) for seconds in spread(paid)))
 
 
-def report(told: Comparison | Probes | Sweep) -> Report:
-    return Report(
-        comparison=told if isinstance(told, Comparison) else compare(pd.DataFrame(), "g"),
-        probes=told if isinstance(told, Probes) else None,
-        sweep=told if isinstance(told, Sweep) else None,
-        html="",
-        pngs={},
-        jobs_csv="",
-        summary_json={},
-        markdown="",
-    )
+def report(subject: Comparison | Probes | Sweep) -> Report:
+    source = Source(title="t", tracking_uri="sqlite://", environment={}, table=pd.DataFrame())
+    if isinstance(subject, Sweep):
+        return sweep_report(subject, [], source)
+    return probe_report(subject, [], source) if isinstance(subject, Probes) else comparison_report(subject, [], source)
 
 
 def named(told: Comparison | Probes | Sweep, name: str = "compare demo") -> str:
-    return answered(name, report(told))
+    return name_with_answer(name, report(told))
 
 
 def test_figures_of_a_comparison() -> None:
     """The middle of three is the median; 80 over 100 saves 20 %, its interval is that of the worked cases."""
-    assert figures_of(report(two_arms(80.0))) == {
+    assert run_metrics(report(two_arms(80.0))) == {
         "billable_instance_seconds/none": 100.0,
         "billable_instance_seconds/inductor": 80.0,
         "steady_samples_per_second/none": 50.0,
@@ -86,7 +83,7 @@ def test_figures_of_a_comparison() -> None:
 
 def test_what_is_not_finite_is_no_figure() -> None:
     odd = {"eval_loss": math.inf, STEADY: math.nan, "cost_usd": 0.5}
-    told = figures_of(report(comparison(row("none", 100.5), row("inductor", math.nan, **odd))))
+    told = run_metrics(report(comparison(row("none", 100.5), row("inductor", math.nan, **odd))))
     assert told == {
         "billable_instance_seconds/none": 100.5,
         "steady_samples_per_second/none": 50.0,
@@ -95,21 +92,21 @@ def test_what_is_not_finite_is_no_figure() -> None:
         "eval_accuracy/inductor": 0.9,
         "usd/inductor": 0.5,
     }
-    assert figures_of(report(comparison(row("none", 1.0, status="FAILED")))) == {}
-    assert figures_of(report(compare(pd.DataFrame(), "g"))) == {}
+    assert run_metrics(report(comparison(row("none", 1.0, status="FAILED")))) == {}
+    assert run_metrics(report(compare(pd.DataFrame(), "g"))) == {}
 
 
 def test_a_section_has_so_many_charts_and_no_more() -> None:
-    arms = [row(f"batch {size}", 10.0 + size) for size in range(MOST_ARMS + 5) for _ in range(2)]
-    told = figures_of(report(comparison(*arms)))
-    assert sum(name.startswith("billable_instance_seconds/") for name in told) == MOST_ARMS
+    arms = [row(f"batch {size}", 10.0 + size) for size in range(MOST_LABELS + 5) for _ in range(2)]
+    told = run_metrics(report(comparison(*arms)))
+    assert sum(name.startswith("billable_instance_seconds/") for name in told) == MOST_LABELS
     assert len(told) < 1000, "MLflow takes no more at once"
 
 
 def test_figures_of_a_sweep() -> None:
     """The best is told by its repeats, 69, 70 and 68 s, not by its trial of 62; all jobs take 142 + 300 + 207 s."""
     trials = (trial("none", 64, 80.0), trial("inductor", 64, 62.0))
-    told = figures_of(
+    told = run_metrics(
         report(sweep(*trials, *repeats("none", 8, 100.0, 101.0, 99.0), *repeats("inductor", 64, 69.0, 70.0, 68.0)))
     )
     best, base = (69 * 70 * 68) ** (1 / 3), (100 * 101 * 99) ** (1 / 3)
@@ -134,7 +131,7 @@ def test_figures_of_a_sweep_for_throughput() -> None:
         for each, rate in zip(repeats(compiler, size, 40.0, 41.0), told, strict=True)
     ]
     found = sweep(*jobs, trial("inductor", 64, 40.0) | {STEADY: 110.0}, told=RATE)
-    told = figures_of(report(found))
+    told = run_metrics(report(found))
     assert told["sweep/gain_percent"] == pytest.approx(100.0)
     assert told["sweep/best_steady_samples_per_second"] == pytest.approx((100 * 104) ** 0.5)
     assert "sweep/saving_percent" not in told
@@ -142,7 +139,7 @@ def test_figures_of_a_sweep_for_throughput() -> None:
 
 
 def test_figures_of_a_sweep_without_an_answer() -> None:
-    assert figures_of(report(sweep(trial("none", 8, 7.0, status="FAILED", end="failed: Error")))) == {
+    assert run_metrics(report(sweep(trial("none", 8, 7.0, status="FAILED", end="failed: Error")))) == {
         "sweep/paid_billable_instance_seconds": 7.0
     }
 
@@ -160,7 +157,7 @@ def probes(*told: tuple[str, float, float]) -> Probes:
 
 def test_figures_of_probes() -> None:
     told = probes(("ml.g5", 840.0, 0.33), ("ml.p3", 610.0, 0.65))
-    assert figures_of(report(told)) == {
+    assert run_metrics(report(told)) == {
         "projected_billable_seconds/ml.g5": 840.0,
         "projected_billable_seconds/ml.g5 low": 830.0,
         "projected_billable_seconds/ml.g5 high": 850.0,
@@ -256,7 +253,7 @@ def test_a_long_setting_is_cut_and_its_saving_is_not() -> None:
 
 
 def test_a_name_of_somebodys_own_is_known() -> None:
-    assert is_answered("compare demo", "compare demo")
-    assert is_answered("compare demo", named(two_arms(80.0)))
-    assert not is_answered("compare demo", "inconclusive (compare demo2)")
-    assert not is_answered("compare demo", "capable-auk-759")
+    assert is_ours("compare demo", "compare demo")
+    assert is_ours("compare demo", named(two_arms(80.0)))
+    assert not is_ours("compare demo", "inconclusive (compare demo2)")
+    assert not is_ours("compare demo", "capable-auk-759")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reports.charts.canvas import ARM_COLOURS, ARM_MARKERS, PHASE_COLOURS, PHASE_HATCHES, end_of_axis, theme_css
-from reports.formats.html import sort_value, unbroken
+from reports.formats.html import html_page, unbroken
+from reports.model.table import leading_number
 from tests.conftest import ROOT
 from tests.support.reports.page import HOSTILE, compared
 
@@ -36,11 +37,11 @@ TEXT, GRAPHIC = 4.5, 3.0
     ],
 )
 def test_a_cell_sorts_by_the_number_it_begins_with(text: str, value: float | None) -> None:
-    assert sort_value(text) == value
+    assert leading_number(text) == value
 
 
 def test_charts_tell_their_numbers_in_words(tracked: Any) -> None:
-    html = compared(tracked, HOSTILE).html
+    html = html_page(compared(tracked, HOSTILE))
     told = dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', html))
     assert len(told) == html.count("<svg")
     hostile = '&lt;script&gt;alert(\'x\')&lt;/script&gt; &amp; "α 漢" | $x_1$ #0072b2 id="a"'
@@ -70,7 +71,7 @@ def test_no_line_ends_between_a_number_and_its_unit(html: str, joined: str) -> N
 
 
 def test_no_line_of_a_page_ends_there(tracked: Any) -> None:
-    html = re.sub(r"<(style|script|svg|code)\b.*?</\1>|<[^>]*>", "", compared(tracked).html, flags=re.DOTALL)
+    html = re.sub(r"<(style|script|svg|code)\b.*?</\1>|<[^>]*>", "", html_page(compared(tracked)), flags=re.DOTALL)
     assert "95\N{NO-BREAK SPACE}%" in html
     assert re.findall(r".{20}\d (?:%|s\b).{10}", html) == []
 
@@ -84,7 +85,7 @@ def test_an_axis_leaves_room_for_the_notes_behind_its_ends() -> None:
 
 def theme(name: str) -> dict[str, str]:
     """Return the colours of the light or the dark theme by their name."""
-    css = (ROOT / "reports" / "formats" / "base.html.j2").read_text("utf-8")
+    css = (ROOT / "reports" / "formats" / "page.css").read_text("utf-8")
     light, _, rest = css.partition("@media (prefers-color-scheme: dark)")
     told = theme_css() + light if name == "light" else theme_css() + light + rest.partition("* {")[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})\b", told))
@@ -111,7 +112,7 @@ def test_the_definition_of_contrast() -> None:
 def test_what_charts_draw_stands_out(name: str) -> None:
     colours = theme(name)
     names = [f"arm-{i}" for i in range(len(ARM_COLOURS))] + [f"phase-{phase}" for phase in PHASE_COLOURS]
-    assert set(names) <= colours.keys(), "two of one colour: the theme cannot tell them apart"
+    assert set(names) <= colours.keys(), "the theme lacks a colour"
     low = {f"arm-{i}": contrast(colours[f"arm-{i}"], colours["card"]) for i in range(len(ARM_COLOURS))}
     assert {each: ratio for each, ratio in low.items() if ratio < GRAPHIC} == {}
     texts = {

@@ -11,9 +11,10 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.running.write_report import report_group
-from reports.formats.html import overview_page
-from reports.formats.terminal import MOST_GROUPS, print_overview
-from reports.overview_report import groups_csv, render_overview
+from reports.formats.html import html_page
+from reports.formats.terminal import print_report
+from reports.overview.report import MOST_GROUPS, overview_report
+from reports.render import render_overview
 from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page
 from tests.support.tracking.forwarding import Forwarding
@@ -23,26 +24,26 @@ from tracking.server.store import Store
 
 def test_in_words(made: Experiment) -> None:
     out = io.StringIO()
-    print_overview(made.overview(), out)
+    print_report(overview_report(made.overview(), "sqlite://"), out)
     text = " ".join(out.getvalue().split())
     assert "9 jobs took 290 billable instance seconds and 2.00 USD in all." in text
-    assert "1 comparison, 1 probe, 1 sweep, 1 other group, 1 job of no group." in text
+    assert "1 comparison, 1 probe, 1 sweep, 1 other group, 1 job without a group." in text
     assert "3 jobs failed: 20.0 billable instance seconds (7 %) and 0.25 USD were wasted." in text
     assert "2 jobs ended without a billing record." in text
-    assert "Dollars are counted with AWS, 2026-02-01, those of 3 jobs without a price left out." in text
-    assert "a next one were billed 7.00 instance seconds and 0.0700 USD." in text
+    assert "Dollars are based on these prices: AWS, 2026-02-01; 3 jobs without a price not included." in text
+    assert "a next job were billed another 7.00 instance seconds and 0.0700 USD." in text
     assert "compare demo 2026-01-31 23:50 3 jobs, 1 failed 200 s, 2.00 USD c-1 “inductor” is cheaper." in text
     assert "sweep demo 2026-02-10 09:00 4 jobs, 2 failed, 1 stopped, 1 running 30.0 s s-1 no report yet" in text
 
 
 def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
-    report = render_overview(made.client, "demo")
-    page = Page(report.html)
+    _, report = render_overview(made.client, "demo")
+    page = Page(html_page(report))
     assert not page.tags & {"link", "img", "iframe", "object"}
     assert page.addresses == []
     for told in ("“inductor” is cheaper.", "no report yet", "2026-01-31 23:50", "none, inductor", "200", "2026-03"):
         assert told in page.text
-    rows = list(csv.DictReader(io.StringIO(report.groups_csv)))
+    rows = list(csv.DictReader(io.StringIO(report.rows_csv)))
     assert [row["group"] for row in rows] == ["d-1", "", "p-1", "s-1", "c-1"]
     assert rows[4] == {
         "group": "c-1", "run_id": rows[4]["run_id"], "started_at": "2026-01-31T23:50:00+00:00", "verb": "compare",
@@ -56,30 +57,30 @@ def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
 def test_an_experiment_without_prices_tells_no_dollars(empty: Experiment) -> None:
     empty.parent("t-1", "2026-01-01 00:00", "train")
     empty.job("t-1", "2026-01-01 00:00", seconds=9000.0)
-    report = render_overview(empty.client, "demo")
-    assert "1 job took 9,000 billable instance seconds (2.50 h) in all." in Page(report.html).text
-    assert "USD" not in report.html
+    _, report = render_overview(empty.client, "demo")
+    assert "1 job took 9,000 billable instance seconds (2.50 h) in all." in Page(html_page(report)).text
+    assert "USD" not in html_page(report)
 
 
 def test_an_experiment_without_runs(empty: Experiment) -> None:
     out = io.StringIO()
-    report = render_overview(empty.client, "demo")
-    print_overview(report.overview, out)
+    _, report = render_overview(empty.client, "demo")
+    print_report(report, out)
     assert out.getvalue() == "“demo” holds no jobs.\n"
-    assert "“demo” holds no jobs." in Page(report.html).text
-    assert list(csv.DictReader(io.StringIO(report.groups_csv))) == []
+    assert "“demo” holds no jobs." in Page(html_page(report)).text
+    assert list(csv.DictReader(io.StringIO(report.rows_csv))) == []
 
 
 def test_hostile_names(empty: Experiment) -> None:
     empty.parent("<i>'g'", "2026-01-01 00:00", HOSTILE, HOSTILE)
     empty.job("<i>'g'", "2026-01-01 00:00", HOSTILE, seconds=1.0)
     overview = empty.overview()
-    html = overview_page(overview, "http://somebody:secret@host:5000/base/")
-    page = Page(html)
+    report = overview_report(overview, "http://somebody:secret@host:5000/base/")
+    page = Page(html_page(report))
     assert page.text.count(HOSTILE) >= 3
     place = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}?workflowType=machine_learning"
     assert page.addresses == [f"http://host:5000{place}"]
-    assert next(csv.DictReader(io.StringIO(groups_csv(overview))))["headline"] == HOSTILE
+    assert next(csv.DictReader(io.StringIO(report.rows_csv)))["headline"] == HOSTILE
 
 
 def test_many_groups_with_many_arms_keep_to_the_terminal(empty: Experiment) -> None:
@@ -90,14 +91,15 @@ def test_many_groups_with_many_arms_keep_to_the_terminal(empty: Experiment) -> N
         empty.job(group, "2026-01-02 00:00", f"inductor, batch {arm}, rate 0.00012", seconds=1e6)
     overview = empty.overview()
     out = io.StringIO()
-    print_overview(overview, out)
+    report = overview_report(overview, "sqlite://")
+    print_report(report, out)
     text = out.getvalue()
     assert all(len(line) <= 100 for line in text.splitlines())
-    assert "... and 3 older ones, which the page has." in text
+    assert "... and 3 older groups, which are on the page." in text
     assert f"name-{MOST_GROUPS + 2}\n" in text
     assert "name-2\n" not in text
     assert "rate 0.00012 and 2 more" in " ".join(text.split())
-    assert len(list(csv.DictReader(io.StringIO(groups_csv(overview))))) == MOST_GROUPS + 3
+    assert len(list(csv.DictReader(io.StringIO(report.rows_csv)))) == MOST_GROUPS + 3
 
 
 def test_a_report_tells_its_answer_to_the_overview(
@@ -111,7 +113,7 @@ def test_a_report_tells_its_answer_to_the_overview(
     tracked.client.create_run(tracked.experiment_id, tags={f"platform.{key}": told for key, told in tags.items()})
     store = Store(tracked.client)
     report_group(store, find_group(store, group_id=tracked.group, experiment_name="demo"), "demo")
-    [group] = render_overview(tracked.client, "reports").overview.groups
+    [group] = render_overview(tracked.client, "reports")[0].groups
     assert group.headline == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
     assert group.headline in capsys.readouterr().out
 
@@ -195,7 +197,7 @@ def test_an_overview_of_a_server_needs_no_file_of_it(
         assert main(["report", "--experiment", "reports", "--overview", "true"]) == 0
     said = capsys.readouterr()
     assert "1 job took 41.0 billable instance seconds" in said.out
-    assert f"The report is on this machine alone: The tracking server {proxy.url} " in said.out
+    assert f"The report was written to this machine only: The tracking server {proxy.url} " in said.out
     assert said.err == ""
     [page] = (tmp_path / "home").glob("reports/*/overview.html")
     assert "1 job took 41.0" in page.read_text()

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import pytest
 from mlflow import MlflowClient
 
-from reports.overview.costs import Bill
+from reports.overview.costs import JobCosts
 from tests.support.reports.made_experiments import Experiment
 from tracking.queries.job_tables import experiment_named, experiment_runs
 from training.contract.errors import InputError, TrackingError
 
 
-def counts(bill: Bill) -> tuple[int, int, int, int]:
+def counts(bill: JobCosts) -> tuple[int, int, int, int]:
     return bill.finished, bill.failed, bill.stopped, bill.running
 
 
@@ -33,7 +33,7 @@ def test_groups_the_newest_first(made: Experiment) -> None:
 
 
 def test_bills_of_groups(made: Experiment) -> None:
-    deleted, alone, probe, sweep, compare = (group.bill for group in made.overview().groups)
+    deleted, alone, probe, sweep, compare = (group.costs for group in made.overview().groups)
     assert [counts(bill) for bill in (deleted, alone, probe)] == [(1, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
     assert (counts(sweep), counts(compare)) == ((0, 2, 1, 1), (2, 1, 0, 0))
     assert [bill.billable_instance_seconds for bill in (deleted, alone, probe, sweep, compare)] == [
@@ -60,7 +60,7 @@ def test_totals(made: Experiment) -> None:
     assert told.wasted
     assert (told.wasted.billable_instance_seconds, told.wasted.usd) == (20.0, 0.25)
     assert told.prices == ("AWS, 2026-02-01",)
-    assert (told.kept_instance_seconds, told.kept_usd) == (7.0, 0.07)
+    assert (told.warm_pool_instance_seconds, told.warm_pool_usd) == (7.0, 0.07)
 
 
 @pytest.mark.parametrize("page_runs", [1, 2, 5])
@@ -104,5 +104,5 @@ def test_a_server_that_does_not_answer() -> None:
 def test_no_number_of_it_is_left_to_json(made: Experiment) -> None:
     """Whatever the runs hold, what is summed is a number: infinities and NaN of single jobs stay out."""
     told = made.overview()
-    bills = [told.total, *told.months, *told.statuses, *(group.bill for group in told.groups)]
+    bills = [told.total, *told.months, *told.statuses, *(group.costs for group in told.groups)]
     json.dumps([bill.billable_instance_seconds for bill in bills], allow_nan=False)

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.formats.report import Report
+from reports.formats.html import html_page
+from reports.formats.summary import summary
 from reports.formats.terminal import print_report
+from reports.model.report import Report
 from reports.probe.messages import headline, sentences
 from reports.probe.projections import Probes, probes_of
 from reports.render import render
@@ -58,7 +60,7 @@ def test_the_cheapest_in_dollars_and_the_fastest_by_hand() -> None:
 def test_overlapping_intervals_are_not_told_apart() -> None:
     told = probes(row("a", 1000, 40, 1.0), row("b", 1060, 40, 1.0), row("c", 2000, 40, 1.0))
     assert [each.arm.label for each in told.as_cheap] == ["b"]
-    assert headline(told).endswith("; “b” cannot be told apart from it.")
+    assert headline(told).endswith("; “b” cannot be distinguished from it.")
 
 
 def test_losses_are_compared_after_the_same_samples() -> None:
@@ -78,10 +80,10 @@ def test_an_arm_that_failed_is_told() -> None:
     nothing = {f"projected_billable_seconds{end}": float("nan") for end in ("", "_low", "_high")}
     failed = row("b", 1, 1, status="FAILED", failure_class="Capacity", failure_message="no\nCapacityError: none left")
     told = probes(row("a", 1000, 200), {**failed, **nothing})
-    assert "“b” is not projected: Capacity, CapacityError: none left" in sentences(told)
+    assert "“b” has no projection: Capacity, CapacityError: none left" in sentences(told)
     # 20 % where 5 % were asked for.
-    assert any(sentence.startswith("“a” came to the end of its samples") for sentence in sentences(told))
-    assert headline(probes({**failed, **nothing})) == "No projection: no arm got far enough to tell."
+    assert any(sentence.startswith("“a” reached the end of its samples") for sentence in sentences(told))
+    assert headline(probes({**failed, **nothing})) == "No projection: no arm trained for long enough."
 
 
 def test_an_end_of_an_interval_that_no_run_tells_is_not_made_up() -> None:
@@ -91,7 +93,7 @@ def test_an_end_of_an_interval_that_no_run_tells_is_not_made_up() -> None:
     assert [each.arm.label for each in half.projected] == ["a"]
     assert [arm.label for arm in half.without] == ["b"]
     dollars = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, projected_usd_low=nan))
-    assert (dollars.unit, dollars.projected[0].paid.estimate) == ("billable seconds", 900)
+    assert (dollars.unit, dollars.projected[0].cost.estimate) == ("billable seconds", 900)
     seconds = probes(row("a", 1000, 10, projected_billable_instance_seconds_high=float("inf")))
     assert seconds.unit == "billable seconds"
 
@@ -117,12 +119,12 @@ ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 
 
 def test_every_form_of_the_report(report: Report) -> None:
-    page = Page(report.html)
+    page = Page(html_page(report))
     assert "“g5 & <b>” would take 0.40 USD (0.39 to 0.41)" in page.text
     assert not page.tags & {"link", "img", "b"}
     assert len(page.ids) == len(set(page.ids))
-    assert report.summary_json["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
-    json.dumps(report.summary_json, allow_nan=False)
+    assert summary(report)["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
+    json.dumps(summary(report), allow_nan=False)
     assert "projection.png" in report.pngs
     # The loss after 1,100 to 2,000 samples: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
@@ -130,7 +132,7 @@ def test_every_form_of_the_report(report: Report) -> None:
         "g5 & <b>": "g5 & <b> | 0.40 0.39–0.41 | 400 388–412 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
         "g4dn": "g4dn | 1.00 0.97–1.03 | 1,000 970–1,030 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
     }
-    [told] = re.findall(r'<desc id="projection-description">(.*?)</desc>', report.html)
+    [told] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
     assert told == "g5 &amp; &lt;b&gt;: 0.4, 0.388 to 0.412; g4dn: 1.00, 0.97 to 1.03."
     assert "2 probes took 120 billable instance seconds in all." in page.text
     out = io.StringIO()

@@ -13,8 +13,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.formats.report import Report
-from reports.sweep_report import SweepRead, sweep_report
+from reports.charts.sweep_charts import sweep_charts
+from reports.comparison.report import Source
+from reports.formats.html import html_page
+from reports.formats.summary import summary
+from reports.model.report import Report
+from reports.sweep.report import sweep_report
+from reports.sweep.sweep import sweep_of
 from tests.support.reports.reading import page_cells, page_text
 from tests.support.reports.sweep_tables import ASKED, repeats, row, trial
 from tests.support.reports.worked_cases import spread
@@ -36,13 +41,14 @@ ROWS = (
 def reported(*rows: dict[str, Any], **read: Any) -> Report:
     """Return the report of these jobs, whose runs are r0, r1 ..."""
     table = pd.DataFrame([{**row, "run_id": f"r{at}"} for at, row in enumerate(rows)])
-    told = {"told": ASKED, "calibrations": {}, "curves": {}, "environment": {}, "tracking_uri": "sqlite:///mlflow.db"}
-    return sweep_report(SweepRead(table=table, **{**told, **read}), "g", "t")
+    sweep = sweep_of(table, "g", ASKED, read.get("calibrations", {}), read.get("curves", {}))
+    source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
+    return sweep_report(sweep, sweep_charts(sweep), source)
 
 
 def described(report: Report) -> dict[str, str]:
     """Return what the charts show in words, by their names."""
-    return dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', report.html))
+    return dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', html_page(report)))
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +111,14 @@ def test_the_sentences(report: Report) -> None:
         "fewer billable seconds.",
         "Failed with OutOfMemory: asked for 2 GiB.",
         # 1,338.56 over the 31 s that each training saves is 43.2.
-        "It is earned back after 44 trainings with its choice.",
+        "The sweep pays off after 44 trainings with its best setting.",
     ):
         assert sentence in text
 
 
 def test_the_charts_in_words(report: Report) -> None:
     told = described(report)
-    trials = "6 trials: 4 completed, 1 pruned, 1 failed. The table of the trials tells the value of each."
+    trials = "6 trials: 4 completed, 1 pruned, 1 failed. The table of trials lists their values."
     assert (told["cost_by_batch"], told["history"]) == (trials, trials)
 
 
@@ -158,4 +164,4 @@ def test_bills_and_memory_that_are_not_finite_leave_the_other_trials() -> None:
     told = described(made)
     assert told["history"].startswith("4 trials: 4 completed.")
     assert told["memory_by_batch"] == "none, GiB: 1.50 at batch 8."
-    assert made.summary_json["best"]["batch_size"] == 8.0
+    assert summary(made)["best"]["batch_size"] == 8.0

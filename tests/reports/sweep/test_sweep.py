@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.sweep.columns import best_columns
-from reports.sweep.factorial import square
-from reports.sweep.messages import headline, sentences
-from reports.sweep.sweep import is_of_sweep
+from reports.sweep.factorial import factorial_cells
+from reports.sweep.headline import headline
+from reports.sweep.messages import sentences
+from reports.sweep.sweep import is_sweep_table
+from reports.sweep.tables import best_columns
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import FRONT, RATE, WITHIN_045, repeats, sweep, trial
 
@@ -37,12 +38,14 @@ def test_the_best_is_told_with_the_interval_of_its_repeats() -> None:
         "(95 % interval 29 to 33 %, n = 3)."
     )
     assert [str(each.setting) for each in told.best_trials] == ["none at batch 64", "inductor at batch 64, rate × 2"]
-    assert "not of the 4 trials that it was chosen from" in sentences(told)[0]
+    assert "not from the 4 trials among which this setting was chosen" in sentences(told)[0]
 
 
 def test_compiler_and_batch_apart() -> None:
     told = sweep(*TRIALS, *REPEATS)
-    ratios = {(c.setting.compiler, c.setting.batch_size): c.ratio.estimate if c.ratio else None for c in square(told)}
+    ratios = {
+        (c.setting.compiler, c.setting.batch_size): c.ratio.estimate if c.ratio else None for c in factorial_cells(told)
+    }
     expected = {("none", 8.0): None, ("none", 64.0): 0.8, ("inductor", 8.0): 0.88, ("inductor", 64.0): 0.69}
     assert ratios == pytest.approx(expected, abs=1e-3)
     assert (
@@ -53,7 +56,7 @@ def test_compiler_and_batch_apart() -> None:
 
 def test_what_was_not_repeated_is_told_as_such() -> None:
     told = sweep(*TRIALS)
-    assert headline(told).endswith("38 % fewer billable seconds than none at batch 8, as far as one job of each tells.")
+    assert headline(told).endswith("38 % fewer billable seconds than none at batch 8, based on one job of each.")
     assert sentences(told)[0].startswith("It was not repeated.")
 
 
@@ -72,7 +75,7 @@ def test_a_saving_that_is_not_shown_earns_nothing_back() -> None:
     noisy = (*repeats("none", 8, 100.0, 101.0), *repeats("inductor", 64, 50.0, 150.0, multiplier=2.0))
     told = sweep(*TRIALS, *noisy)
     assert "is not shown to be cheaper than none at batch 8: 14 % fewer (95 % interval 100 % fewer to" in headline(told)
-    assert not any("earned back" in sentence for sentence in sentences(told))
+    assert not any("pays off" in sentence for sentence in sentences(told))
 
 
 def test_a_best_that_does_not_always_reach_the_target() -> None:
@@ -82,7 +85,7 @@ def test_a_best_that_does_not_always_reach_the_target() -> None:
     assert headline(told).startswith(
         "inductor at batch 64, rate × 2 is the best of 4 trials, but not reliably: 1 of 2 "
     )
-    assert sentences(told)[0] == "The best that held in every repeat is none at batch 8: 100 s."
+    assert sentences(told)[0] == "The best setting that succeeded in every repeat is none at batch 8: 100 s."
     against = next(column for column in best_columns(told) if column.label == "against the base")
     assert [against.detail(each) for each in told.best_trials] == ["not repeated", "1 of 2 missed it"]
 
@@ -99,8 +102,9 @@ def test_within_a_bound_the_cheapest_that_is_good_enough() -> None:
         trial("inductor", 32, 80.0, eval_loss=0.45, hp_target_stop=None),
         told=WITHIN_045,
     )
-    assert headline(told).startswith(
-        "inductor at batch 32 takes 20 % fewer billable seconds than none at batch 8, with eval_loss at most 0.45, as"
+    assert headline(told) == (
+        "inductor at batch 32 takes 20 % fewer billable seconds than none at batch 8, with eval_loss at most 0.45, "
+        "based on one job of each."
     )
     assert [t.end for t in told.trials] == ["completed", "completed", "worse than eval_loss 0.45"]
     nothing = sweep(trial("none", 64, 50.0, eval_loss=0.50), told=WITHIN_045)
@@ -118,8 +122,8 @@ def test_a_front_of_cost_and_quality() -> None:
     assert [t.cost for t in told.front] == [80.0, 100.0]
     assert told.best_trials == told.front
     assert headline(told) == (
-        "2 of 3 settings are beaten by none in both cost and eval_loss: from none at batch 32 (80.0 billable seconds, "
-        "eval_loss 0.450) to none at batch 8 (100 billable seconds, eval_loss 0.400)."
+        "2 of 3 settings are beaten by no other in both cost and eval_loss: from none at batch 32 (80.0 billable "
+        "seconds, eval_loss 0.450) to none at batch 8 (100 billable seconds, eval_loss 0.400)."
     )
 
 
@@ -129,13 +133,13 @@ def test_the_fastest_in_steady_training() -> None:
         trial("inductor", 64, 100.0, throughput_steady_samples_per_second=150.0),
         told=RATE,
     )
-    assert headline(told).startswith("inductor at batch 64 trains 50 % more samples/s than none at batch 8, as far as")
+    assert headline(told).startswith("inductor at batch 64 trains 50 % more samples/s than none at batch 8, based on")
 
 
 def test_the_base_setting_may_be_the_best() -> None:
     told = sweep(trial("none", 8, 50.0), trial("inductor", 8, 60.0))
     assert headline(told) == (
-        "Nothing that was tried is better than none at batch 8, the setting to begin with: 50.0 billable seconds."
+        "No trial is better than none at batch 8, the setting to start from: 50.0 billable seconds."
     )
 
 
@@ -144,9 +148,12 @@ def test_the_base_setting_may_be_the_best() -> None:
     [
         ([], "This sweep holds no jobs."),
         ([trial("none", 8, 1.0, end=None, status="RUNNING")], "No answer yet: 1 of 1 trial still runs"),
-        ([trial("none", 8, 1.0, end="failed: Error", status="FAILED")], "No answer: none of 1 trial came to its end."),
+        (
+            [trial("none", 8, 1.0, end="failed: Error", status="FAILED")],
+            "No answer: none of 1 trial completed with a known cost.",
+        ),
         ([trial("none", 8, 1.0, end="not reached")], "No answer: none of 1 trial reached eval_loss 0.45."),
-        ([trial("none", 8, math.nan)], "No answer: none of 1 trial came to its end."),
+        ([trial("none", 8, math.nan)], "No answer: none of 1 trial completed with a known cost."),
         ([trial("inductor", 8, 9.0)], "inductor at batch 8 is the best of 1 trial: 9.00 billable seconds to eval_loss"),
         ([trial("none", math.nan, 1.0)], "none is the best of 1 trial: 1.00 billable seconds to eval_loss 0.45."),
     ],
@@ -166,19 +173,19 @@ def test_a_broken_or_missing_question_is_no_error(broken: dict[str, Any]) -> Non
 
 
 def test_a_table_without_roles_is_no_sweep() -> None:
-    assert not is_of_sweep(pd.DataFrame({"run_id": ["r"]}))
-    assert is_of_sweep(pd.DataFrame({"role": [None, "trial"]}))
+    assert not is_sweep_table(pd.DataFrame({"run_id": ["r"]}))
+    assert is_sweep_table(pd.DataFrame({"role": [None, "trial"]}))
 
 
 def test_without_a_question_the_target_is_that_of_the_jobs() -> None:
-    told = sweep(*TRIALS, told={}).asked
+    told = sweep(*TRIALS, told={}).spec
     assert (told.metric, told.target) == ("eval_loss", 0.45)
 
 
 def test_another_setting_that_comes_out_better_in_the_repeats_is_told() -> None:
     again = [*repeats("none", 8, 100, 101, 99), *repeats("inductor", 64, 69, 70, 68, multiplier=2.0)]
     told = sweep(*TRIALS, *again, *repeats("inductor", 128, 60, 61, 59))
-    assert "In the repeats inductor at batch 128 came out better: 60.0 s against 69.0 s." in sentences(told)
+    assert "In the repeats, inductor at batch 128 was better: 60.0 s against 69.0 s." in sentences(told)
 
 
 def test_a_winner_of_the_base_compiler_is_squared_with_the_next_compiler() -> None:
@@ -187,10 +194,10 @@ def test_a_winner_of_the_base_compiler_is_squared_with_the_next_compiler() -> No
         *(*repeats("none", 8, 100, 101), *repeats("none", 32, 50, 51), *repeats("inductor", 8, 90, 91)),
         *(*repeats("inductor", 32, 55, 56), *repeats("inductor", 16, 60, 61)),
     )
-    assert [str(cell.setting) for cell in square(told)] == [
+    assert [str(cell.setting) for cell in factorial_cells(told)] == [
         *("none at batch 8", "none at batch 32", "inductor at batch 8", "inductor at batch 32")
     ]
-    assert square(sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == ()
+    assert factorial_cells(sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == ()
 
 
 def test_a_rate_is_confirmed_by_the_rates_of_the_repeats() -> None:
@@ -212,7 +219,7 @@ def test_a_rate_is_confirmed_by_the_rates_of_the_repeats() -> None:
 def test_a_base_whose_repeats_failed_leaves_the_trials_word() -> None:
     failed = repeats("none", 8, 5.0, 5.0, status="FAILED")
     told = sweep(*TRIALS, *failed, *repeats("inductor", 64, 69.0, 70.0, multiplier=2.0))
-    assert headline(told).endswith("38 % fewer billable seconds than none at batch 8, as far as one job of each tells.")
+    assert headline(told).endswith("38 % fewer billable seconds than none at batch 8, based on one job of each.")
 
 
 def test_jobs_that_cannot_be_compared_have_no_verdict() -> None:

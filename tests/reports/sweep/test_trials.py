@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from reports.sweep.grid_cost import grid_of
-from reports.sweep.messages import headline, sentences
+from reports.sweep.headline import headline
+from reports.sweep.messages import sentences
 from reports.sweep.trials import value_at
 from tests.support.reports.sweep_tables import ASKED, row, sweep, trial
 
@@ -39,7 +40,7 @@ def test_ranks_and_ends_in_words() -> None:
         (2, "failed"),
         (5, "running"),
     ]
-    assert {s.what: (s.jobs, s.seconds) for s in told.spent_on_trials()} == {
+    assert {s.what: (s.jobs, s.seconds) for s in told.cost_by_outcome()} == {
         "completed": (2, 170.0),
         "not reached": (1, 50.0),
         "pruned": (1, 10.0),
@@ -79,7 +80,7 @@ def test_what_the_grid_would_have_cost_by_hand() -> None:
     assert (grid.settings, grid.trained, grid.seconds) == (4, 2, pytest.approx(117.5))
     # 5 + 32.5 + 26.25 + 4 = 67.75, which is 57.7 % of it.
     assert (
-        "Until its choice it took 57.7 % of the 118 s that all 4 settings are predicted to take (2 of them were "
+        "The search took 57.7 % of the 118 s that all 4 settings are predicted to take (2 of them were "
         "trained to their end)." in sentences(told)
     )
 
@@ -90,7 +91,7 @@ def test_without_a_model_nothing_is_said_of_the_grid() -> None:
 
 def test_what_the_sweep_cost_is_earned_back() -> None:
     """All jobs took 312 s, the best saves 38 s a training: after 9."""
-    assert "It is earned back after 9 trainings with its choice." in sentences(sweep(*TRIALS))
+    assert "The sweep pays off after 9 trainings with its best setting." in sentences(sweep(*TRIALS))
 
 
 def test_a_calibration_is_read_by_its_batch_sizes() -> None:

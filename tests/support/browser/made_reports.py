@@ -7,8 +7,8 @@ import math
 
 from mlflow import MlflowClient
 
-from reports.overview_report import render_overview
-from reports.render import render
+from reports.formats.html import html_page
+from reports.render import render, render_overview
 from tests.support.reports.made_experiments import Experiment, made_experiment
 from tests.support.reports.made_sweeps import whole_sweep
 from tests.support.tracking.tracked import Tracked
@@ -51,13 +51,13 @@ def made_comparison(client: MlflowClient, artifacts: str) -> str:
     failure |= {"platform.compiler": "inductor"}
     tracked.job(LONG, 3, status="FAILED", tags=failure, metrics={"cost/billable_instance_seconds": 1000.0})
     tracked.job("none", 3, status=None, baseline=True, tags={"platform.compiler": "none"})
-    return render(client, tracked.group, "squad-minilm").html
+    return html_page(render(client, tracked.group, "squad-minilm"))
 
 
 def made_sweep(client: MlflowClient, artifacts: str) -> str:
     """Return the page of a sweep with trials of every outcome."""
     sweep = whole_sweep(client, str(client.create_experiment("sweep", artifact_location=artifacts)))
-    return render(client, sweep.group, "emotion").html
+    return html_page(render(client, sweep.group, "emotion"))
 
 
 def made_probes(client: MlflowClient, artifacts: str) -> str:
@@ -70,12 +70,12 @@ def made_probes(client: MlflowClient, artifacts: str) -> str:
         ("ml.g4dn.xlarge", 2100.0, 0.43),
         ("ml.p3", 610.0, 0.65),
     ):
-        metrics = {f"projected/billable_seconds{end}": seconds * share for end, share in ends.items()}
-        metrics |= {f"projected/usd{end}": usd * share for end, share in ends.items()}
-        tracked.trained(machine, 0, 60.0, 20_000 / seconds, params={"hp.probe_precision": "0.05"}, metrics=metrics)
-    return render(client, tracked.group, "machines").html
+        told = {f"projected/billable_seconds{end}": seconds * share for end, share in ends.items()}
+        told |= {f"projected/usd{end}": usd * share for end, share in ends.items()}
+        tracked.trained(machine, 0, 60.0, 20_000 / seconds, params={"hp.probe_precision": "0.05"}, metrics=told)
+    return html_page(render(client, tracked.group, "machines"))
 
 
 def made_overview(client: MlflowClient, _: str) -> str:
     """Return the page of an experiment with groups of every kind."""
-    return render_overview(client, made_experiment(Experiment(client, "overview")).name).html
+    return html_page(render_overview(client, made_experiment(Experiment(client, "overview")).name)[1])

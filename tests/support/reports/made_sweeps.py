@@ -158,7 +158,7 @@ def loss(samples: float, size: int, multiplier: float, seed: int = 0) -> float:
     return 0.33 + 0.9 * (1 + samples / needed) ** -1.15 + 0.004 * math.sin(samples / 700 + 11 * seed + size)
 
 
-def asked(**more: Any) -> dict[str, Any]:
+def sweep_json(**more: Any) -> dict[str, Any]:
     """Return a `sweep.json` of batch sizes 8..256 and factors 0.25..4 under two compilers, to eval_loss 0.45."""
     models = {
         name: {"step_seconds_fixed": fixed, "step_seconds_per_sample": each, "relative_error": 0.03}
@@ -199,7 +199,7 @@ TRIED = ((8, 1.0), (32, 1.0), (64, 1.0), (64, 2.0), (32, 2.0), (128, 1.0), (64, 
 def whole_sweep(client: MlflowClient, experiment_id: str, *, target: float | None = TARGET, **told: Any) -> MadeSweep:
     """Write a sweep that has everything: calibrations, trials of every end, and repeats."""
     sweep = MadeSweep(client, experiment_id)
-    sweep.tell(asked(**told))
+    sweep.tell(sweep_json(**told))
     for compiler in ("none", "inductor"):
         sweep.calibration(compiler, [8, 16, 32, 64, 128, 256], 256 if compiler == "inductor" else 128)
     number = 0

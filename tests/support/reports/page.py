@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from typing import Any
 
-from reports.formats.report import Report
+from reports.model.report import Report
 from reports.render import render
 from tests.conftest import ROOT
 

@@ -12,8 +12,11 @@ from html.parser import HTMLParser
 from statistics import median
 from typing import Any
 
-from reports.formats.report import Report
-from reports.formats.terminal import print_comparison
+from reports.formats.html import html_page
+from reports.formats.markdown import markdown
+from reports.formats.summary import summary
+from reports.formats.terminal import print_report
+from reports.model.report import Report
 
 Table = dict[str, dict[str, str]]
 """Cells by the arm's label and the column's."""
@@ -50,13 +53,13 @@ class _Cells(HTMLParser):
 
 def page_table(report: Report) -> Table:
     """Return the table of settings on the page."""
-    return {row["arm"]: row for row in _Cells(report.html).rows if "arm" in row and "billable" in row}
+    return {row["arm"]: row for row in _Cells(html_page(report)).rows if "arm" in row and "billable" in row}
 
 
 def page_cells(report: Report) -> list[dict[str, str]]:
     """Return the rows of all tables of the page: each cell with its small print, by the name of its column."""
     found = []
-    for row in re.findall(r"<tr[^>]*>(.*?)</tr>", report.html, flags=re.S):
+    for row in re.findall(r"<tr[^>]*>(.*?)</tr>", html_page(report), flags=re.S):
         cells = re.findall(r"<td([^>]*)>(.*?)</td>", row, flags=re.S)
         labels = [re.search(r'data-label="([^"]*)"', attributes) for attributes, _ in cells]
         texts = [page_text(report, text) for _, text in cells]
@@ -66,18 +69,18 @@ def page_cells(report: Report) -> list[dict[str, str]]:
 
 def page_text(report: Report, part: str | None = None) -> str:
     """Return what the page, or a part of its markup, says, without this, on one line."""
-    shown = report.html if part is None else part
+    shown = html_page(report) if part is None else part
     return " ".join(html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", shown, flags=re.S)).split())
 
 
 def markdown_text(report: Report) -> str:
     """Return the Markdown as it reads."""
-    return html.unescape(re.sub(r"\\(.)", r"\1", report.markdown))
+    return html.unescape(re.sub(r"\\(.)", r"\1", markdown(report)))
 
 
 def markdown_table(report: Report) -> Table:
     """Return the table of the Markdown."""
-    lines = [line.strip("| ").split(" | ") for line in report.markdown.splitlines() if line.startswith("| ")]
+    lines = [line.strip("| ").split(" | ") for line in markdown(report).splitlines() if line.startswith("| ")]
     labels, _, *rows = lines
     names = [markdown_cell(label).split(", ")[0] for label in labels]
     return {
@@ -93,7 +96,7 @@ def markdown_cell(text: str) -> str:
 def terminal_lines(report: Report) -> list[str]:
     """Return the terminal's lines."""
     out = io.StringIO()
-    print_comparison(report.comparison, out)
+    print_report(report, out)
     return out.getvalue().splitlines()
 
 
@@ -109,9 +112,9 @@ def terminal_words(report: Report, label: str) -> list[str]:
 
 def csv_medians(report: Report) -> dict[str, dict[str, float]]:
     """Return each arm's medians of the numbers in the file of jobs, over the jobs that its figures stand for."""
-    jobs = list(csv.DictReader(io.StringIO(report.jobs_csv)))
+    jobs = list(csv.DictReader(io.StringIO(report.rows_csv)))
     found = {}
-    for arm in report.summary_json["arms"]:
+    for arm in summary(report)["arms"]:
         mine = [job for job in jobs if _counts(job, arm)]
         for job in mine:
             setup = _number(job["time_compile_seconds"] or "0") + _number(job["time_warmup_seconds"])
@@ -124,7 +127,7 @@ def csv_medians(report: Report) -> dict[str, dict[str, float]]:
 
 def json_medians(report: Report, label: str) -> Mapping[str, float]:
     """Return an arm's medians in the summary."""
-    arm: dict[str, Any] = next(arm for arm in report.summary_json["arms"] if arm["label"] == label)
+    arm: dict[str, Any] = next(arm for arm in summary(report)["arms"] if arm["label"] == label)
     told = {name: summary["median"] for name, summary in arm["numbers"].items()}
     return told | ({"setup_seconds": arm["setup_seconds"]["median"]} if arm["setup_seconds"] else {})
 

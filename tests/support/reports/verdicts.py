@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
+from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
 from reports.comparison.equal_work import Difference
-from reports.comparison.verdict import MEASURES
 
 ACCURACY = MEASURES[0]
 
 
 def job(paid: float, *, cache: str = "off", status: str = "FINISHED", **numbers: float) -> Job:
-    told = {"cost_billable_instance_seconds": paid, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
+    numbers_of_job = {"cost_billable_instance_seconds": paid, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
     return Job(
         run_id="r",
         experiment_id="1",
@@ -21,7 +21,7 @@ def job(paid: float, *, cache: str = "off", status: str = "FINISHED", **numbers:
         repeat="0",
         cache_state=cache,
         text={"device": "cpu", "data_key": "k", "instance_type": "local"},
-        numbers={name: value for name, value in told.items() if value == value},
+        numbers={name: value for name, value in numbers_of_job.items() if value == value},
     )
 
 
@@ -29,5 +29,5 @@ def arm(*paid: float, label: str = "inductor", **numbers: float) -> Arm:
     return Arm(label, tuple(job(seconds, **numbers) for seconds in paid))
 
 
-def told(differences: Sequence[Difference]) -> list[str]:
-    return [difference.told for difference in differences]
+def descriptions(differences: Sequence[Difference]) -> list[str]:
+    return [difference.description for difference in differences]

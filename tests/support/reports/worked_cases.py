@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.comparison.messages import NONE
+from reports.model.numbers import NONE
 
 LOW, HIGH = 0.911611, 1.096959
 NOT_DETERMINED = "not determined: the steady gain is within the noise or not measured."
@@ -104,7 +104,7 @@ CASES = {
         outcome="not cheaper",
         sentence=f"{NOT_CHEAPER}.",
         ratio=(1.25, 1.25 * LOW, 1.25 * HIGH),
-        break_even="never ahead of “none”: the steady rate is lower and the start is dearer.",
+        break_even="never ahead of “none”: the steady rate is lower and the start takes longer.",
         cells={"billable": "125", "steady": "80.0", "compile + warm-up": "40.0", "end to end": "16.0"},
         charts=("125 +25 %", "inductor (+14 % to +37 %)", "80.0 −20 %"),
     ),
@@ -114,7 +114,7 @@ CASES = {
         headline=NOTHING_SHOWN,
         outcome="inconclusive",
         sentence="5.0 % fewer billable seconds than “none” (95 % interval: 13 % fewer to 4.2 % more; 3 repeats against "
-        "3), but the interval holds no change.",
+        "3), but the interval includes no change.",
         ratio=(0.95, 0.866030, 1.042111),
     ),
     "one repeat only": Case(
@@ -228,7 +228,8 @@ CASES = {
         ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
         break_even="",
         more=(
-            "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache kept apart: 50.0 s more in the mean.",
+            "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache not included: 50.0 s more on "
+            "average.",
         ),
         cells={"billable": "80.0", "repeats": "3"},
     ),

@@ -45,7 +45,7 @@ def test_an_uncompiled_control_that_was_compiled_is_not_comparable(tracked: Any)
     assert comparison.best is None
     verdict = judge(comparison.arms[1], comparison.arms[0], comparison.measure)
     assert verdict.outcome == "not comparable"
-    assert verdict.reason.startswith("“trcomp-off” is not what it says: its log shows")
+    assert verdict.reason.startswith("“trcomp-off” does not match its setting: its log shows")
 
 
 def test_a_single_job_reports_that_it_was_not_compiled(tracked: Any) -> None:
@@ -53,4 +53,4 @@ def test_a_single_job_reports_that_it_was_not_compiled(tracked: Any) -> None:
     tracked.trained("trcomp", 0, 100.5, baseline=True, tags=tags)
     comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
     [sentence] = messages.caveat_sentences(comparison)
-    assert sentence.startswith("“trcomp” is not what it says: its log does not show")
+    assert sentence.startswith("“trcomp” does not match its setting: its log does not show")

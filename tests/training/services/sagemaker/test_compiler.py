@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Run
 
-from reports.formats.terminal import print_comparison
-from reports.render import Report, render
+from reports.formats.html import html_page
+from reports.formats.markdown import markdown
+from reports.formats.summary import summary
+from reports.formats.terminal import print_report
+from reports.model.report import Report
+from reports.render import render
 from tests.support.aws.account import Account
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
@@ -46,7 +50,7 @@ class Compared:
         self.runs: dict[str, Run] = child_runs(store, group)
         self.report: Report = render(store.client, group.id, "demo")
         stream = io.StringIO()
-        print_comparison(self.report.comparison, stream)
+        print_report(self.report, stream)
         self.printed = " ".join(stream.getvalue().split())
 
     def tags(self, name: str, tag: str) -> set[str | None]:
@@ -67,8 +71,8 @@ def test_a_compiler_that_ran_is_compared(harness: SageMakerHarness, tracking_uri
     assert compared.tags("trcomp", "platform.image") == {IMAGE}
     assert compared.tags("trcomp", "platform.compiler") == {"trcomp"}
     assert compared.tags("trcomp-off", "platform.compiler") == {"trcomp-off"}
-    assert compared.report.comparison.contrasts[0].verdict.outcome != "not comparable"
-    assert "does not show" not in compared.printed + compared.messages + compared.report.html
+    assert summary(compared.report)["contrasts"][0]["outcome"] != "not comparable"
+    assert "does not show" not in compared.printed + compared.messages + html_page(compared.report)
 
 
 @pytest.mark.slow
@@ -80,11 +84,11 @@ def test_a_compiler_that_did_not_run_is_not_compared(
     sentence = "its log does not show that SageMaker Training Compiler ran, so it counts as not compiled"
     assert compared.tags("trcomp", "platform.compiler_active") == {"false"}
     assert compared.messages.count(sentence) == REPEATS
-    [contrast] = compared.report.comparison.contrasts
-    assert (contrast.verdict.outcome, contrast.break_evens) == ("not comparable", {})
-    assert compared.report.comparison.best is None
+    [contrast] = summary(compared.report)["contrasts"]
+    assert (contrast["outcome"], contrast["break_even"]) == ("not comparable", {})
+    assert summary(compared.report)["best"] is None
     assert compared.printed.startswith("No verdict: the compiler did not do what the settings say.")
-    assert f"trcomp: not comparable “trcomp” is not what it says: {sentence}." in compared.printed
-    for form in (compared.report.html, compared.report.markdown):
+    assert f"trcomp: not comparable “trcomp” does not match its setting: {sentence}." in compared.printed
+    for form in (html_page(compared.report), markdown(compared.report)):
         assert sentence in form
     assert sentence in compared.runs["trcomp-0"].data.tags["mlflow.note.content"]

@@ -1,0 +1,87 @@
+"""Definitions of the figures in a comparison: how each number is measured."""
+
+from __future__ import annotations
+
+from reports.comparison.comparison import Comparison
+from reports.model.blocks import Definition, Definitions
+from reports.model.report import Section
+
+MEASURED = "How each number is measured"
+"""Title of the section with the definitions, in every kind of report."""
+_SCRIPTS = Definition(
+    "Scripts",
+    "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
+    "scores, samples and training seconds are read from the script's output, at the time of each line.",
+)
+_TIMES = (
+    Definition(
+        "Billable seconds",
+        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it. Provisioning "
+        "is not included. Multiplied by the instances of a job, they are billable instance seconds, on which the "
+        "verdict is based. Between different instance types the verdict is based on dollars, which are shown only "
+        "where a price is known.",
+    ),
+    Definition(
+        "Steady samples/s",
+        "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
+        "Includes data loading and counts all devices.",
+    ),
+    Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
+    Definition(
+        "Compile + warm-up",
+        "Seconds before the steady state. A warm compile cache shortens them, so jobs with different cache states are "
+        "never averaged together: an arm's figures come from the cache state of most of its repeats.",
+    ),
+    Definition(
+        "Training time",
+        "Time of Trainer's whole loop, as Trainer reports it: compile, warm-up, steps and evaluations, as in published "
+        "figures. “Training” in the table is the time of the steady steps only.",
+    ),
+)
+_JUDGEMENT = (
+    Definition(
+        "Interval",
+        "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
+        "spread. Intervals are not adjusted for the number of arms. Of comparisons between two equal settings, at most "
+        "5 in 100 say cheaper or not cheaper, but with many arms a misleading one becomes likely. Compare the best arm "
+        "with the baseline once more before much depends on it.",
+    ),
+    Definition(
+        "Verdict",
+        "“Cheaper”: the whole interval is below 1 and the quality is kept. “Not cheaper”: the whole interval is at or "
+        "above 1. “Inconclusive”: anything else, including fewer than two successful repeats. “Not comparable”: the "
+        "data, the image's versions or the target differ; the samples seen differ by more than 1 %; the jobs of one "
+        "arm ran on different machines; arms on different instance types have no price; or a compiler did not run as "
+        "the setting says. Differences that were allowed are listed with the verdict.",
+    ),
+)
+_TARGET = Definition(
+    "To a target",
+    "Jobs that were to end at the same target did equal work and kept the quality if they reached it; they may have "
+    "seen different numbers of samples. An arm with a job that did not reach the target is not cheaper.",
+)
+_BREAK_EVEN = Definition(
+    "Break-even",
+    "N* = (C_arm − C_base) / (1/T_base − 1/T_arm), where C is the compile and warm-up seconds and T the steady "
+    "samples/s. Given only if the interval of the steady gain lies above 1.",
+)
+
+
+def measured_section(comparison: Comparison) -> Section:
+    """Return the definitions of the figures that this comparison has."""
+    measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
+    quality = Definition(
+        "Quality",
+        f"{measure}Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1), 1 point "
+        "(F1 and exact match in %) or 2 % (losses).",
+    )
+    has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
+    definitions = (
+        *([_SCRIPTS] if comparison.has_scripts else []),
+        *_TIMES,
+        *_JUDGEMENT,
+        quality,
+        *([_TARGET] if has_target else []),
+        _BREAK_EVEN,
+    )
+    return Section(MEASURED, (Definitions(definitions),))

@@ -1,0 +1,101 @@
+"""The figures of a comparison as data: its summary, its metrics and its answer in a few words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from judging.intervals import Interval
+from judging.summaries import gain_percent, summary
+from reports.comparison import messages
+from reports.comparison.arms import Arm
+from reports.comparison.comparison import STEADY, Comparison, Contrast
+from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.model.numbers import figure, percent
+from reports.model.report import Metric, ShortAnswer
+
+
+def summary_of(comparison: Comparison) -> dict[str, Any]:
+    """Return numbers and verdicts, not yet strict JSON."""
+    return {
+        "group": comparison.group,
+        "headline": messages.headline(comparison),
+        "baseline": comparison.baseline.label if comparison.baseline else None,
+        "best": comparison.best.arm.label if comparison.best else None,
+        "quality_measure": comparison.measure.column if comparison.measure else None,
+        "paid_instance_seconds": comparison.billable_instance_seconds,
+        "arms": [_arm(arm) for arm in comparison.arms],
+        "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
+    }
+
+
+def contrast_summary(contrast: Contrast) -> dict[str, Any]:
+    """Return a verdict with its numbers."""
+    return {
+        "arm": contrast.arm.label,
+        **asdict(contrast.verdict),
+        "speed_up": asdict(contrast.speed_up) if contrast.speed_up else None,
+        "break_even": {state: asdict(point) for state, point in contrast.break_evens.items()},
+    }
+
+
+def metrics_of(comparison: Comparison) -> Iterator[Metric]:
+    """Yield cost, speed and quality of each arm as medians, and the savings against the baseline."""
+    columns = {"billable_instance_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
+    columns[comparison.loss_column] = comparison.loss_column
+    if comparison.measure:
+        columns[comparison.measure.column] = comparison.measure.column
+    for arm in comparison.arms:
+        for name, column in columns.items():
+            values = arm.summary(column)
+            yield Metric(name=name, label=arm.label, value=values.median if values else math.nan)
+    for contrast in comparison.contrasts:
+        if ratio := contrast.verdict.ratio:
+            yield saving_metric("saving_percent", ratio, contrast.arm.label)
+
+
+def saving_metric(name: str, ratio: Interval, label: str = "") -> Metric:
+    """Return a cost ratio as a saving in percent: a ratio of 0.8 saves 20 %."""
+    estimate, low, high = (-gain_percent(value) for value in (ratio.estimate, ratio.high, ratio.low))
+    return Metric(name=name, label=label, value=estimate, interval=(low, high))
+
+
+def short_answer_of(comparison: Comparison) -> ShortAnswer:
+    """Return the answer in a few words, such as `inductor 20 % cheaper`."""
+    baseline, outcomes = comparison.baseline, {contrast.verdict.outcome for contrast in comparison.contrasts}
+    if baseline is None:
+        return ShortAnswer("", "no jobs")
+    if not any(arm.succeeded for arm in comparison.arms):
+        return ShortAnswer("", "no answer yet" if any(job.unfinished for job in comparison.jobs) else "failed")
+    if not comparison.contrasts:
+        cost = baseline.summary(BILLABLE)
+        return ShortAnswer("", f"{figure(cost.median)} s billed" if cost else "billed seconds unknown")
+    if (best := comparison.best) and best.verdict.ratio:
+        return cheaper(best.arm.label, best.verdict.ratio)
+    if outcomes == {"not cheaper"}:
+        return ShortAnswer("", "nothing cheaper")
+    return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
+
+
+def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
+    """Return `inductor 20 % cheaper`."""
+    # A comma separates a setting that ends in a number, or has commas of its own.
+    return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    names = sorted({name for job in arm.compared for name in job.numbers})
+    summaries = {name: asdict(values) for name in names if (values := arm.summary(name))}
+    setup = summary(arm.setup_seconds)
+    return {
+        "label": arm.label,
+        "cache_state": arm.cache_state,
+        "jobs": len(arm.jobs),
+        "succeeded": len(arm.succeeded),
+        "failed": len(arm.failed),
+        "repeats": len(arm.compared),
+        "setup_seconds": asdict(setup) if setup else None,
+        "numbers": summaries,
+    }

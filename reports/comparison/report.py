@@ -1,0 +1,135 @@
+"""The report of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from reports.comparison import messages
+from reports.comparison.columns import columns, verdict_column
+from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.definitions import measured_section
+from reports.comparison.factorial import factorial_of
+from reports.comparison.figures import metrics_of, short_answer_of, summary_of
+from reports.comparison.job_table import job_sections
+from reports.comparison.published_figures import published_note, published_of, published_table
+from reports.comparison.ran_on import ran_on_sections
+from reports.model.blocks import Block, Chart, Charts, Definition, Definitions, Item, Items, Text
+from reports.model.report import Report, Section
+from reports.model.table import Table, filled
+
+_MEDIANS = (
+    "Medians over the successful repeats, with the smallest and the largest value below. Compile and warm-up do not "
+    "count towards the steady rate; they do count towards the billable seconds."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Data of a group beside the numbers of its jobs."""
+
+    title: str
+    tracking_uri: str
+    environment: Mapping[str, Any]
+    """Versions and hardware of the first successful job."""
+    table: pd.DataFrame
+    """The jobs, see `job_tables.jobs`."""
+    missing: tuple[str, ...] = ()
+    """A sentence for everything that does not exist or could not be read."""
+
+
+def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
+    """Return the report with its verdicts."""
+    headline, settings, remarks = messages.headline(comparison), settings_table(comparison), _remarks(comparison)
+    verdicts = Items(tuple(_item(contrast, comparison) for contrast in comparison.contrasts))
+    with_verdicts = settings_table(comparison, with_verdicts=True)
+    tables: tuple[Block, ...] = (settings,) if settings else ()
+    return Report(
+        group=comparison.group,
+        title=source.title,
+        headline=headline,
+        answer=tuple(_answer(comparison)),
+        sections=tuple(_sections(comparison, charts, source)),
+        terminal=(Text(headline, "strong"), *tables, verdicts, *remarks),
+        markdown=(*((with_verdicts,) if with_verdicts else ()), verdicts, *remarks),
+        missing=source.missing,
+        summary=summary_of(comparison),
+        metrics=tuple(metrics_of(comparison)),
+        short_answer=short_answer_of(comparison),
+        comparison_table=with_verdicts,
+        rows_csv=source.table.to_csv(index=False),
+    )
+
+
+def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Table | None:
+    """Return the table with a row per arm; None without arms."""
+    if not comparison.arms:
+        return None
+    verdict = [verdict_column(comparison)] if with_verdicts and comparison.contrasts else []
+    return filled("The settings", [*columns(comparison), *verdict], comparison.arms)
+
+
+def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
+    """Return the section with the charts; none without charts."""
+    notes = (Text(note, "small"),) if note else ()
+    return (Section("Charts", (Charts(tuple(charts)), *notes)),) if charts else ()
+
+
+def _answer(comparison: Comparison) -> Iterator[Block]:
+    if comparison.jobs:
+        yield Text(messages.cost_sentence(comparison), "muted")
+        yield from map(Text, messages.caveat_sentences(comparison))
+    if comparison.contrasts:
+        yield Items(tuple(_item_of_page(contrast, comparison) for contrast in comparison.contrasts))
+
+
+def _item_of_page(contrast: Contrast, comparison: Comparison) -> Item:
+    """Return an arm's verdict without its break-even, for which the page has a section."""
+    texts = (
+        Text(" ".join(messages.measured_sentences(contrast, comparison.arms[0]))),
+        *(Text(sentence, "strong") for sentence in messages.despite_sentences(contrast.verdict)),
+        *(Text(sentence, "muted") for sentence in messages.cache_sentences(contrast.arm)),
+    )
+    return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=texts)
+
+
+def _item(contrast: Contrast, comparison: Comparison) -> Item:
+    sentences = messages.contrast_sentences(contrast, comparison.arms[0])
+    return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=tuple(map(Text, sentences)))
+
+
+def _remarks(comparison: Comparison) -> tuple[Block, ...]:
+    if not comparison.jobs:
+        return ()
+    return (Text(" ".join([messages.cost_sentence(comparison), *messages.caveat_sentences(comparison)])),)
+
+
+def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
+    if settings := settings_table(comparison):
+        yield Section("The settings", (settings, Text(_MEDIANS, "small")))
+    if factorial := factorial_of(comparison):
+        note = (
+            f"{' '.join(factorial.sentences())} The 95 % interval is in brackets; below it is the median of the "
+            "billable instance seconds."
+        )
+        yield Section("Compiler and batch size apart", (factorial.table(), Text(note.strip(), "small")))
+    if published := published_of(source.table):
+        note = published_note(published, comparison)
+        yield Section("Published figures of this recipe", (published_table(published, comparison), Text(note, "small")))
+    yield from chart_sections(charts)
+    if comparison.contrasts and not comparison.has_scripts:
+        definitions = tuple(_break_even(contrast, comparison) for contrast in comparison.contrasts)
+        yield Section("Break-even", (Definitions(definitions, is_card=True),))
+    yield from job_sections(comparison.jobs, source.tracking_uri)
+    yield measured_section(comparison)
+    yield from ran_on_sections(comparison.jobs, source.environment, comparison.group)
+
+
+def _break_even(contrast: Contrast, comparison: Comparison) -> Definition:
+    sentences = [
+        messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in contrast.break_evens.items()
+    ]
+    return Definition(contrast.arm.label, " ".join(sentences) or "Not determined: there is nothing to compare.")

@@ -1,0 +1,55 @@
+"""A report as Markdown, for the description of an MLflow run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reports.model.blocks import Block, Command, Items, Sentences, Text
+from reports.model.report import Report
+from reports.model.table import Table
+
+PAGE = "The full report is among the artifacts: `report/report.html`."
+
+
+def markdown(report: Report) -> str:
+    """Return headline, main tables and remarks."""
+    parts = [f"**{plain(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
+    return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
+
+
+def plain(text: str) -> str:
+    """Return text that Markdown shows unchanged, on one line."""
+    escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in " ".join(text.split()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _block(block: Block) -> str:
+    """Return a block; empty for one that only the page shows."""
+    if isinstance(block, Text):
+        return plain(block.text)
+    if isinstance(block, Sentences):
+        return _bullets(block.sentences)
+    if isinstance(block, Command):
+        return "\n".join(["```", block.command.replace("```", "'''"), "```"])
+    if isinstance(block, Items):
+        return "\n".join(_item(item.label, item.outcome, [each.text for each in item.texts]) for item in block.items)
+    return _table(block) if isinstance(block, Table) else ""
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {plain(sentence)}" for sentence in sentences)
+
+
+def _item(label: str, outcome: str, texts: Iterable[str]) -> str:
+    return f"- {plain(label)}: *{outcome}*. {plain(' '.join(texts))}"
+
+
+def _table(table: Table) -> str:
+    rules = ["---:" if heading.kind == "number" and at else "---" for at, heading in enumerate(table.headings)]
+    heads = _row(heading.title for heading in table.headings)
+    rows = [_row(cell.text for cell in row.cells) for row in table.rows]
+    return "\n".join([heads, "| " + " | ".join(rules) + " |", *rows])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(map(plain, cells)) + " |"

@@ -1,0 +1,28 @@
+"""A report's numbers and verdicts as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from reports.model.report import Report
+
+
+def summary(report: Report) -> dict[str, Any]:
+    """Return the summary as strict JSON values, with what is missing from the report."""
+    return {**json_value(dict(report.summary)), "missing": list(report.missing)}
+
+
+def summary_text(report: Report) -> str:
+    """Return the summary as JSON text."""
+    return json.dumps(summary(report), indent=1, ensure_ascii=False)
+
+
+def json_value(value: Any) -> Any:
+    """Return a value with None for every number that is not finite, and lists for tuples."""
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,91 @@
+"""The blocks that a report consists of, besides tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from reports.model.table import Table
+
+Style = Literal["plain", "strong", "muted", "small"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    style: Style = "plain"
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences that stand on their own: paragraphs, lines or bullet points."""
+
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line to copy."""
+
+    caption: str
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A named thing, such as an arm, with its outcome and the text about it."""
+
+    label: str
+    outcome: str = ""
+    """A verdict, shown as a badge; empty for none."""
+    texts: tuple[Text, ...]
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of things with a text each."""
+
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A term with its explanation."""
+
+    term: str
+    text: str
+    is_code: bool = False
+    """True to set the text in a monospaced font."""
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """A list of terms with their explanations."""
+
+    definitions: tuple[Definition, ...]
+    is_card: bool = False
+    """True for results, which the page puts on a card of their own."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart as a picture and as markup."""
+
+    name: str
+    """File name without its ending; also prefixes the ids inside the SVG."""
+    title: str
+    png: bytes
+    svg: str
+    """An `<svg>` element with its own title and description, for a page that defines `charts.canvas.theme_css`."""
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Charts side by side."""
+
+    charts: tuple[Chart, ...]
+
+
+Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Charts

@@ -1,0 +1,94 @@
+"""Numbers as text, written the same way in every report."""
+
+from __future__ import annotations
+
+import math
+
+from judging.intervals import Interval
+from judging.summaries import gain_percent
+
+NONE = "–"
+"""Text of a missing value."""
+
+
+def figure(value: float | None) -> str:
+    """Return a number to three significant digits, thousands separated: 0.0123, 4.56, 78.9, 12,300."""
+    if value is None or math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+
+
+def times(ratio: float) -> str:
+    """Return a factor to hundredths, so that the factors of one sentence compare: 0.60, 1.20; 12.3, 0.0123."""
+    return figure(ratio) if ratio >= 10 or ratio < 0.095 else f"{ratio:.2f}"
+
+
+def score(value: float | None) -> str:
+    """Return a loss or a score to three decimals."""
+    return f"{value:.3f}" if value is not None and math.isfinite(value) else NONE
+
+
+def money(usd: float) -> str:
+    """Return US dollars: 0.0123, 4.56, 1,234.50."""
+    return NONE if math.isnan(usd) else f"{usd:.4f}" if usd < 0.1 else f"{usd:,.2f}"
+
+
+def rate(value: float) -> str:
+    """Return a learning rate: 0.00005 -> 5e-5."""
+    if not math.isfinite(value):
+        return NONE
+    mantissa, _, exponent = f"{value:.3g}".partition("e")
+    if not exponent and 0 < abs(value) < 0.01:
+        mantissa, _, exponent = f"{value:.2e}".partition("e")
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def durations(*seconds: float) -> list[str]:
+    """Return times in one unit, the one that suits the shortest: 41 s, 24 min, 6.5 h."""
+    shortest = min(seconds)
+    unit, name = (1, "s") if shortest < 600 else (60, "min") if shortest < 7200 else (3600, "h")
+    return [f"{figure(each / unit)} {name}" for each in seconds]
+
+
+def signed(value: float) -> str:
+    """Return a difference of scores with its sign."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def signed_percent(ratio: float) -> str:
+    """Return a ratio as a signed change: 1.25 -> +25 %."""
+    gain = gain_percent(ratio)
+    return f"{gain:+,.{_decimals(gain)}f} %".replace("-", "−")
+
+
+def percent(ratio: float) -> str:
+    """Return the size of a ratio's change in percent: 0.8 -> `20`."""
+    gain = abs(gain_percent(ratio))
+    return f"{gain:,.{_decimals(gain)}f}"
+
+
+def change(ratio: float) -> str:
+    """Return a ratio as a change in words: 0.8 -> `20 % fewer`."""
+    return f"{percent(ratio)} % {_direction(ratio)}"
+
+
+def change_interval(ratio: Interval) -> str:
+    """Return an interval in words: `12 % to 24 % fewer`, or `3 % fewer to 5 % more` if it includes no change."""
+    low, high = ratio.low, ratio.high
+    if _direction(low) != _direction(high):
+        return f"{change(low)} to {change(high)}"
+    near, far = sorted((low, high), key=lambda value: abs(value - 1))
+    return f"{percent(near)} % to {change(far)}"
+
+
+def _decimals(gain_percent: float) -> int:
+    return 1 if abs(gain_percent) < 9.95 else 0
+
+
+def _direction(ratio: float) -> str:
+    return "fewer" if ratio < 1 else "more"

@@ -1,0 +1,82 @@
+"""A report: its answer, its sections, and the data that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.model.blocks import Block, Chart, Charts
+from reports.model.table import Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report under a heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A figure by which reports are compared with each other."""
+
+    name: str
+    label: str = ""
+    """Arm or compiler that it belongs to; empty for a figure of the whole report."""
+    value: float
+    """NaN if unknown."""
+    interval: tuple[float, float] | None = None
+    """Ends of its 95 % interval, or None."""
+
+
+@dataclass(frozen=True)
+class ShortAnswer:
+    """The answer in the few words that fit into a run's name."""
+
+    setting: str
+    """Setting that the answer is about; empty for none."""
+    text: str
+    """The rest, such as ` 20 % cheaper`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything that a report says, whatever its form.
+
+    The page shows `answer` and `sections`. Terminal and Markdown show fewer blocks, in an order of their own: there the
+    main table comes right after the headline.
+    """
+
+    group: str
+    """Id of the group, or ids of the groups, that the jobs belong to."""
+    title: str
+    headline: str
+    """The answer in one sentence."""
+    answer: tuple[Block, ...] = ()
+    """What stands right below the headline on the page."""
+    sections: tuple[Section, ...] = ()
+    terminal: tuple[Block, ...] = ()
+    markdown: tuple[Block, ...] = ()
+    missing: tuple[str, ...] = ()
+    """A sentence for everything that should be in the report and is not."""
+    summary: Mapping[str, Any]
+    """Numbers and verdicts, as `summary.json` keeps them."""
+    metrics: tuple[Metric, ...] = ()
+    short_answer: ShortAnswer = ShortAnswer("", "")
+    comparison_table: Table | None = None
+    """Table for MLflow's view of tables."""
+    rows_csv: str
+    """One line per job, or per group for an overview."""
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """All charts."""
+        blocks = [block for section in self.sections for block in section.blocks]
+        return tuple(chart for block in blocks if isinstance(block, Charts) for chart in block.charts)
+
+    @property
+    def pngs(self) -> dict[str, bytes]:
+        """Charts by file name."""
+        return {f"{chart.name}.png": chart.png for chart in self.charts}

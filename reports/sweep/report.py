@@ -1,0 +1,118 @@
+"""The report of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reports.comparison.definitions import MEASURED
+from reports.comparison.job_table import job_sections
+from reports.comparison.ran_on import ran_on_sections
+from reports.comparison.report import Source, chart_sections, settings_table
+from reports.model.blocks import Block, Chart, Command, Definition, Definitions, Sentences, Text
+from reports.model.report import Report, Section
+from reports.sweep import messages
+from reports.sweep.figures import metrics_of, short_answer_of, summary_of
+from reports.sweep.headline import headline
+from reports.sweep.sweep import Sweep
+from reports.sweep.tables import best_table, cost_table, factorial_table, trial_table
+from reports.sweep.units import cost_name, quality_name
+
+MOST_TRIALS = 200
+"""Trials on a page; the file of jobs holds all."""
+MOST_LISTED = 10
+"""Trials in the terminal and in the run's description."""
+_DEFINITIONS = (
+    Definition(
+        "Billable seconds",
+        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it, times the "
+        "instances of a job. Provisioning is not included.",
+    ),
+    Definition(
+        "Interval",
+        "Ratio of geometric means of the repeats with its 95 % interval: Welch's t on the logarithms. The trials are "
+        "not part of it, because the best of many is also the luckiest.",
+    ),
+    Definition(
+        "Calibration",
+        "One job per compiler trains a few steps at every batch size. It measures the seconds of a step with the 95 % "
+        "interval of their mean, the memory of the largest batch, and which sizes do not fit. The line is a fixed time "
+        "per step plus a time per sample, fitted to these measurements.",
+    ),
+    Definition(
+        "Whole grid",
+        "The cost of the settings that were trained to their end. For the others, the fitted step time times the "
+        "samples that others of their batch size needed, plus the time of a job outside of its steps.",
+    ),
+)
+
+
+def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str = "") -> Report:
+    """Return the report of a sweep; `chart_note` stands below the charts."""
+    answer, remarks = headline(sweep), Sentences(tuple(messages.sentences(sweep)))
+    lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
+    short_trials = (trial_table(sweep, MOST_LISTED, with_reasons=False),) if sweep.trials else ()
+    tables = (*((trial_table(sweep, MOST_LISTED),) if sweep.trials else ()), cost_table(sweep))
+    return Report(
+        group=sweep.group,
+        title=source.title,
+        headline=answer,
+        answer=(*_command(sweep), remarks),
+        sections=tuple(_sections(sweep, charts, source, chart_note)),
+        terminal=(Text(answer, "strong"), *lead, *short_trials),
+        markdown=(*lead, *tables),
+        missing=source.missing,
+        summary=summary_of(sweep),
+        metrics=tuple(metrics_of(sweep)),
+        short_answer=short_answer_of(sweep),
+        rows_csv=source.table.to_csv(index=False),
+    )
+
+
+def _command(sweep: Sweep) -> tuple[Block, ...]:
+    return (Command("Train the best trial's setting:", sweep.train_command),) if sweep.train_command else ()
+
+
+def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str) -> Iterator[Section]:
+    if sweep.best_trials:
+        title = "Settings that no other beats in both" if sweep.spec.is_front else "The best of each compiler setting"
+        yield Section(title, (best_table(sweep),))
+    if factorial := factorial_table(sweep):
+        note = (
+            f"Change of {cost_name(sweep)} against {sweep.base} with its 95 % interval, and the median of the repeats."
+        )
+        yield Section("Compiler and batch size apart", (factorial, Text(note, "small")))
+    yield from chart_sections(charts, chart_note)
+    if sweep.jobs:
+        yield Section("Cost of the sweep", (cost_table(sweep),))
+    if sweep.trials:
+        yield Section(
+            "The trials, best first", (trial_table(sweep, MOST_TRIALS, source.tracking_uri), *_left_out(sweep))
+        )
+    if sweep.confirmation and (repeats := settings_table(sweep.confirmation)):
+        note = "Medians over the successful repeats, with the smallest and the largest value below."
+        yield Section("The repeats", (repeats, Text(note, "small")))
+    title = "Calibrations, base setting and repeats"
+    yield from job_sections(sweep.other_jobs, source.tracking_uri, title)
+    yield Section(MEASURED, (Definitions((*_goal(sweep), *_DEFINITIONS)),))
+    yield from ran_on_sections(sweep.jobs, source.environment, sweep.group)
+
+
+def _left_out(sweep: Sweep) -> tuple[Text, ...]:
+    n = len(sweep.trials)
+    return (Text(f"The first {MOST_TRIALS} of {n}; jobs.csv holds all.", "small"),) if n > MOST_TRIALS else ()
+
+
+def _goal(sweep: Sweep) -> Iterator[Definition]:
+    if sweep.spec.target is not None:
+        yield Definition(
+            "To the target",
+            f"A job ends at the evaluation that reaches {quality_name(sweep)} {sweep.spec.target:g}. Its whole cost "
+            "counts, however many samples it saw. A trial that was stopped, or that trained to its end without "
+            "reaching the target, has no cost to compare.",
+        )
+    if sweep.spec.bound is not None:
+        yield Definition(
+            "Bound",
+            f"All jobs train the same samples. The best trial is the cheapest whose {quality_name(sweep)} is "
+            f"{sweep.spec.bound:g} or better.",
+        )

@@ -1,0 +1,202 @@
+"""Tables of a sweep."""
+
+from __future__ import annotations
+
+import math
+
+from judging.summaries import gain_percent
+from reports.comparison.arms import Arm
+from reports.comparison.comparison import STEADY
+from reports.comparison.job_table import job_url
+from reports.model.numbers import NONE, figure, money, rate, score, signed_percent
+from reports.model.table import Cell, Column, Heading, Row, Table, filled
+from reports.sweep.factorial import Cell as FactorialCell
+from reports.sweep.factorial import factorial_cells
+from reports.sweep.messages import OUTCOMES
+from reports.sweep.sweep import CostShare, Sweep
+from reports.sweep.trials import Trial
+from reports.sweep.units import cost_figure, cost_unit, quality_name
+
+MEMORY_COLUMNS = ("memory_peak_reserved_gib", "memory_peak_resident_gib")
+_ROLES = {
+    "calibration": "calibrations",
+    "baseline": "the base setting",
+    "trial": "trials",
+    "confirmation": "repeats",
+    "other": "others",
+    "all": "all",
+}
+
+
+def best_table(sweep: Sweep) -> Table:
+    """Return the best trial of each compiler."""
+    return filled("The best settings", best_columns(sweep), sweep.best_trials, style="settings")
+
+
+def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons: bool = True) -> Table:
+    """Return the first `most` trials, each linked to its run.
+
+    Without reasons, a trial that was stopped is only called that.
+    """
+    columns = [
+        Column[Trial]("setting", "setting", "", lambda t: str(t.setting), url=lambda t: job_url(tracking_uri, t.job)),
+        Column[Trial]("trial", "trial", "", lambda t: f"{t.number:.0f}" if math.isfinite(t.number) else NONE),
+        _cost(sweep),
+        *_figures(sweep),
+        Column[Trial]("learning rate", "learn.\nrate", "", lambda t: rate(t.job.number("hp_learning_rate"))),
+        Column[Trial](
+            "end",
+            "end",
+            "",
+            lambda t: t.end if with_reasons or t.kind == "failed" else t.kind,
+            lambda t: t.failure,
+            kind="text",
+        ),
+    ]
+    return filled("Trials", columns, sweep.trials[:most], style="settings trials", state=lambda t: t.kind)
+
+
+def cost_table(sweep: Sweep) -> Table:
+    """Return the cost of the sweep's jobs by role, that of the trials also by outcome."""
+    total = sweep.cost_by_role()[-1].seconds
+    columns = [
+        Column[CostShare]("what", "what", "", _cost_label),
+        Column[CostShare]("jobs", "jobs", "", lambda s: str(s.jobs)),
+        Column[CostShare]("billed", "billed\ns", "s", lambda s: figure(s.seconds)),
+        Column[CostShare]("cost", "cost\nUSD", "USD", lambda s: money(s.usd)),
+        Column[CostShare]("share", "share\n%", "%", lambda s: f"{100 * s.seconds / total:.0f}" if total else NONE),
+    ]
+    if not any(each.usd > 0 for each in sweep.cost_by_role()):
+        columns = [column for column in columns if column.label != "cost"]
+    return filled("Cost of the sweep", columns, sweep.cost_shares(), is_sortable=False)
+
+
+def factorial_table(sweep: Sweep) -> Table | None:
+    """Return the effects of compiler and batch; None without enough repeats."""
+    cells = {(cell.setting.compiler, cell.setting.point): cell for cell in factorial_cells(sweep)}
+    if not cells:
+        return None
+    compilers, points = (list(dict.fromkeys(factors)) for factors in zip(*cells, strict=True))
+    rows = []
+    for compiler in compilers:
+        texts = [_cell_texts(sweep, cells.get((compiler, point))) for point in points]
+        rows.append(Row((Cell(text=compiler), *(Cell(text=text, detail=detail) for text, detail in texts))))
+    return Table(
+        name="Compiler and batch size apart",
+        headings=tuple(Heading(label=label, head=label) for label in ("compiler", *points)),
+        rows=tuple(rows),
+        is_sortable=False,
+    )
+
+
+def best_columns(sweep: Sweep) -> list[Column[Trial]]:
+    """Return the columns for the best trial of each compiler."""
+    against = Column[Trial](
+        "against the base", "against\nbase", "", lambda t: _against(sweep, t), lambda t: _interval(sweep, t)
+    )
+    repeated = Column[Trial](
+        "repeats",
+        "repeats",
+        cost_unit(sweep),
+        lambda t: _repeats(sweep, t),
+        lambda t: _extremes(sweep, t),
+    )
+    largest = Column[Trial]("largest batch that fits", "largest\nfits", "", lambda t: _largest(sweep, t))
+    extra = [repeated] if sweep.confirmation else []
+    extra += [largest] if sweep.calibrations else []
+    setting = Column[Trial]("setting", "setting", "", lambda t: str(t.setting))
+    known = [column for column in [against, *extra] if any(column.value(t) != NONE for t in sweep.best_trials)]
+    return [setting, _cost(sweep), *known, *_figures(sweep)]
+
+
+def peak_memory_gib(trial: Trial) -> float:
+    """Return the peak memory of a trial: of the device, or of the process if it trains on the CPU."""
+    values = [trial.job.number(column) for column in MEMORY_COLUMNS]
+    return next((value for value in values if 0 < value < math.inf), math.nan)
+
+
+def _cost(sweep: Sweep) -> Column[Trial]:
+    name = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.spec.cost, "steady")
+    unit = cost_unit(sweep)
+    return Column(name, f"{name}\n{unit}", unit, lambda t: cost_figure(sweep, t.cost))
+
+
+def _figures(sweep: Sweep) -> list[Column[Trial]]:
+    name = quality_name(sweep)
+    columns: list[Column[Trial]] = [
+        Column("samples seen", "samples\nseen", "", lambda t: figure(t.job.number("samples"))),
+        Column(name, name.replace("eval_", "val.\n"), "", lambda t: score(t.quality)),
+        Column("steady", "steady\n/s", "samples/s", lambda t: figure(t.job.number(STEADY))),
+        Column("peak memory", "peak\nGiB", "GiB", lambda t: figure(peak_memory_gib(t))),
+    ]
+    if sweep.spec.is_rate:
+        columns = [column for column in columns if column.label != "steady"]
+    return [column for column in columns if any(column.value(trial) != NONE for trial in sweep.trials)]
+
+
+def _against(sweep: Sweep, trial: Trial) -> str:
+    arm = sweep.arm_of(trial.setting)
+    if trial.setting == sweep.base:
+        return "base"
+    if arm and (ratio := sweep.ratio(arm, sweep.arm_of(sweep.base))):
+        return signed_percent(ratio.estimate)
+    return signed_percent(trial.cost / sweep.base_cost) if math.isfinite(sweep.base_cost) else NONE
+
+
+def _interval(sweep: Sweep, trial: Trial) -> str:
+    arm = sweep.arm_of(trial.setting)
+    ratio = sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
+    if ratio:
+        return _ends(ratio.low, ratio.high)
+    if _against(sweep, trial) in ("base", NONE):
+        return ""
+    return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
+
+
+def _missed(sweep: Sweep, arm: Arm) -> str:
+    """Return how many repeats missed the target, which leaves no cost to compare; empty for none."""
+    n = sweep.missed(arm)
+    return f"{n} of {len(arm.compared)} missed it" if n else ""
+
+
+def _ends(low: float, high: float) -> str:
+    return f"{gain_percent(low):+,.0f} to {gain_percent(high):+,.0f} %".replace("-", "−")
+
+
+def _repeats(sweep: Sweep, trial: Trial) -> str:
+    arm = sweep.arm_of(trial.setting)
+    costs = arm.summary(sweep.column) if arm else None
+    return cost_figure(sweep, costs.median) if costs else NONE
+
+
+def _extremes(sweep: Sweep, trial: Trial) -> str:
+    arm = sweep.arm_of(trial.setting)
+    costs = arm.summary(sweep.column) if arm else None
+    return f"{cost_figure(sweep, costs.low)}–{cost_figure(sweep, costs.high)}, n = {costs.n}" if costs else ""
+
+
+def _largest(sweep: Sweep, trial: Trial) -> str:
+    calibrations = [c for c in sweep.calibrations if c.compiler == trial.setting.compiler]
+    if not calibrations or not calibrations[-1].largest > 0:
+        return NONE
+    latest = calibrations[-1]
+    return f"{'' if latest.too_large else '≥ '}{latest.largest:g}"
+
+
+def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
+    """Return the change against the base setting, and the cost with the interval."""
+    if cell is None:
+        return NONE, ""
+    repeats = cell.arm.summary(sweep.column)
+    cost = f"{cost_figure(sweep, repeats.median)} {cost_unit(sweep)}, n = {repeats.n}" if repeats else "no repeat"
+    if cell.setting == sweep.base:
+        return "base", cost
+    if cell.ratio is None:
+        return _missed(sweep, cell.arm) or NONE, cost
+    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio.low, cell.ratio.high)}; {cost}"
+
+
+def _cost_label(share: CostShare) -> str:
+    """Return the role of the jobs, or the outcome of the trials, indented below them."""
+    outcome = OUTCOMES.get(share.what, share.what).removeprefix("that ")
+    return _ROLES.get(share.what) or f"\u2003of them {outcome}"
