@@ -34,7 +34,7 @@ TASKS = {
     "question-answering": "question-answering",
     "causal-lm": "text-generation",
 }
-"""What Transformers and its pipelines call a task."""
+"""Transformers' names of the tasks."""
 PIPELINES = {
     "classification": "TextClassificationPipeline",
     "question-answering": "QuestionAnsweringPipeline",
@@ -81,7 +81,7 @@ def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, about: Mapping[
 
 
 def signature(task: str, plan: ModelPlan) -> ModelSignature:
-    """Return what a model takes and answers."""
+    """Return the signature of a model: its inputs, outputs and parameters."""
     inputs: list[ColSpec | TensorSpec] = [ColSpec("string")]
     params = ParamSchema([])
     outputs: list[ColSpec | TensorSpec] = [ColSpec("string", "label"), ColSpec("double", "score")]

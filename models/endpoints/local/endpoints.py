@@ -170,7 +170,7 @@ class LocalEndpoints:
 
 
 def _lifetime(spec: EndpointSpec) -> dict[str, Any]:
-    """Return what the server's state says of its lifetime, which begins now."""
+    """Return the fields of the server's state for a lifetime that begins now."""
     expires = None if spec.lifetime_seconds is None else time.time() + spec.lifetime_seconds
     return {"expires": expires, "when_over": spec.when_over}
 

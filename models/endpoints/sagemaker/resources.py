@@ -183,5 +183,5 @@ class Resources:
 
 
 def _agrees(found: Resource, request: Mapping[str, Any]) -> bool:
-    """Tell whether an endpoint is led to the configuration that is asked for; a model's name tells all of it."""
+    """Return whether an endpoint is being updated to the requested configuration. A model's name identifies it."""
     return found.kind is not ENDPOINT or found.told["EndpointConfigName"] == request["EndpointConfigName"]

@@ -1,12 +1,12 @@
-"""What a job can learn: one file a task, each with the same names.
+"""Tasks that a job can train: one file each, all with the same names.
 
-COLUMNS     whole-number columns of the channel's rows that the task reads, beside the tokens
-LABELS      what the model calls its labels
-check       raises `BadData` for a channel that cannot be
-load_model  the model with the task's head
-targets     the label arrays of a padded batch
-kept        what an evaluation keeps of a batch's predictions for the scorer: one row a row of the batch
-Scorer      metrics and tables from what was kept, its rows in the order of evaluation
+COLUMNS     integer columns of the channel's rows that the task reads, besides the tokens
+LABELS      the model's names of its labels
+check       raises `BadData` for an invalid channel
+load_model  returns the model with the task's head
+targets     returns the label arrays of a padded batch
+kept        reduces a batch's predictions to what the scorer needs: one row for each row of the batch
+Scorer      computes metrics and tables from the reduced predictions, in the order of evaluation
 """
 
 from typing import Any, Dict

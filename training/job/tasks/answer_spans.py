@@ -66,10 +66,10 @@ class Tokens(NamedTuple):
     context_at: int
     """Position of the first token of the context."""
     offsets: Offsets
-    """Of the context's tokens."""
+    """Characters of the context's tokens."""
 
     def room(self, window_tokens: int) -> int:
-        """Return how many tokens of the context fit in a window."""
+        """Return the number of tokens of the context that fit in a window."""
         return window_tokens - (len(self.ids) - len(self.offsets))
 
 
@@ -85,7 +85,7 @@ def read_options(folder: Path) -> AnswerOptions:
 
 
 def stride_of(options: AnswerOptions, window_tokens: int) -> int:
-    """Return how many tokens neighbouring windows share; in windows shorter than in training, at most a third."""
+    """Return the tokens that neighbouring windows share; at most a third of windows shorter than in training."""
     if options.doc_stride is not None and window_tokens >= options.max_length:
         return options.doc_stride
     return min(128 if options.doc_stride is None else options.doc_stride, window_tokens // 3)

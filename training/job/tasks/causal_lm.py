@@ -1,4 +1,4 @@
-"""Causal language modelling: every token is predicted from those before it."""
+"""Causal language modelling: predict each token from those before it."""
 
 import math
 from typing import Any, Dict, List, Optional
@@ -16,11 +16,11 @@ COLUMNS = ()
 LABELS = ("labels",)
 
 LARGEST_EXPONENT = 709.0
-"""Above it the exponential is no finite number in double precision."""
+"""Largest loss whose exponential is finite in double precision."""
 
 
 def check(channel: Channel) -> None:
-    """Raise `BadData` when a row has nothing to predict: alone in a batch its loss would be no number."""
+    """Raise `BadData` if a row has nothing to predict: in a batch of its own its loss would be NaN."""
     short = np.flatnonzero(channel.rows.lengths < 2)
     if len(short):
         raise BadData(
@@ -35,16 +35,16 @@ def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
 
 
 def _may_look_ahead(pretrained: Pretrained) -> bool:
-    """Tell whether the architecture is an encoder too (BERT, say), which looks ahead unless it is told not to."""
+    """Return whether the architecture can be an encoder (as BERT), which attends to later tokens by default."""
     source = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
     try:
         return hasattr(transformers.AutoConfig.from_pretrained(pretrained.location, **source), "is_decoder")
     except (OSError, ValueError):
-        return False  # loading the model says what is wrong
+        return False  # loading the model raises the proper error
 
 
 def targets(batch: Batch) -> Dict[str, np.ndarray]:
-    """Return each token as its own label: the models shift them. Padding and rows that fill up are left out."""
+    """Return each token as its own label: the models shift them. Padding and filler rows have no label."""
     labels = np.where(batch.attention_mask == 1, batch.input_ids, IGNORED_LABEL)
     labels[len(batch.rows) :] = IGNORED_LABEL
     return {"labels": labels}
@@ -53,8 +53,8 @@ def targets(batch: Batch) -> Dict[str, np.ndarray]:
 def kept(predictions: Any, labels: Any) -> Any:
     """Return the summed loss and the count of predicted tokens of each row, rows x 2.
 
-    Kept in place of the logits, which for GPT-2 take 100 MB a row of 512 tokens. Row by row, for as much again is
-    needed on the way.
+    They replace the logits, which for GPT-2 take 100 MB for a row of 512 tokens. The rows are processed one by one,
+    because each needs as much memory again.
     """
     logits = predictions[0] if isinstance(predictions, tuple) else predictions
     rows = []
@@ -67,23 +67,23 @@ def kept(predictions: Any, labels: Any) -> Any:
 
 
 class Scorer:
-    """Turns the kept sums into the loss a token, which rows of unlike length do not bias, and the perplexity."""
+    """Compute the loss per token, unbiased by the rows' lengths, and the perplexity from the sums."""
 
     def __init__(self, channel: Channel) -> None:
         pass
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
-        # Trainer's own eval_loss is the mean of the batches' means: this takes its place.
+        # Replaces Trainer's own eval_loss, the mean of the batches' means.
         loss_sum, tokens = np.asarray(prediction.predictions, dtype=np.float64).sum(axis=0)
         loss = float(loss_sum / tokens)
         perplexity = _perplexity(loss)
         return {"loss": loss, **({} if perplexity is None else {"perplexity": perplexity})}
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
-        """Return none: there are no classes."""
+        """Return no tables."""
         return {}
 
 
 def _perplexity(loss: float) -> Optional[float]:
-    """Return exp(loss), or None where that is no finite number: a model that diverged."""
+    """Return exp(loss), or None if it is not finite: the model diverged."""
     return math.exp(loss) if loss <= LARGEST_EXPONENT else None

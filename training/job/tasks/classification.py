@@ -1,4 +1,4 @@
-"""Sequence classification: one label a row."""
+"""Sequence classification: one label for each row."""
 
 import json
 from typing import Any, Dict, List, Optional
@@ -14,11 +14,11 @@ from weights.pretrained import Pretrained, load
 COLUMNS = ("label",)
 LABELS = ("labels",)
 SOURCE_ROWS = "source_rows.json"
-"""File of the channel: where each of its first rows stands in the data, as a list; their predictions are told."""
+"""File of the channel: row numbers in the data of its first rows, as a list. Their predictions are reported."""
 
 
 def check(channel: Channel) -> None:
-    """Raise `BadData` when a row is of a class that has no name."""
+    """Raise `BadData` if a row has a class without a name."""
     labels, classes = channel.rows.columns["label"], len(channel.metadata.label_names)
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(outside):
@@ -38,7 +38,7 @@ def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
         num_labels=len(names),
         id2label=names,
         label2id={name: at for at, name in names.items()},
-        # Said here, or the model finds it out from its first batch, which would be one more program to compile.
+        # Set here; else the model infers it from its first batch, which adds a program to compile.
         problem_type="single_label_classification",
         # GPT-like models find a row's last token by it.
         pad_token_id=metadata.pad_token_id,
@@ -51,7 +51,7 @@ def targets(batch: Batch) -> Dict[str, np.ndarray]:
 
 
 def kept(predictions: Any, labels: Any) -> Any:
-    """Return the logits as they are."""
+    """Return the logits unchanged."""
     return predictions
 
 
@@ -61,14 +61,14 @@ def _source_rows(channel: Channel) -> List[int]:
 
 
 class Scorer:
-    """Scores predictions for Trainer, and keeps those of the last evaluation for the tables."""
+    """Score predictions for Trainer, and keep those of the last evaluation for the tables."""
 
     def __init__(self, channel: Channel) -> None:
         self._label_names = list(channel.metadata.label_names)
         self._matrix: Optional[np.ndarray] = None
         self._source_rows = _source_rows(channel)
-        self._places = np.argsort(channel.rows.numbers)[: len(self._source_rows)]
-        """Where the channel's first rows stand in the order of evaluation."""
+        self._positions = np.argsort(channel.rows.numbers)[: len(self._source_rows)]
+        """Positions of the channel's first rows in the order of evaluation."""
         self._first_rows: List[Dict[str, Any]] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
@@ -76,7 +76,7 @@ class Scorer:
         labels, names = prediction.label_ids, self._label_names
         self._matrix = classification_scores.confusion_matrix(labels, logits.argmax(axis=-1), len(names))
         self._first_rows = classification_scores.prediction_rows(
-            self._source_rows, labels[self._places], logits[self._places], names
+            self._source_rows, labels[self._positions], logits[self._positions], names
         )
         return classification_scores.summary(self._matrix)
 

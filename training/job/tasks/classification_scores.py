@@ -6,7 +6,7 @@ import numpy as np
 
 
 def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Return counts, classes x classes: rows are what is, columns what was predicted."""
+    """Return counts, classes x classes: rows are the true class, columns the predicted one."""
     counts = np.bincount(actual * classes + predicted, minlength=classes * classes)
     return counts.reshape(classes, classes)
 
@@ -48,7 +48,7 @@ def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[
 
 
 def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
-    """Return one row for each pair of classes that occurred: with many classes most pairs never do."""
+    """Return one row for each pair of classes that occurred. With many classes, most pairs never occur."""
     return [
         {"actual": label_names[actual], "predicted": label_names[predicted], "count": int(matrix[actual, predicted])}
         for actual, predicted in zip(*(numbers.tolist() for numbers in np.nonzero(matrix)))
@@ -62,16 +62,16 @@ def prediction_rows(
     logits = logits.astype(np.float64)
     # The softmax of the largest: 1 / sum of exp(logit - largest).
     probabilities = 1 / np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
-    told = zip(source_rows, labels.tolist(), logits.argmax(axis=-1).tolist(), probabilities.tolist())
+    predictions = zip(source_rows, labels.tolist(), logits.argmax(axis=-1).tolist(), probabilities.tolist())
     return [
         {
             "row": row,
             "label": label_names[label],
             "prediction": label_names[chosen],
-            # Of a model that has diverged it is no number, for which JSON has no word.
+            # NaN if the model diverged, which JSON cannot represent.
             "probability": round(probability, 4) if np.isfinite(probability) else None,
         }
-        for row, label, chosen, probability in told
+        for row, label, chosen, probability in predictions
     ]
 
 

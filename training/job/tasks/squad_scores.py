@@ -13,17 +13,17 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(answer: str) -> str:
-    """Return an answer in lower case, without ASCII punctuation, articles and needless blanks."""
+    """Return an answer in lower case, without ASCII punctuation, articles and repeated blanks."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, reference: str) -> float:
-    """Return 100 where the normalised answers are equal, else 0."""
+    """Return 100 if the normalised answers are equal, else 0."""
     return 100.0 * (normalised(prediction) == normalised(reference))
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Return the F1 of the words of the normalised answers, percent; 0 where they share none."""
+    """Return the F1 of the words of the normalised answers, percent; 0 if they share none."""
     predicted, expected = normalised(prediction).split(), normalised(reference).split()
     shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
     return 200.0 * shared / (len(predicted) + len(expected)) if shared else 0.0
