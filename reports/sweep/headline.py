@@ -22,7 +22,7 @@ def headline(sweep: Sweep) -> str:
         return _front(sweep)
     contrast = sweep.contrast_of(best.setting)
     if best.setting == sweep.base:
-        return f"No trial is better than {sweep.base}, the setting to start from: {cost_text(sweep, best)}."
+        return f"Nothing tried is better than {sweep.base}, the starting setting: {cost_text(sweep, best)}."
     if contrast and contrast.verdict.outcome == "not comparable":
         return f"No verdict on {best.setting}, the best of {_trials(sweep)}: {contrast.verdict.reason}."
     interval = sweep.interval_of(best)

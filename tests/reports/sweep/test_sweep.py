@@ -139,7 +139,7 @@ def test_the_fastest_in_steady_training() -> None:
 def test_the_base_setting_may_be_the_best() -> None:
     told = sweep(trial("none", 8, 50.0), trial("inductor", 8, 60.0))
     assert headline(told) == (
-        "No trial is better than none at batch 8, the setting to start from: 50.0 billable seconds."
+        "Nothing tried is better than none at batch 8, the starting setting: 50.0 billable seconds."
     )
 
 
