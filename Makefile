@@ -13,7 +13,7 @@ BESIDE := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui test test-slow test-browser test-oldest check format bench lock clean
+.PHONY: setup compare ui test test-slow test-browser test-oldest check format docs bench lock clean
 
 setup: $(RUNTIME)
 
@@ -47,6 +47,10 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Documents that are generated: docs/experiments.md from the schema.
+docs: $(DEV)
+	$(BIN)/python -m experiments.schema.reference
+
 bench: $(DEV)
 	$(BIN)/python -m benchmarks
 
@@ -54,20 +58,26 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trainfare needs Python 3.11 or later; PYTHON=... names another one")'
 	$(PYTHON) -m venv $(VENV)
 
-# Each lock is complete, so pip has nothing to resolve. The last line installs the command `trainfare`.
+# Each lock is complete, so pip has nothing to resolve. pip would compile on one core, and the packages' own tests too.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+COMPILE := -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib
+
+# The second line installs the command `trainfare`.
 $(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python $(PIP_INSTALL) -r requirements.lock
+	$(BIN)/python $(PIP_INSTALL) --no-build-isolation --editable .
+	@$(BIN)/python $(COMPILE) || true  # A few packages hold templates that are no Python.
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUNTIME)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-dev.lock
+	$(BIN)/python $(PIP_INSTALL) -r requirements-dev.lock
+	@$(BIN)/python $(COMPILE) || true  # A few packages hold templates that are no Python.
 	@touch $@
 
 # What the job promises to run under, and the channels to be read by; SageMaker's compiler images hold the like.
 $(OLDEST): requirements-oldest.lock
 	$(PYTHON) -m venv --clear .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-oldest.lock
+	.venv-oldest/bin/python $(PIP_INSTALL) -r requirements-oldest.lock
 	@touch $@
 
 # Resolve pyproject.toml anew, in an environment of its own.

@@ -70,6 +70,13 @@ class CommandLine:
         words = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
         return [sys.executable, "-m", "experiments", verb, *words]
 
+    def jobs(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `jobs` with some words, without a terminal."""
+        command = [*self.command("jobs", {}), *words]
+        return subprocess.run(
+            command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
     def runs(self, kind: str = "job") -> list[Run]:
         """Return the runs of a kind, oldest first."""
         client = MlflowClient(self.uri)

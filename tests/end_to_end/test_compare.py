@@ -14,12 +14,13 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
+from tests.support.job.tiny import TINY
 
 
 @pytest.mark.slow
 def test_compare_under_both_compilers(command_line: CommandLine, reviews: dict[str, object]) -> None:
     """The launcher is killed while the second arm compiles; the same command ends the comparison."""
-    fields = {**reviews, "compare.repeats": 2, "save_model": "false"}
+    fields = {**reviews, **TINY, "compare.repeats": 2, "save_model": "false"}
     launcher = command_line.start("compare", fields)
     assert launcher.stdout
     for line in launcher.stdout:

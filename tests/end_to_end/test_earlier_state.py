@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.end_to_end.conftest import CommandLine
-from tests.end_to_end.test_prune import jobs
 from tests.support.earlier import COMPARISON, OPEN_TRAINING, unpack
 
 
@@ -34,7 +33,7 @@ def test_attach_ends_a_training_whose_launcher_left(earlier: CommandLine) -> Non
 
 
 def test_prune_deletes_the_folders_of_ended_jobs_alone(earlier: CommandLine) -> None:
-    done = jobs(earlier, "prune", "--yes")
+    done = earlier.jobs("prune", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     left = sorted(path.name for path in (earlier.folder / "home" / "jobs").iterdir() if path.is_dir())
     assert left == [f"{OPEN_TRAINING}-none-a0r0"], "of an open group, whose end has not been recorded yet"

@@ -11,6 +11,7 @@ import pytest
 from tests.end_to_end.conftest import CommandLine
 from tests.support.hub.secrets_server import keeping
 from tests.support.hub.server import Hub, serving
+from tests.support.job.tiny import TINY
 
 TOKEN = "hf_QwErTz1234567890secret"
 
@@ -35,7 +36,7 @@ def hub() -> Iterator[Hub]:
 @pytest.fixture
 def fields(reviews: dict[str, object]) -> dict[str, object]:
     short = {name: value for name, value in reviews.items() if name != "epochs"} | {"max_steps": 2}
-    return {**short, "save_model": "true", "log_model": "false", "push_to_hub.repository": "someone/a-model"}
+    return {**short, **TINY, "save_model": "true", "log_model": "false", "push_to_hub.repository": "someone/a-model"}
 
 
 def pushing(command_line: CommandLine, hub: Hub, **variables: str) -> PushingCommandLine:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
 from tests.support.services.following import until
@@ -18,14 +15,6 @@ from training.services.local.service import LocalService
 
 SAVING = {"save_strategy": "steps", "save_steps": 4, "save_model": "true", "log_model": "false"}
 LOOP = {"experiment": "torch_loop", "wait": "false", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}
-
-
-def jobs(command_line: CommandLine, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run `jobs` with some words."""
-    command = [sys.executable, "-m", "experiments", "jobs", *words]
-    return subprocess.run(
-        command, cwd=ROOT, env=command_line.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
 
 
 def names(place: Path) -> list[str]:
@@ -48,7 +37,7 @@ def test_what_is_left_of_a_home_works(command_line: CommandLine, reviews: dict[s
     Job(LocalService(home), second_name).wait()
     until(lambda: not any(JobFolder(home / "jobs" / name).is_supervised() for name in (first_name, second_name)))
 
-    pruned = jobs(command_line, "prune", "--yes")
+    pruned = command_line.jobs("prune", "--yes")
     assert pruned.returncode == 0, pruned.stdout + pruned.stderr
     assert "Deleted 3 folders, " in pruned.stdout
     assert names(home / "jobs") == [second_name], "of an open group, whose end nobody has recorded yet"
@@ -57,7 +46,7 @@ def test_what_is_left_of_a_home_works(command_line: CommandLine, reviews: dict[s
     assert len(names(home / "sources")) == 1
     assert Path(first.data.tags["platform.model_uri"].removeprefix("file://")).exists()
 
-    listed = jobs(command_line, "list")
+    listed = command_line.jobs("list")
     assert listed.returncode == 0
     assert [second_name in listed.stdout, first_name in listed.stdout] == [True, False]
     reported = command_line("report", {"group": first_group, "experiment": "demo"})

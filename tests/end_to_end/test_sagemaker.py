@@ -12,6 +12,7 @@ from mlflow.entities import Run
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import ROLE, Account
+from tests.support.job.tiny import TINY
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def test_the_same_job_on_both_services(
     account.make_role()
     backend = tmp_path / "sage maker.json"
     backend.write_text(json.dumps({"machine": {"instance_type": "ml.g5.xlarge"}, "aws": {"role": "trainer"}}))
-    reviews["save_model"] = "true"
+    reviews |= {**TINY, "save_model": "true"}
     here = command_line("train", {**reviews, "log_model": "false"})
     assert here.returncode == 0, here.stdout + here.stderr
     there = command_line.by_mlflow("train", {**reviews, **prices, "backend_config": backend, "service": "sagemaker"})

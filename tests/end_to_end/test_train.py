@@ -74,7 +74,9 @@ def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_interpreter")
 def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """The imports alone take longer than the second that the job may run."""
     done = command_line("train", {**reviews, "machine.max_run_seconds": 1})
     assert done.returncode == 1
     [run] = command_line.runs()

@@ -114,15 +114,32 @@ JOB_FOLDER = Path(experiments.__file__).parent.parent / "training" / "job"
 READ_BY_JOB = """
 import json, sys
 from settings.arguments import parse
-arguments = parse(sys.argv[1:])
-print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.learning_rate, arguments.seed]))
+for words in json.load(sys.stdin):
+    arguments = parse(words)
+    print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.learning_rate, arguments.seed]))
 """
+TRAINED_BY_THE_JOB = [name for name in experiment_names() if load(name, {}).script is None]
 
 
-@pytest.mark.parametrize("name", [name for name in experiment_names() if load(name, {}).script is None])
-def test_the_job_reads_what_it_is_told(name: str) -> None:
-    told = hyperparameters(load(name, {"padding": "buckets"}), (32, 64))
-    words = [word for key, value in told.items() for word in (f"--{key}", str(value))]
-    command = [sys.executable, "-c", READ_BY_JOB, *words]
-    done = subprocess.run(command, cwd=JOB_FOLDER, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [[32, 64], told["save_model"], told["learning_rate"], told["seed"]]
+def hyperparameters_of(name: str) -> dict[str, object]:
+    return dict(hyperparameters(load(name, {"padding": "buckets"}), (32, 64)))
+
+
+@pytest.fixture(scope="module")
+def read_by_job() -> dict[str, list[object]]:
+    """What the job makes of the hyperparameters of each experiment; its imports take seconds."""
+    words = [
+        [word for key, value in hyperparameters_of(name).items() for word in (f"--{key}", str(value))]
+        for name in TRAINED_BY_THE_JOB
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", READ_BY_JOB], input=json.dumps(words), cwd=JOB_FOLDER, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    return dict(zip(TRAINED_BY_THE_JOB, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("name", TRAINED_BY_THE_JOB)
+def test_the_job_reads_what_it_is_told(name: str, read_by_job: dict[str, list[object]]) -> None:
+    told = hyperparameters_of(name)
+    assert read_by_job[name] == [[32, 64], told["save_model"], told["learning_rate"], told["seed"]]

@@ -82,6 +82,9 @@ JOB_SERVER = Server(
     ),
     beside="compilation/lean_imports.py",
 )
+SAMPLE = "tests.support.fork_server.sample"
+"""A program to test the server with."""
+
 COMMAND_SERVER = Server(
     name="command",
     imported=(
@@ -95,7 +98,7 @@ COMMAND_SERVER = Server(
     ),
     forgotten=("mlflow.server",),
     variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
-    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn"),
+    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn", SAMPLE),
 )
 SERVERS = (JOB_SERVER, COMMAND_SERVER)
 

@@ -25,12 +25,13 @@ def main() -> None:
         os.execv(SETTINGS["interpreter"], [SETTINGS["interpreter"], *sys.argv[1:]])
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(SETTINGS["servers"][name]["socket"])
-        hand_over(connection, words, list(blocked))
-        answers = connection.makefile("rb")
-        first = answers.readline()
-        if not first:
-            sys.exit(f"the fork server '{name}' has ended: see {SETTINGS['servers'][name]['socket']}.log")
+        try:
+            connection.connect(SETTINGS["servers"][name]["socket"])
+            hand_over(connection, words, list(blocked))
+            answers = connection.makefile("rb")
+            first = answers.readline() or fail(name)
+        except ConnectionError:
+            fail(name)
         child = json.loads(first)["pid"]
         for number in FORWARDED:
             signal.signal(number, lambda number, _: os.kill(child, number))
@@ -42,6 +43,12 @@ def main() -> None:
     if outcome["signal"] not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(outcome["signal"], signal.SIG_DFL)
     os.kill(os.getpid(), outcome["signal"])
+
+
+def fail(name):  # type: ignore[no-untyped-def]
+    """Say why the server is gone, and end."""
+    with open(f"{SETTINGS['servers'][name]['socket']}.log") as log:
+        sys.exit(f"The fork server '{name}' has ended: {log.read()[-2000:]}")
 
 
 def choose(words):  # type: ignore[no-untyped-def]

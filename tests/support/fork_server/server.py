@@ -32,49 +32,73 @@ HIGH = 600
 """Descriptors from here on are free for the child's use while it puts its own in place."""
 
 
-def serve(listener: socket.socket, alive: int) -> dict[str, Any] | None:
-    """Fork for every request; return the request in the child, and None in the server once nobody needs it."""
-    poll = select.poll()
-    for descriptor in (listener.fileno(), alive):
-        poll.register(descriptor, select.POLLIN)
-    connections: dict[int, tuple[socket.socket, int]] = {}
-    pids: dict[int, tuple[socket.socket, int]] = {}
-    while True:
-        for descriptor, _ in poll.poll():
-            if descriptor == alive:
-                return None
-            if descriptor == listener.fileno():
-                connection, _ = listener.accept()
-                request = receive(connection)
-                if request is None:
-                    connection.close()
-                    continue
-                pid = os.fork()
-                if pid == 0:
-                    return request
-                for each in request["descriptors"].values():
-                    os.close(each)
-                process = os.pidfd_open(pid)
-                pids[process] = connections[connection.fileno()] = (connection, process)
-                poll.register(process, select.POLLIN)
-                poll.register(connection, select.POLLIN)
-                answer(connection, {"pid": pid})
-            elif descriptor in pids:
-                ended, _ = pids.pop(descriptor)
-                poll.unregister(descriptor)
-                status = os.waitid(os.P_PIDFD, descriptor, os.WEXITED)
-                os.close(descriptor)
-                assert status
-                if connections.pop(ended.fileno(), None):
-                    poll.unregister(ended)
-                key = "exit" if status.si_code == os.CLD_EXITED else "signal"
-                answer(ended, {key: status.si_status})
-                ended.close()
-            elif descriptor in connections:
-                # The launcher was killed, and so is what it stands for.
-                gone, process = connections.pop(descriptor)
-                poll.unregister(gone)
-                signal.pidfd_send_signal(process, signal.SIGKILL)
+class Forking:
+    """The launchers that wait, and the children that run for them."""
+
+    def __init__(self, listener: socket.socket, alive: int) -> None:
+        self._listener, self._alive = listener, alive
+        self._poll = select.poll()
+        self._launchers: dict[int, tuple[socket.socket, int]] = {}
+        """Descriptor of a connection to the connection and its child's pidfd."""
+        self._children: dict[int, socket.socket] = {}
+        """Descriptor of a child's pidfd to the connection of its launcher."""
+        for descriptor in (listener.fileno(), alive):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Fork for every request; return the request in the child, and None in the server once nobody needs it."""
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._alive:
+                    return None
+                if descriptor == self._listener.fileno():
+                    if request := self._forked():
+                        return request
+                elif descriptor in self._children:
+                    self._reap(descriptor)
+                elif descriptor in self._launchers:
+                    self._kill_child_of(descriptor)
+
+    def _forked(self) -> dict[str, Any] | None:
+        """Fork for the next launcher; return its request in the child, and None in the server."""
+        connection, _ = self._listener.accept()
+        request = receive(connection)
+        if request is None:
+            connection.close()
+            return None
+        pid = os.fork()
+        if pid == 0:
+            return request
+        for each in request["descriptors"].values():
+            os.close(each)
+        child = os.pidfd_open(pid)
+        self._children[child] = connection
+        self._launchers[connection.fileno()] = (connection, child)
+        for descriptor in (child, connection.fileno()):
+            self._poll.register(descriptor, select.POLLIN)
+        answer(connection, {"pid": pid})
+        return None
+
+    def _reap(self, child: int) -> None:
+        status = os.waitid(os.P_PIDFD, child, os.WEXITED | os.WNOHANG)
+        if status is None:
+            return  # The event was of another child, whose descriptor had the same number.
+        connection = self._children.pop(child)
+        self._poll.unregister(child)
+        os.close(child)
+        if self._launchers.pop(connection.fileno(), None):
+            self._poll.unregister(connection)
+        answer(connection, {"exit" if status.si_code == os.CLD_EXITED else "signal": status.si_status})
+        connection.close()
+
+    def _kill_child_of(self, launcher: int) -> None:
+        """End the child of a launcher that was killed, as the process would have ended for which it stands."""
+        connection, child = self._launchers[launcher]
+        with contextlib.suppress(BlockingIOError):
+            connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            del self._launchers[launcher]
+            self._poll.unregister(connection)
+            signal.pidfd_send_signal(child, signal.SIGKILL)
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
@@ -188,7 +212,7 @@ def main() -> None:
     assert not lost, f"a fork would lose the threads {lost}"
     gc.collect()
     gc.freeze()
-    request = serve(listener, alive)
+    request = Forking(listener, alive).serve()
     if request is None:
         return
     listener.detach()

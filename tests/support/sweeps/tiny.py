@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.job import tiny
+
 TINY = {
-    "weights": "random",
-    "model_overrides": "{num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
+    **tiny.TINY,
     "compilers": "none",
     "batch_sizes": "4..16",
     "calibration_seconds": 0.1,

@@ -1,0 +1,80 @@
+"""Programs of the fork server are processes like those of the interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.fork_server.interpreter import SAMPLE
+
+
+def start(ending: str, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", SAMPLE, ending],
+        cwd=ROOT,
+        env=os.environ | variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def first_line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout
+    return dict(json.loads(process.stdout.readline()))
+
+
+def test_it_inherits_what_any_process_inherits() -> None:
+    process = start("echo", SAMPLE="of this test")
+    output, error = process.communicate("typed")
+    started = json.loads(output)
+    assert (process.returncode, error) == (0, "typed\n")
+    assert (started["folder"], started["variable"]) == (str(ROOT), "of this test")
+    assert started["cores"] == sorted(os.sched_getaffinity(0))
+    assert started["mlflow"]
+
+
+@pytest.mark.parametrize(("ending", "code"), [("exit", 7), ("signal", -signal.SIGUSR1)])
+def test_it_ends_as_its_program_does(ending: str, code: int) -> None:
+    process = start(ending)
+    process.communicate()
+    assert process.returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_its_program(number: signal.Signals) -> None:
+    process = start("wait")
+    pid = first_line(process)["pid"]
+    process.send_signal(number)
+    process.communicate()
+    assert process.returncode == -number
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_its_environment_is_shown() -> None:
+    """Services find the processes of a job by it."""
+    process = start("wait", SAMPLE="found by it")
+    environment = Path(f"/proc/{first_line(process)['pid']}/environ").read_bytes().split(b"\0")
+    process.kill()
+    process.communicate()
+    assert b"SAMPLE=found by it" in environment
+
+
+def test_a_program_of_other_variables_is_left_to_the_interpreter() -> None:
+    """Packages may read them when they are imported."""
+    process = start("exit", HF_ENDPOINT="http://127.0.0.1:9")
+    output, _ = process.communicate()
+    assert (process.returncode, json.loads(output)["mlflow"]) == (7, False)
