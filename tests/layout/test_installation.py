@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -40,7 +41,7 @@ def installed() -> Path:
         assert not os.environ.get("TRAINFARE_CI"), "`make setup` has not installed the command trainfare"
         pytest.skip("this environment was not made by `make setup`")
     assert version == PROJECT["project"]["version"]
-    return Path(sys.executable).parent / "trainfare"
+    return Path(sysconfig.get_path("scripts")) / "trainfare"
 
 
 def test_the_installed_command_runs_from_any_folder(installed: Path, tmp_path: Path) -> None:
