@@ -22,7 +22,7 @@ class ExperimentVerb(FieldVerb):
 COMMON = (
     experiment_field(),
     field("model", "Model to fine-tune: a folder or a name on the Hugging Face Hub.", metavar="NAME"),
-    field("task", "Task, such as text_classification or question_answering.", metavar="TASK"),
+    field("task", "Task: classification, question-answering or causal-lm.", metavar="TASK"),
     field("data.train", "Your own training data: a .jsonl, .csv, .tsv, .parquet or .txt file.", metavar="FILE"),
     field("compiler", "Compiler setting: none, inductor, trcomp or trcomp-off.", metavar="NAME"),
     field("batch_size", "Samples in the batch of one device.", metavar="N"),

@@ -11,7 +11,7 @@ from experiments.commands.experiment_options import WAIT, ExperimentVerb, experi
 EXAMPLES = (
     "trainfare train",
     "trainfare train --data.train reviews.jsonl --compiler inductor --batch_size 32",
-    "trainfare train --experiment emotion --learning_rate 3e-5 --wait false",
+    "trainfare train --experiment emotion --base_learning_rate 3e-5 --wait false",
 )
 
 
