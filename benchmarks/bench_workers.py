@@ -1,4 +1,4 @@
-"""Sweep workers on one PostgreSQL: speed of eight workers against one, and the time that starting a trial takes.
+"""Workers of a sweep that share one PostgreSQL server: speed of eight against one, and the time to start a trial.
 
 The jobs are simulated, so that only the sweep itself is measured.
 """

@@ -32,7 +32,7 @@ class Interval:
 
 
 def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: float = 0.0) -> Interval | None:
-    """Return arm / baseline as a ratio of geometric means with its 95 % interval; None below two values a side.
+    """Return arm / baseline as a ratio of geometric means with its 95 % interval; None if a side has under two values.
 
     Welch's t on the logarithms. `resolution` is the step to which values are rounded, in their own unit: billing counts
     whole seconds. The variance of that rounding, resolution^2 / 12, is added to each side. Three jobs that all bill

@@ -1,4 +1,4 @@
-"""Differences between recorded jobs of equal work: the noise for testing verdicts."""
+"""Measured differences between recorded jobs that did the same work: realistic noise for testing verdicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Noise:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the logarithm, which is about the relative spread of equal jobs."""
+        """Standard deviation of the log cost, which is about the relative spread of identical jobs."""
         return float(np.sqrt(np.mean(self.seconds**2)))
 
 

@@ -80,7 +80,10 @@ def _is_usable(job: Mapping[Any, Any]) -> bool:
 
 
 def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequence[Mapping[Any, Any]]) -> list[GridRow]:
-    """Return a job's evaluations and its end. A job that ran out of memory has only an end, at 0 samples."""
+    """Return one row for each evaluation and a last one for the end.
+
+    A job that ran out of memory has only the last one, at 0 samples.
+    """
     reached = job["target_reached"] == 1
     fits = job["status"] == "FINISHED"
     evaluations = [(int(each["samples"]), float(each["value"]), float(each["billable_seconds"])) for each in curve]

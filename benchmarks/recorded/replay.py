@@ -71,7 +71,7 @@ def uncalibrated(grid: Grid, seed: int) -> Replayed:
 
 
 def suited(grid: Grid) -> tuple[int, ...]:
-    """Return the batch sizes that reach the target at their own learning rate, or all if none does.
+    """Return the batch sizes that reach the target at the learning rate scaled for them; if none does, return all.
 
     A sweep would not start from a batch size that diverges.
     """

@@ -1,4 +1,4 @@
-"""Real data sets for the benchmarks, as fields of an experiment."""
+"""Real data sets for the benchmarks, given as experiment fields."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _folder(model: str) -> Path:
 
 
 def load_model(model: PredictionModel, fields: Mapping[str, str]) -> Predictor:
-    """Load the model with the precision and length of its evaluation, if known, unless the fields set others."""
+    """Load the model with the precision and maximum length of its evaluation, if known. Fields override them."""
     precision, length = None, None
     if model.trained is not None and model.store is not None:
         from models.batch.prediction_run import evaluated

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 10.0
 
 
 def prune(choice: Choice, *, is_confirmed: bool) -> int:
-    """List what the choice covers and delete it once confirmed; return 0, or 1 if something could not be deleted.
+    """List the selected folders and delete them once confirmed. Return 0, or 1 if a folder could not be deleted.
 
     Raises TrackingError if the tracking server does not answer.
     """

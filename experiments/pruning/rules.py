@@ -1,4 +1,4 @@
-"""Rules for which local folders may be deleted, from the inventory of the disk and what runs refer to. Pure."""
+"""Decide which local folders may be deleted, from what is on disk and what recorded runs refer to. Pure."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _status_of_job(folder: Folder, inventory: Inventory, job: JobReference) -> t
 
 
 def _status_of_shared(folder: Folder, inventory: Inventory, references: RunReferences) -> tuple[Status, str]:
-    """Return the status of staged data, or of a copy of a script, that no open group and no running job reads."""
+    """Return the status of staged data or of a script copy that no open group or running job uses."""
     readers = _readers(folder, inventory)
     for name in readers:
         if name not in references.jobs:
@@ -148,7 +148,7 @@ def _readers(folder: Folder, inventory: Inventory) -> list[str]:
 
 
 def _changes(folder: Folder, inventory: Inventory) -> Sequence[float]:
-    """Return when the folder changed and, for one that jobs share, when the work folders of those jobs did."""
+    """Return when the folder last changed; for a shared folder also when the work folders of its jobs last changed."""
     if folder.place in OF_JOBS:
         return [folder.changed]
     readers = _readers(folder, inventory)

@@ -34,7 +34,7 @@ def prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, 
 
 
 def seconds_so_far(description: Description) -> float | None:
-    """Return the billed time of a running job, seconds; None for a job that has not started or has ended."""
+    """Return the billed time of a running job in seconds, or None if it has not started or has ended."""
     started = description.get("TrainingStartTime")
     if started is None or description["TrainingJobStatus"] in TERMINAL_STATUSES:
         return None

@@ -191,7 +191,7 @@ def _constraints(annotation: Any) -> Iterator[Any]:
 
 
 def _range(constraints: Sequence[Any]) -> str:
-    """Return the range of a number, or the number of items of a list. The length of a text is left out."""
+    """Return the allowed range of a number, or the allowed number of items in a list. Text lengths are not shown."""
     limits = {name: getattr(each, name) for each in constraints for name in LIMITS if hasattr(each, name)}
     if "ge" in limits and "le" in limits:
         return f"{_limit(limits['ge'])} to {_limit(limits['le'])}"

@@ -1,4 +1,4 @@
-"""MLflow run of a file's prediction, linked to the run of the model."""
+"""MLflow run that records the prediction of a file, linked to the training run of the model."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Source:
 
 
 def _name(place: str, column: str, value: Any) -> Any:
-    """Return the value of the column `id`. Raises `InputError` if JSON cannot hold it."""
+    """Return the value of the column `id`. Raises `InputError` if it cannot be written as JSON."""
     try:
         as_line({NAME: value}).encode()
     except UnicodeEncodeError:

@@ -45,7 +45,7 @@ def reads(architecture: str) -> bool:
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
-    """Return whether an input can have no token: if the tokenizer adds no special tokens."""
+    """Return whether an input can encode to no tokens, which is so if the tokenizer adds no special tokens."""
     return int(loaded.backend.num_special_tokens_to_add(False)) == 0
 
 

@@ -1,4 +1,4 @@
-"""Answers to questions: the span of a context, in the form of the question-answering pipeline of Transformers 4.
+"""Question answering: find the answer span in a context, in the format of Transformers 4's question-answering pipeline.
 
 Windows, spans and scores are those of evaluation: see `training/job/tasks/answer_spans.py`.
 """
@@ -142,7 +142,7 @@ def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
 
 
 def _logits(loaded: Loaded, rows: Sequence[Row]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the logits of start and end, one array a row, without padding."""
+    """Return the start and end logits, one array per row, without padding."""
     starts: list[np.ndarray] = []
     ends: list[np.ndarray] = []
     for first in range(0, len(rows), ROWS_A_FORWARD):

@@ -58,7 +58,7 @@ class Padding:
 
 
 def padded(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]:
-    """Return the arguments of a model, each rows x tokens of the longest row. A batch without padding has no mask."""
+    """Return the model's inputs, padded to (rows, tokens of the longest row). A batch without padding has no mask."""
     lengths = [len(row.ids) for row in rows]
     width = max(lengths)
     if min(lengths) == width:

@@ -140,7 +140,7 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
 
 
 def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
-    """Delete the files and the new entry of a model that cannot be built."""
+    """Delete the files and the new MLflow entry of a model that could not be built."""
     shutil.rmtree(folder, ignore_errors=True)
     if model is not None:
         with suppress(TrackingError):

@@ -52,7 +52,10 @@ class Versions:
         self._store = store
 
     def named(self, uri: str) -> Version:
-        """Return the version that `models:/NAME@ALIAS` or `models:/NAME/3` names. Raises `InputError` for none."""
+        """Return the version that `models:/NAME@ALIAS` or `models:/NAME/3` names.
+
+        Raises `InputError` if no such version exists.
+        """
         found = _URI.fullmatch(uri)
         if found is None:
             raise InputError(f"run is '{uri}': a registered model is named models:/NAME@ALIAS or models:/NAME/3.")

@@ -1,4 +1,4 @@
-"""Charts of a classification's classes for the recorder of runs."""
+"""Per-class charts of classification tasks, for the run recorder."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def loss_curves(
 
 
 def rows_of_an_epoch(comparison: Comparison) -> float | None:
-    """Return the number of training rows, samples over epochs; None if the jobs differ."""
+    """Return the number of training rows, which is samples divided by epochs; None if the jobs differ."""
     counts = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
     rows = [samples / epochs for samples, epochs in counts if 0 < samples < math.inf and 0 < epochs < math.inf]
     if not rows or len(rows) < len(counts) or max(rows) > 1.02 * min(rows):

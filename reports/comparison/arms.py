@@ -39,7 +39,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """Title of its run, with the label of the arm that it has here."""
+        """Title of the job's run, with the label of its arm in this comparison."""
         known = self.repeat.isdecimal()
         return job_title(self.arm, int(self.repeat), self.text.get("role")) if known else self.arm
 
@@ -149,7 +149,7 @@ def finite_or_zero(value: float) -> float:
 
 
 def arms_of(table: pd.DataFrame) -> list[Arm]:
-    """Return the arms of `job_tables.jobs`' table: the baseline first, the others in the order of their start."""
+    """Return the arms in the table from `job_tables.jobs`: the baseline first, then the others by start time."""
     jobs = [job_of(row) for row in table.to_dict("records")]
     labels = dict.fromkeys(job.arm for job in jobs)
     arms = [Arm(label, tuple(job for job in jobs if job.arm == label)) for label in labels]

@@ -121,7 +121,7 @@ def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame
 
 
 def losing(probes: Probes) -> list[tuple[Projected, Projected]]:
-    """Return the arms whose loss exceeds the lowest by more than the tolerance, each with the best arm."""
+    """Return (arm, best arm) for every arm whose loss exceeds the lowest by more than the tolerance."""
     measured = [each for each in probes.projected if math.isfinite(each.loss)]
     if not measured:
         return []
@@ -140,7 +140,7 @@ def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
 
 
 def _has_range(job: Job, column: str) -> bool:
-    """Return True if a job has a projected number with both ends of its interval."""
+    """Return True if a job has a projection with both ends of its interval."""
     return all(math.isfinite(job.number(f"{column}{end}")) for end in ("", "_low", "_high"))
 
 

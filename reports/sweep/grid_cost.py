@@ -26,7 +26,7 @@ class Grid:
 
 
 def grid_of(sweep: Sweep) -> Grid | None:
-    """Return the cost of the grid: known costs, and predictions for settings that were not trained to their end.
+    """Return the cost of the grid: known costs, and predictions for settings that were not trained to completion.
 
     A prediction multiplies the fitted step time by the samples that other trials needed: the median of those with the
     same compiler and batch size, or else of all. Without a target that ends the training it is all samples. The median
@@ -45,7 +45,7 @@ def grid_of(sweep: Sweep) -> Grid | None:
 
 
 def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
-    """Return the steady seconds per sample by the compiler's model; NaN without a model."""
+    """Return the steady seconds per sample that the compiler's cost model predicts; NaN without a model."""
     model = sweep.spec.models.get(setting.compiler)
     if model is None or not setting.batch_size > 0:
         return math.nan

@@ -56,7 +56,7 @@ class SweepSpec:
 
 
 def read_spec(document: Mapping[str, Any]) -> SweepSpec:
-    """Return the specification in a `sweep.json`; absent and invalid parts count as missing."""
+    """Return the specification in a `sweep.json`. Invalid parts are treated as missing."""
     objective, base = _mapping(document.get("objective")), _mapping(document.get("base"))
     models = {
         name: model for name, each in _mapping(document.get("models")).items() if (model := _model(_mapping(each)))

@@ -57,7 +57,7 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
 
 
 def cost_table(sweep: Sweep) -> Table:
-    """Return the cost of the sweep's jobs by role, that of the trials also by outcome."""
+    """Return the cost of the sweep's jobs by role. The cost of trials is also broken down by outcome."""
     total = sweep.cost_by_role()[-1].seconds
     columns = [
         Column[CostShare]("what", "what", "", _cost_label),

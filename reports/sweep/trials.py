@@ -64,7 +64,7 @@ class Trial:
 
     @property
     def failure(self) -> str:
-        """Reason of a failure, the last line of its message; empty for other outcomes."""
+        """Reason for a failure: the last line of its message. Empty for other outcomes."""
         lines = (self.job.text.get("failure_message") or "").strip().splitlines() if self.kind == "failed" else []
         return short(lines[-1], 160) if lines else ""
 

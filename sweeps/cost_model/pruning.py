@@ -55,7 +55,7 @@ def should_prune(
 
 
 def _price(search: Search, records: Sequence[Record]) -> float:
-    """Return the cost of a billable second in the objective's currency, from trials with a price; 1 without any."""
+    """Return the cost of a billable second in the objective's currency, from priced trials; 1 if none has a price."""
     if search.objective.cost != "usd":
         return 1.0
     prices = [

@@ -1,4 +1,4 @@
-"""Optuna samplers over a finite space. No point is suggested twice while another one is free."""
+"""Optuna samplers over a finite space. No point is suggested twice while any point is untried."""
 
 from __future__ import annotations
 

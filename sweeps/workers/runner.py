@@ -43,7 +43,7 @@ class Runner(Protocol):
         """Return the name of the point's job. A point always has the same name, so no service starts it twice."""
 
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
-        """Start the point's job, or attach to the existing job of its name.
+        """Start the point's job, or attach to an existing job with that name.
 
         Raises `QuotaError` if there is no room for the job now, or ever (`is_final`), and `InputError` if the service
         will never start it.

@@ -162,7 +162,7 @@ def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial
 
 
 def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits: Limits) -> list[str | None]:
-    """Return for each study why nothing more is started in it, or None."""
+    """Return, for each study, why it can start no more trials, or None if it can."""
     if limits.max_billable_instance_seconds is not None or limits.max_usd is not None:
         attributes = [part.study.user_attrs for part in parts]
         used = cost_so_far(list(zip(attributes, trials, strict=True)))
@@ -203,7 +203,7 @@ def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
 
 
 def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:
-    """Claim the next trial with a point of its own: a waiting one, or one from the sampler."""
+    """Claim the next trial whose point no other trial has: a queued trial, or else a new one from the sampler."""
     while True:
         trial = part.study.ask(distributions(part.space))
         others = [each for each in informative(part.trials) if each.number != trial.number]

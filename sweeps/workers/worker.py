@@ -192,7 +192,7 @@ class _Worker:
             self.active.remove(followed)
 
     def _give_back(self, claim: Claim) -> None:
-        """Leave a trial, whose job was never started, to another worker or to the next run of the command."""
+        """Release a trial whose job was never started, so that another worker or a later command can take it."""
         self.heartbeats.trial_ids.discard(claim.trial._trial_id)
         FollowedTrial(self.storage, claim, None).give_back()
 

@@ -1,6 +1,6 @@
 """Handle Ctrl-C and SIGTERM while jobs run: ask the user, stop the jobs, and let the launcher record their outcome.
 
-The handler only starts the stopping and returns, so nothing is interrupted in the middle of a write.
+The handler only starts the shutdown and returns, so no write is interrupted midway.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ _MOST_NAMED = 10
 def jobs(
     client: MlflowClient, group: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
 ) -> pd.DataFrame:
-    """Return one row for each job of a group, oldest first, read `page_runs` runs at a time.
+    """Return one row for each job of a group, oldest first. Runs are fetched `page_runs` at a time.
 
     Searches all active experiments unless `experiment_ids` is passed. Raises `TrackingError` if the server fails.
     """

@@ -40,7 +40,7 @@ class Deduplicator:
         return new
 
     def new_points(self, event: Event) -> list[Metric]:
-        """Return the points of a new event, except those of steps that an earlier start already reached."""
+        """Return the metric points of a new event, without steps that were recorded before the job restarted."""
         if event.kind == "start":
             self._last_steps_before_start = dict(self._last_steps)
         if event.kind != "metric":

@@ -33,7 +33,7 @@ class _Progress:
 
 
 class ScriptLogReader:
-    """Reader of one log, which must be passed in its order, in pages of any size."""
+    """Reader of one log. Pass its lines in order, in pages of any size."""
 
     def __init__(self, regexes: Mapping[str, str]) -> None:
         self._patterns = {name: re.compile(regex) for name, regex in regexes.items()}

@@ -91,7 +91,7 @@ def reason(error: Exception) -> str:
 
 
 def user_of(uri: str) -> str | None:
-    """Return the user name for the server at `uri`: that of the address, else that of MLflow's configuration."""
+    """Return the user name for the server at `uri`: the one in the URI, or else the one in MLflow's configuration."""
     return unquote(urlsplit(uri).username or "") or read_mlflow_creds().username or None
 
 

@@ -24,7 +24,7 @@ def growing_pauses(first_seconds: float, factor: float, longest_seconds: float) 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """Pauses between attempts, and the time limit for all of them. The clock and `sleep` can be replaced in tests."""
+    """Lengths of the pauses between attempts, and the total time limit. Tests can replace the clock and `sleep`."""
 
     first_pause_seconds: float = 0.25
     factor: float = 2.0

@@ -35,7 +35,9 @@ def launcher_of(spec: JobSpec) -> Launcher | None:
 
 
 def _compiler(spec: JobSpec) -> dict[str, Any]:
-    """Return the documented keys of the Training Compiler. `trcomp-off` keeps the image and disables the compiler."""
+    """Return the hyperparameters that SageMaker documents for the Training Compiler.
+
+    `trcomp-off` keeps the image and disables the compiler."""
     if spec.compiler not in TRAINING_COMPILER:
         return {}
     return {

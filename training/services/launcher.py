@@ -158,7 +158,7 @@ class Follower:
 
 @dataclass(frozen=True)
 class Job:
-    """A job of a service, identified by its name alone, so any process can open it again."""
+    """A job on a service, identified by its name alone, so any process can reopen it."""
 
     service: Service
     name: str

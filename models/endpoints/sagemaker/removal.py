@@ -1,4 +1,4 @@
-"""Delete an endpoint with all of its resources, and nobody else's."""
+"""Delete an endpoint and all of its own resources, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.contract.errors import EndpointFailed, EndpointNotFound, Trainfare
 
 @dataclass(frozen=True, kw_only=True)
 class Removing:
-    """Deletes endpoints, and configurations and models once no endpoint needs them."""
+    """Deletes endpoints, and their configurations and models once no other endpoint uses them."""
 
     resources: Resources
     waiting: Waiting

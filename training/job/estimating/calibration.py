@@ -89,7 +89,7 @@ class Calibration:
         return plan(order, lengths, size, batches_a_step, settings.processes, settings.padding)
 
     def _unless_out_of_memory(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
-        """Take the largest step, then measure the others. Return None if the memory does not suffice."""
+        """Run a step at the largest size, then measure the others. Return None if it runs out of memory."""
         try:
             self._steps.compile(planned)
             self._steps.take_largest(planned)

@@ -67,7 +67,7 @@ class Meter:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a phase. During the training it is a pause: no step time and no throughput includes it."""
+        """Time a phase. A phase during the training is excluded from step times and throughput."""
         start = self._clock.now()
         yield
         seconds = self._clock.now() - start

@@ -1,6 +1,6 @@
-"""Estimate the remaining time of a training from its first steps, with an interval. Pure.
+"""Estimate the remaining time of a training run from its first steps, with an interval. Pure.
 
-A step's time depends on its length, and all lengths are known before the first step. The regression estimator of survey
+The time of a step depends on the length of its batch, and all lengths are known in advance. The estimator of survey
 sampling uses this (Cochran, Sampling Techniques, 3rd edition 1977, chapter 7): it fits a straight line of seconds over
 positions to the measured steps and evaluates it at the mean of the remaining ones. Because the order of steps is
 random, the estimate is right on average even if the relation is not a straight line.

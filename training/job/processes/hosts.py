@@ -53,7 +53,7 @@ def broadcast_weights(model: Any) -> None:
 
 
 def _take_states(checkpoint: Path) -> Optional[bytes]:
-    """Return this process's states and delete its file. Return None if the file is already in the right place."""
+    """Read and delete this process's random-state file. Return None if the file does not need to move."""
     if ranks.on_first_host():
         return None
     file = _states_file(checkpoint, ranks.rank())

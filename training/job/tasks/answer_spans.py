@@ -272,7 +272,7 @@ def _best_of_windows(
 
 
 def _in_context(logits: np.ndarray, windows: Windows, width: int) -> np.ndarray:
-    """Return the logits of the context, windows x `width`; -inf if a window has fewer or the logit is not finite."""
+    """Return the context's logits, windows x `width`. Missing positions and non-finite logits become -inf."""
     position = np.arange(width)
     columns = np.minimum(windows.context_at[:, None] + position, logits.shape[1] - 1)
     inside = np.take_along_axis(logits.astype(np.float64), columns, axis=1)

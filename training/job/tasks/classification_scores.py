@@ -1,4 +1,4 @@
-"""Scores of a classification from its confusion matrix, with NumPy alone. Pure."""
+"""Classification scores computed from a confusion matrix, with NumPy alone. Pure."""
 
 from typing import Any, Dict, List, Sequence
 

@@ -40,7 +40,7 @@ def shortened(text: str, limit_characters: int) -> str:
 
 
 def _last_traceback(log_tail: Sequence[str]) -> str:
-    """Return the last traceback of the log, or its last line when it has none."""
+    """Return the last traceback in the log, or the log's last line if there is no traceback."""
     starts = [index for index, line in enumerate(log_tail) if TRACEBACK in line]
     lines = log_tail[starts[-1] :] if starts else log_tail[-1:]
     return "\n".join(lines)

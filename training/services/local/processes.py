@@ -57,7 +57,7 @@ class Outcome:
 
 
 def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
-    """Run the program to its end.
+    """Run the program until it exits.
 
     The caller must have blocked SIGTERM, which stops the program, and SIGCHLD. `on_stop` is called before the program
     is sent SIGTERM. Raises OSError when the program cannot start.

@@ -1,4 +1,4 @@
-"""Price of an instance type per hour, always with the source of the figure and its date."""
+"""Hourly prices of instance types, each with its source and date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models from scratch: the configuration for their random weights, and the tokenizer."""
+"""Models that are trained from scratch: their configuration and tokenizer. The job initialises the weights."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ModelFromScratch:
     def write(self, config: Any, tokenizer: Any, head: str, folder: Path) -> None:
         """Write the model's configuration, adapted to the tokenizer, and the tokenizer's files.
 
-        `head` is the class of Transformers that the job will build. Raises InputError if it cannot be built.
+        `head` is the Transformers class that the job will build. Raises InputError if that model cannot be built.
         """
         self._fit(config, tokenizer)
         _check_architecture(self.name, config, head)

@@ -1,4 +1,4 @@
-"""Opening of the user's files. Every error becomes an `InputError` with a message of one sentence."""
+"""Open the user's files. Every error becomes an `InputError` with a one-sentence message."""
 
 from __future__ import annotations
 

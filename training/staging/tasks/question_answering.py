@@ -38,7 +38,7 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
 
 
 def _questions(tables: Tables, request: StagingRequest) -> tuple[list[Question], list[Question]]:
-    """Return (training, validation) questions. A limit on rows takes the first ones after the split."""
+    """Return (training, validation) questions. After splitting, a row limit keeps the first rows of each."""
     data = request.data
 
     def collected(table: Table, limit: int | None) -> list[Question]:

@@ -43,7 +43,7 @@ def _extended(cover: tuple[int, int, tuple[int, ...]], end: int, count: int) -> 
 
 
 def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ...]:
-    """Return ascending buckets that hold every sequence: `max_length` is appended if the last is shorter."""
+    """Return ascending bucket lengths that fit every sequence: `max_length` is appended if the last one is shorter."""
     assert all(shorter < longer for shorter, longer in pairwise(buckets)), "the experiment checks that buckets ascend"
     return tuple(buckets) if buckets[-1] >= max_length else (*buckets, max_length)
 
