@@ -84,8 +84,8 @@ def _run_window(
     answers = {at - first: answer for at, answer in unfinished.known.items()}
     missing = [at for at in range(len(window)) if at not in answers]
     encoded = predictor.encode([each for at in missing for each in _read(predictor, window[at], parameters)])
-    for batch, found in pool.run(encoded):
-        made = [(missing[position], answer) for position, answer in zip(batch, found, strict=True)]
+    for batch, batch_answers in pool.run(encoded):
+        made = [(missing[position], answer) for position, answer in zip(batch, batch_answers, strict=True)]
         try:
             unfinished.keep((first + at, answer) for at, answer in made)
         except ValueError as error:

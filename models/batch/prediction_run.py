@@ -95,8 +95,8 @@ def _experiment_id(store: Store, trained: TrainedModel | None) -> str:
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
 
     def existing() -> str | None:
-        found = store.client.get_experiment_by_name(name)
-        return str(found.experiment_id) if found else None
+        experiment = store.client.get_experiment_by_name(name)
+        return str(experiment.experiment_id) if experiment else None
 
     return store.call(existing) or str(store.create(store.client.create_experiment, name, existing=existing))
 

@@ -16,9 +16,16 @@ OPENINGS = re.compile(
     r"(What|Of|How|Whether|Who|Whoever|Where|When|Why|That|Which|It|There)\b|Tell (whether|what|how|if)\b|Return (what|how|where|who|why)\b"
 )
 """Openings of a docstring that make a reader stop."""
-NAMES = frozenset({"told", "tell", "tells", "telling", "heard", "hears", "found", "asked", "wanted", "alone", "whoever"})
+NAMES = frozenset(
+    {"told", "tell", "tells", "telling", "heard", "hears", "found", "asked", "wanted", "alone", "whoever"}
+)
 """Words that explain nothing in a name; a name says what it holds."""
-TEXTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+TEXTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+)
 PHRASES = re.compile(
     r"\b(is|are|was|were) told\b|\btells? (of|what|that|how|whether)\b|\bgoes on\b|\bwhoever\b|\bthere (is|are) none\b|\bwhat is told\b|\bis none\b|\ba processor\b",
     re.IGNORECASE,
@@ -84,6 +91,8 @@ def test_no_document_reads_like_a_translation(name: str) -> None:
     assert [f"{number}: {line[:100]}" for number, line in enumerate(lines, 1) if PHRASES.search(line)] == []
 
 
-@pytest.mark.parametrize("text", ["What of a job ...", "Whether it ran.", "Return how it went.", "Tell whether it ran."])
+@pytest.mark.parametrize(
+    "text", ["What of a job ...", "Whether it ran.", "Return how it went.", "Tell whether it ran."]
+)
 def test_a_banned_opening_is_recognised(text: str) -> None:
     assert OPENINGS.match(text)

@@ -35,8 +35,8 @@ class EndpointFolder:
         """Return the folder of the server that answers for the name; None if the endpoint does not exist."""
         link = self.path / "current"
         with contextlib.suppress(FileNotFoundError):
-            found = ServerFolder(self.path / link.readlink())
-            return found if found.path.is_dir() else None
+            server_folder = ServerFolder(self.path / link.readlink())
+            return server_folder if server_folder.path.is_dir() else None
         return None
 
     def servers(self) -> list[ServerFolder]:

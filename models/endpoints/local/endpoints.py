@@ -158,8 +158,8 @@ class LocalEndpoints:
         folders = [
             EndpointFolder(path) for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")
         ]
-        found = [(folder.name, current) for folder in folders if (current := folder.current()) is not None]
-        return sorted((_state(*each) for each in found), key=lambda state: state.created, reverse=True)
+        current_folders = [(folder.name, current) for folder in folders if (current := folder.current()) is not None]
+        return sorted((_state(*each) for each in current_folders), key=lambda state: state.created, reverse=True)
 
     def _missing(self, name: str) -> EndpointNotFound:
         known = [state.name for state in self.endpoints()]

@@ -122,10 +122,10 @@ def identity_tag(identity: str) -> str:
 
 def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
     """Return the tags for a model and its lifetime."""
-    found = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
+    tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
     if spec.lifetime_seconds is not None:
-        found |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
-    return {name: value for name, value in found.items() if value}
+        tags |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
+    return {name: value for name, value in tags.items() if value}
 
 
 def over_marks(expires: datetime, when_over: WhenOver) -> dict[str, str]:

@@ -106,11 +106,11 @@ class Piped:
     def __call__(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
         if self._pipeline.task == "text-generation":
             # One at a time: many such models have no padding token. Of a prompt that is too long, the end is read.
-            asked = (self._pipeline(row["text"], handle_long_generation="hole", **params) for row in rows)
-            return [{"generated_text": str(told["generated_text"])} for answers in asked for told in answers]
+            generated = (self._pipeline(row["text"], handle_long_generation="hole", **params) for row in rows)
+            return [{"generated_text": str(answer["generated_text"])} for answers in generated for answer in answers]
         texts: list[Any] = [row if len(row) > 1 else row["text"] for row in rows]
-        told = self._pipeline(texts, batch_size=self._batch, truncation=True, max_length=self._limit)
-        return [{"label": str(each["label"]), "score": float(each["score"])} for each in told]
+        answers = self._pipeline(texts, batch_size=self._batch, truncation=True, max_length=self._limit)
+        return [{"label": str(each["label"]), "score": float(each["score"])} for each in answers]
 
     @property
     def _batch(self) -> int:
