@@ -103,7 +103,7 @@ def false_row(name: str, scenario: Scenario, *, has_target: bool = True) -> Row:
     return Row(name=f"false verdicts: {name}", value=value, unit="%", n=COMPARISONS, **limit)
 
 
-def detection_row(name: str, scenario: Scenario, *, ratio: float = GAIN, has_target: bool = True) -> Row:
+def gain_row(name: str, scenario: Scenario, *, ratio: float = GAIN, has_target: bool = True) -> Row:
     """Return the rate at which an arm with this true ratio is called cheaper."""
     baseline, arm, *others = scenario.arms
     value = share(replace(scenario, arms=(baseline, replace(arm, ratio=ratio), *others)), is_cheaper)
@@ -156,33 +156,29 @@ def _any_cheaper(scenario: Scenario, arms: int) -> Row:
     return Row(name=f"one of {arms} equal settings is called the cheapest", value=value, unit="%", n=COMPARISONS)
 
 
-def detection_rows(noise: Noise) -> list[Row]:
+def gain_rows(noise: Noise) -> list[Row]:
     """Return the figures of arms that are truly cheaper."""
     plain = scenario(noise)
     alike, compiled = replace(plain, trains_alike=True), (Arm(), Arm(cold_start=True))
     return [
         *(
-            detection_row(f"recorded noise, {n} repeats", replace(plain, repeats=n), has_target=n == DEFAULT)
+            gain_row(f"recorded noise, {n} repeats", replace(plain, repeats=n), has_target=n == DEFAULT)
             for n in sorted({3, 4, 5, 6, 7, 8, 10, DEFAULT})
         ),
         *(
-            detection_row(
-                f"an arm of the same quality by seed, {n} repeats", replace(alike, repeats=n), has_target=n == 5
-            )
+            gain_row(f"an arm of the same quality by seed, {n} repeats", replace(alike, repeats=n), has_target=n == 5)
             for n in (3, 4, 5)
         ),
-        detection_row("its first job compiles", replace(plain, arms=compiled)),
-        detection_row("whole seconds, jobs of 40 s", replace(plain, whole_seconds=True)),
-        detection_row(
-            "jobs in their recorded order", replace(plain, seconds=in_order(noise.seconds)), has_target=False
-        ),
-        detection_row("slow spells", replace(plain, seconds=with_spells(plain.seconds)), has_target=False),
-        detection_row(
+        gain_row("its first job compiles", replace(plain, arms=compiled)),
+        gain_row("whole seconds, jobs of 40 s", replace(plain, whole_seconds=True)),
+        gain_row("jobs in their recorded order", replace(plain, seconds=in_order(noise.seconds)), has_target=False),
+        gain_row("slow spells", replace(plain, seconds=with_spells(plain.seconds)), has_target=False),
+        gain_row(
             "each job 2 % slower than the last",
             replace(plain, seconds=with_drift(plain.seconds)),
             has_target=False,
         ),
-        detection_row(
+        gain_row(
             f"a sweep's {Sweep().repeats} repeats, recorded noise",
             replace(plain, repeats=Sweep().repeats),
             ratio=0.8,
@@ -234,7 +230,7 @@ def main() -> None:
         Row(name="spread of equal jobs", value=100 * noise.spread, unit="% of their seconds", n=len(noise.seconds)),
         Row(name="spread of their accuracy", value=float(np.std(noise.quality)), unit="", n=len(noise.quality)),
         *false_rows(noise),
-        *detection_rows(noise),
+        *gain_rows(noise),
         grid_row(noise.settings),
         *(real_row(name, repeats) for name, repeats in tables.items() if len(repeats) >= 2 * SIDE),
     ]

@@ -27,7 +27,8 @@ def unpack(
     """Write the files of a `tar.gz` to `folder` as they are read, and return their total size in bytes.
 
     `named` is the archive's name in messages; `is_selected` selects the files to write. Raises ArtifactError for an
-    archive that is broken, does not fit on the disk, holds anything but files and folders, or has a path outside the folder.
+    archive that is broken, does not fit on the disk, holds anything but files and folders, or has a path outside the
+    folder.
     """
     written = 0
     try:

@@ -74,14 +74,14 @@ def _note(trained: Version | None, text: str) -> str | None:
         return None
     if trained is None:
         return f"which Transformers trained the model is not known: the image has the newest that AWS lists, {text}"
-    trained_text = ".".join(map(str, trained))
+    version = ".".join(map(str, trained))
     if have[0] != trained[0]:
-        return (
-            f"trained with Transformers {trained_text}; AWS lists no image of its major version, the newest is {text}"
-        )
+        return f"trained with Transformers {version}; AWS lists no image of its major version, the newest is {text}"
     if have > trained:
-        return f"trained with Transformers {trained_text}; AWS's nearest newer image has {text}"
-    return f"trained with Transformers {trained_text}; AWS's newest image has {text}, which is older: it may refuse the model"
+        return f"trained with Transformers {version}; AWS's nearest newer image has {text}"
+    return (
+        f"trained with Transformers {version}; AWS's newest image has {text}, which is older: it may refuse the model"
+    )
 
 
 def _version(text: str) -> Version:

@@ -241,7 +241,7 @@ def test_the_same_command_twice_at_once(
 def test_an_endpoint_that_is_half_changed_is_left_to_its_owner(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec
 ) -> None:
-    """The endpoint serves two models and still answers, so it is not deleted without `undeploy`."""
+    """The endpoint serves two models and still answers, so a failed `deploy` does not delete it."""
     endpoints.deploy(spec(), quiet)
     account.hosting.kinds["Endpoint"]["emotion"].status = "UpdateRollbackFailed"
     with pytest.raises(EndpointFailed, match="Endpoint emotion failed: its status is UpdateRollbackFailed"):
