@@ -90,8 +90,8 @@ def _run_window(
             unfinished.keep((first + at, answer) for at, answer in made)
         except ValueError as error:
             place = next(window[at].place for at, answer in made if not _is_finite(answer))
-            said = "the model's answer is not a number: its weights or its precision are broken"
-            raise InputError(f"{place}: {said}") from error
+            problem = "the model's answer is not a number: its weights or its precision are broken"
+            raise InputError(f"{place}: {problem}") from error
         answers.update(made)
         on_progress(first + len(answers))
     unfinished.append([_line(row, answers[at]) for at, row in enumerate(window)])

@@ -88,8 +88,8 @@ def _resume(store: Store, run_id: str) -> bool:
 
 
 def _experiment_id(store: Store, trained: TrainedModel | None) -> str:
-    if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        return given
+    if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return experiment_id
     if trained is not None:
         return trained.experiment_id
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT

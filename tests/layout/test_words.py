@@ -13,7 +13,8 @@ import pytest
 from tests.layout.imports import ORDER, ROOT
 
 OPENINGS = re.compile(
-    r"(What|Of|How|Whether|Who|Whoever|Where|When|Why|That|Which|It|There)\b|Tell (whether|what|how|if)\b|Return (what|how|where|who|why)\b"
+    r"(What|Of|How|Whether|Who|Whoever|Where|When|Why|That|Which|It|There)\b"
+    r"|Tell (whether|what|how|if)\b|Return (what|how|where|who|why)\b"
 )
 """Openings of a docstring that make a reader stop."""
 NAMES = frozenset(
@@ -27,7 +28,8 @@ TEXTS = (
     *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
 )
 PHRASES = re.compile(
-    r"\b(is|are|was|were) told\b|\btells? (of|what|that|how|whether)\b|\bgoes on\b|\bwhoever\b|\bthere (is|are) none\b|\bwhat is told\b|\bis none\b|\ba processor\b",
+    r"\b(is|are|was|were) told\b|\btells? (of|what|that|how|whether)\b|\bgoes on\b|\bwhoever\b"
+    r"|\bthere (is|are) none\b|\bwhat is told\b|\bis none\b|\ba processor\b",
     re.IGNORECASE,
 )
 """Phrases of a translation rather than of English."""

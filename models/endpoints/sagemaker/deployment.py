@@ -80,9 +80,9 @@ class Deploying:
                 mine = [endpoint] if endpoint and endpoint.endpoint == endpoint.name and self.serves(endpoint) else []
                 self._removing.remove([*mine, *self._parts()])
             except (TrainfareError, KeyboardInterrupt) as again:
-                said = str(again) or "interrupted again"
+                reason = str(again) or "interrupted again"
                 error.add_note(
-                    f"Not all of endpoint {self.deployment.name} could be deleted ({said}): undeploy it, lest it "
+                    f"Not all of endpoint {self.deployment.name} could be deleted ({reason}): undeploy it, lest it "
                     f"cost money."
                 )
             raise

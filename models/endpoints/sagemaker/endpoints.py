@@ -171,8 +171,8 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
     Beside those, `image` is the container's address, where it is not to be AWS's for the training's versions. Raises
     AccessError, InputError: whoever has no credentials, or no network, hears so at once.
     """
-    given = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
-    clients = Clients(given.get("region"))
+    fields = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
+    clients = Clients(fields.get("region"))
     account = account_of(clients)
     table = aws_fields.get("prices")
 
@@ -189,7 +189,7 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
     return SageMakerEndpoints(
         clients,
         account=account,
-        site=lambda: open_aws_context(given, clients),
+        site=lambda: open_aws_context(fields, clients),
         image=aws_fields.get("image"),
         price_of=price_of,
         waiting=waiting,

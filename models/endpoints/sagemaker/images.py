@@ -63,8 +63,8 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
             image_scope="inference",
         )
     except (ValueError, KeyError) as error:
-        said = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
-        raise InputError(f"AWS lists no inference image for {machine} in {region} ({said}): give image.") from error
+        reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
+        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): give image.") from error
     return InferenceImage(uri=str(uri), note=_note(trained, text))
 
 

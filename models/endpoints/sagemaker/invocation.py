@@ -47,10 +47,10 @@ def _endpoint_error(resources: Resources, name: str, response: Mapping[str, Any]
 
 def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Exception:
     status = int(response.get("OriginalStatusCode", 500))
-    said = _said(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
+    message = _one_line(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
     if 400 <= status < 500:
-        return InputError(f"Endpoint {name} refuses the request ({status}): {said}. (log: {log})")
-    return EndpointFailed(f"Endpoint {name} failed over the request ({status}): {said}. (log: {log})")
+        return InputError(f"Endpoint {name} refuses the request ({status}): {message}. (log: {log})")
+    return EndpointFailed(f"Endpoint {name} failed over the request ({status}): {message}. (log: {log})")
 
 
 def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
@@ -66,11 +66,11 @@ def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any
             f"Endpoint {name} is {status}, it does not answer{reason and f': {reason}'} (log: {log})."
         )
     return InputError(
-        f"Endpoint {name}: SageMaker rejected the request: {_said(response['Error'].get('Message', ''))}."
+        f"Endpoint {name}: SageMaker rejected the request: {_one_line(response['Error'].get('Message', ''))}."
     )
 
 
-def _said(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return a container's message on one line, read from JSON if it is JSON."""
     try:
         read = json.loads(text)

@@ -48,9 +48,9 @@ class Deployment:
     @property
     def key(self) -> str:
         """Key of the deployment: equal for equal requests, whoever makes them and whenever."""
-        said = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
-        said += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
+        contents = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
+        contents += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
+        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
     def part(self) -> str:
