@@ -117,7 +117,7 @@ def answers(file: Path) -> list[dict[str, Any]]:
 
 
 def same(kind: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> list[Row]:
-    """Return how far the answers of two sides agree."""
+    """Return the agreement between the answers of two sides."""
     pairs = list(zip(ours, theirs, strict=True))
     equal = sum(mine["label"] == other["label"] for mine, other in pairs) / len(pairs)
     difference = max(abs(mine["score"] - other["score"]) for mine, other in pairs if mine["label"] == other["label"])
@@ -143,7 +143,7 @@ def one_at_a_time(pipe: Any, predictor: Any) -> list[Row]:
 
 
 def precisions(predictor: Any, folder: Path) -> list[Row]:
-    """Return how far bf16 answers agree with fp32 answers, and the accuracy of each."""
+    """Return the agreement of bf16 answers with fp32 answers, and the accuracy of each."""
     from models.inference.predictor import load_predictor
 
     rows = emotion("test", SHORT // 2)

@@ -34,7 +34,7 @@ from reports.comparison.comparison import compare
 COMPARISONS = 4_000
 SEED = 20261122
 MOST_FALSE = 5.0
-LEAST_FOUND = 80.0
+LEAST_DETECTED = 80.0
 GAIN = 0.9
 """Ten percent fewer seconds."""
 DEFAULT = Compare().repeats
@@ -97,17 +97,17 @@ def share(scenario: Scenario, predicate: Predicate) -> float:
 
 
 def false_row(name: str, scenario: Scenario, *, has_target: bool = True) -> Row:
-    """Return how often a setting is called cheaper or more expensive than itself."""
+    """Return the rate at which a setting is called cheaper or more expensive than itself."""
     value = share(scenario, is_decided)
     limit: dict[str, Any] = {"target": f"at most {MOST_FALSE:g} %", "met": value <= MOST_FALSE} if has_target else {}
     return Row(name=f"false verdicts: {name}", value=value, unit="%", n=COMPARISONS, **limit)
 
 
-def found_row(name: str, scenario: Scenario, *, ratio: float = GAIN, has_target: bool = True) -> Row:
-    """Return how often an arm with this true ratio is called cheaper."""
+def gain_row(name: str, scenario: Scenario, *, ratio: float = GAIN, has_target: bool = True) -> Row:
+    """Return the rate at which an arm with this true ratio is called cheaper."""
     baseline, arm, *others = scenario.arms
     value = share(replace(scenario, arms=(baseline, replace(arm, ratio=ratio), *others)), is_cheaper)
-    target: dict[str, Any] = {"target": f"at least {LEAST_FOUND:g} %", "met": value >= LEAST_FOUND}
+    target: dict[str, Any] = {"target": f"at least {LEAST_DETECTED:g} %", "met": value >= LEAST_DETECTED}
     label = f"a gain of {100 * (1 - ratio):.0f} % detected: {name}"
     return Row(name=label, value=value, unit="%", n=COMPARISONS, **(target if has_target else {}))
 
@@ -156,29 +156,29 @@ def _any_cheaper(scenario: Scenario, arms: int) -> Row:
     return Row(name=f"one of {arms} equal settings is called the cheapest", value=value, unit="%", n=COMPARISONS)
 
 
-def found_rows(noise: Noise) -> list[Row]:
+def gain_rows(noise: Noise) -> list[Row]:
     """Return the figures of arms that are truly cheaper."""
     plain = scenario(noise)
     alike, compiled = replace(plain, trains_alike=True), (Arm(), Arm(cold_start=True))
     return [
         *(
-            found_row(f"recorded noise, {n} repeats", replace(plain, repeats=n), has_target=n == DEFAULT)
+            gain_row(f"recorded noise, {n} repeats", replace(plain, repeats=n), has_target=n == DEFAULT)
             for n in sorted({3, 4, 5, 6, 7, 8, 10, DEFAULT})
         ),
         *(
-            found_row(f"an arm of the same quality by seed, {n} repeats", replace(alike, repeats=n), has_target=n == 5)
+            gain_row(f"an arm of the same quality by seed, {n} repeats", replace(alike, repeats=n), has_target=n == 5)
             for n in (3, 4, 5)
         ),
-        found_row("its first job compiles", replace(plain, arms=compiled)),
-        found_row("whole seconds, jobs of 40 s", replace(plain, whole_seconds=True)),
-        found_row("jobs in their recorded order", replace(plain, seconds=in_order(noise.seconds)), has_target=False),
-        found_row("slow spells", replace(plain, seconds=with_spells(plain.seconds)), has_target=False),
-        found_row(
+        gain_row("its first job compiles", replace(plain, arms=compiled)),
+        gain_row("whole seconds, jobs of 40 s", replace(plain, whole_seconds=True)),
+        gain_row("jobs in their recorded order", replace(plain, seconds=in_order(noise.seconds)), has_target=False),
+        gain_row("slow spells", replace(plain, seconds=with_spells(plain.seconds)), has_target=False),
+        gain_row(
             "each job 2 % slower than the last",
             replace(plain, seconds=with_drift(plain.seconds)),
             has_target=False,
         ),
-        found_row(
+        gain_row(
             f"a sweep's {Sweep().repeats} repeats, recorded noise",
             replace(plain, repeats=Sweep().repeats),
             ratio=0.8,
@@ -230,7 +230,7 @@ def main() -> None:
         Row(name="spread of equal jobs", value=100 * noise.spread, unit="% of their seconds", n=len(noise.seconds)),
         Row(name="spread of their accuracy", value=float(np.std(noise.quality)), unit="", n=len(noise.quality)),
         *false_rows(noise),
-        *found_rows(noise),
+        *gain_rows(noise),
         grid_row(noise.settings),
         *(real_row(name, repeats) for name, repeats in tables.items() if len(repeats) >= 2 * SIDE),
     ]

@@ -35,7 +35,7 @@ TRIALS = int(os.environ.get("BENCH_TRIALS", 64))
 WORKERS = 8
 FEW, MANY = 100, int(os.environ.get("BENCH_MANY", 2000))
 OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False), target=0.25)
-ASKED = 20
+STARTS = 20
 EVALUATIONS = 5
 SPACE = Space(
     batch_sizes=tuple(range(8, 553, 8)),
@@ -88,14 +88,14 @@ def start_rows(storage: Storage, name: str) -> list[Row]:
     for part, count in zip(parts, (FEW, MANY), strict=True):
         _fill(part, count)
         start_seconds(storage, part)  # Warm up: read the trials that were added.
-    few, many = zip(*[[start_seconds(storage, part) for part in parts] for _ in range(ASKED)], strict=True)
+    few, many = zip(*[[start_seconds(storage, part) for part in parts] for _ in range(STARTS)], strict=True)
     growth = statistics.median(many) / statistics.median(few)
     return [
         median_row(f"{name}: start of a trial after {FEW} trials", few, "s"),
         median_row(
             f"{name}: start of a trial after {MANY:,} trials", many, "s", "under 0.2", statistics.median(many) < 0.2
         ),
-        Row(name=f"{name}: growth", value=growth, unit="ratio", n=ASKED, target="at most 2", met=growth <= 2),
+        Row(name=f"{name}: growth", value=growth, unit="ratio", n=STARTS, target="at most 2", met=growth <= 2),
     ]
 
 

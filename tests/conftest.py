@@ -1,4 +1,4 @@
-"""What every test may use: a tracking store of its own, a real tracking server, and the shared data where it is."""
+"""Fixtures of every test: a tracking store of its own, a real tracking server, and the shared data if present."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _forking() -> Iterator[None]:
-    """What a test starts by `sys.executable` need not import everything anew; see `forking_interpreter`."""
+    """Programs that a test starts by `sys.executable` need not import everything anew; see `forking_interpreter`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", forking_interpreter())
         yield

@@ -178,22 +178,22 @@ def _train(search: Search, study: optuna.Study, trial: Trial, point: Point, run:
             ended = TrialOutcome(
                 billable_instance_seconds=here.billable_instance_seconds, samples=here.samples, quality=here.value
             )
-            _tell(study, trial, replace(run, curve=curve, ended=ended), f"pruned: {reason}", TrialState.PRUNED)
+            _end(study, trial, replace(run, curve=curve, ended=ended), f"pruned: {reason}", TrialState.PRUNED)
             return here.billable_instance_seconds
     cost = run_cost(search.objective, run)
     if run.ended.failure:
-        _tell(study, trial, run, f"failed: {run.ended.failure[0]}", TrialState.FAIL)
+        _end(study, trial, run, f"failed: {run.ended.failure[0]}", TrialState.FAIL)
     elif not is_ours:
         # For Optuna's own samplers, a missed target is a very high cost. Only the order matters.
         study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_instance_seconds)
     elif run.ended.reached is False:
-        _tell(study, trial, run, "not reached", TrialState.PRUNED)
+        _end(study, trial, run, "not reached", TrialState.PRUNED)
     else:
-        _tell(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_instance_seconds)
+        _end(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_instance_seconds)
     return run.ended.billable_instance_seconds
 
 
-def _tell(study: optuna.Study, trial: Trial, run: Run, end: str, state: TrialState, value: float | None = None) -> None:
+def _end(study: optuna.Study, trial: Trial, run: Run, end: str, state: TrialState, value: float | None = None) -> None:
     seconds = {str(point.samples): point.billable_instance_seconds for point in run.curve}
     attrs = {
         "seconds": json.dumps(seconds),

@@ -68,7 +68,7 @@ def _group_rows(experiment_id: int, group: int, chance: random.Random) -> Rows:
 
 
 def _share(total: int, parts: int, part: int) -> int:
-    """Return how many of `total` belong to one of several equal parts."""
+    """Return the share of `total` that belongs to one of several equal parts."""
     return total * (part + 1) // parts - total * part // parts
 
 

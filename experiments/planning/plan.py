@@ -133,7 +133,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         experiment_yaml=_yaml(name, experiment),
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
-        script=_heard(experiment),
+        script=_script_plan(experiment),
         tags=_published(experiment),
         model=_model(experiment),
     )
@@ -182,7 +182,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     }
 
 
-def _heard(experiment: Experiment) -> ScriptPlan | None:
+def _script_plan(experiment: Experiment) -> ScriptPlan | None:
     if experiment.script is None:
         return None
     return ScriptPlan(regexes=experiment.script.metrics, hyperparameters=script_rules.shown(experiment))

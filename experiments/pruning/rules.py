@@ -104,7 +104,7 @@ def _need(folder: Folder, inventory: Inventory, references: RunReferences) -> st
 
 
 def _unreadable(folder: Folder, inventory: Inventory) -> str:
-    """Return why a folder is kept if the state of its job, or of a job that may read it, cannot be read."""
+    """Reason to keep a folder if the state of its job, or of a job that may read it, cannot be read."""
     if folder.place in OF_JOBS:
         is_read = folder.name in inventory.jobs if folder.place == "jobs" else folder.name not in inventory.unreadable
         return "" if is_read else "the state of its job cannot be read"

@@ -43,7 +43,7 @@ class ReportRequest:
     """Run ids, job names, and group ids, which stand for all their jobs."""
     overview: bool = False
     """Report on all groups of the MLflow experiment of that name, with their cost."""
-    wanted: CompareOptions = DEFAULT
+    options: CompareOptions = DEFAULT
     format: str = "text"
     """Printed format, one of FORMATS; `text` is a summary."""
 
@@ -62,12 +62,12 @@ def report(fields: Mapping[str, str]) -> int:
     group = find_group(store, group_id=request.group, experiment_name=title)
     name = group.experiment_name or title
     store.subject = f"the experiment of group '{group.id}'"
-    made = render(store.client, group.id, name, request.wanted)
+    made = render(store.client, group.id, name, request.options)
     folder = home() / "reports" / group.id
     _print(store, made, folder, group.experiment_id, request.format)
     with tolerate_rejection(partial(print, file=_location_stream(request.format))):
         log_separately(store, group.experiment_id, name, [group.id], made, folder)
-        if request.wanted == DEFAULT:
+        if request.options == DEFAULT:
             publish(store, group.run_id, made, folder, group.name)
     return 0
 
@@ -95,7 +95,9 @@ def read_request(fields: Mapping[str, str]) -> ReportRequest:
     chosen = fields.get("format", "text")
     if chosen not in FORMATS:
         raise InputError(f"format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
-    wanted = CompareOptions(baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", ""))))
+    options = CompareOptions(
+        baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", "")))
+    )
     is_overview = _is_true("overview", fields.get("overview", "false"))
     if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
         raise InputError(f"overview and {others[0]} exclude each other: an overview covers all groups.")
@@ -104,7 +106,7 @@ def read_request(fields: Mapping[str, str]) -> ReportRequest:
         overview=is_overview,
         group=fields.get("group") or None,
         runs=runs,
-        wanted=wanted,
+        options=options,
         format=chosen,
     )
 
@@ -113,7 +115,7 @@ def _report_chosen(store: Store, request: ReportRequest) -> None:
     table = chosen_jobs(store.client, request.runs)
     experiment_id = str(table["experiment_id"].iloc[0])
     title = str(store.call(store.client.get_experiment, experiment_id).name)
-    made = render_chosen(store.client, table, title, request.wanted, request.runs)
+    made = render_chosen(store.client, table, title, request.options, request.runs)
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
     _print(store, made, folder, experiment_id, request.format)

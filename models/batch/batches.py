@@ -15,13 +15,13 @@ def batches(lengths: Sequence[int], rows: Sequence[int], most_tokens: int) -> li
 
     So no long input runs by itself at the end. An input costs its `rows` x the longest length of its batch, in tokens.
     """
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     longest = taken = 0
     for position in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
-        if found and (taken + rows[position]) * longest <= most_tokens:
-            found[-1].append(position)
+        if result and (taken + rows[position]) * longest <= most_tokens:
+            result[-1].append(position)
             taken += rows[position]
         else:
-            found.append([position])
+            result.append([position])
             longest, taken = lengths[position], rows[position]
-    return found
+    return result

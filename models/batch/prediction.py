@@ -84,14 +84,14 @@ def _run_window(
     answers = {at - first: answer for at, answer in unfinished.known.items()}
     missing = [at for at in range(len(window)) if at not in answers]
     encoded = predictor.encode([each for at in missing for each in _read(predictor, window[at], parameters)])
-    for batch, found in pool.run(encoded):
-        made = [(missing[position], answer) for position, answer in zip(batch, found, strict=True)]
+    for batch, batch_answers in pool.run(encoded):
+        made = [(missing[position], answer) for position, answer in zip(batch, batch_answers, strict=True)]
         try:
             unfinished.keep((first + at, answer) for at, answer in made)
         except ValueError as error:
             place = next(window[at].place for at, answer in made if not _is_finite(answer))
-            said = "the model's answer is not a number: its weights or its precision are broken"
-            raise InputError(f"{place}: {said}") from error
+            problem = "the model's answer is not a number: its weights or its precision are broken"
+            raise InputError(f"{place}: {problem}") from error
         answers.update(made)
         on_progress(first + len(answers))
     unfinished.append([_line(row, answers[at]) for at, row in enumerate(window)])

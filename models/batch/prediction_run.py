@@ -88,15 +88,15 @@ def _resume(store: Store, run_id: str) -> bool:
 
 
 def _experiment_id(store: Store, trained: TrainedModel | None) -> str:
-    if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        return given
+    if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return experiment_id
     if trained is not None:
         return trained.experiment_id
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
 
     def existing() -> str | None:
-        found = store.client.get_experiment_by_name(name)
-        return str(found.experiment_id) if found else None
+        experiment = store.client.get_experiment_by_name(name)
+        return str(experiment.experiment_id) if experiment else None
 
     return store.call(existing) or str(store.create(store.client.create_experiment, name, existing=existing))
 

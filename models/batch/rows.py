@@ -69,10 +69,10 @@ class Source:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
             return self._made(squad_rows(self.path), at, "question")
         needed, optional = ROLES[self.task]
-        wanted = {role: self.columns.get(role, role) for role in needed}
-        wanted |= {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
-        at = {role: place for place, role in enumerate(wanted)}
-        return self._made(read_rows(self.path, list(wanted.values())), at, unit_of(self.path))
+        columns = {role: self.columns.get(role, role) for role in needed}
+        columns |= {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
+        at = {role: place for place, role in enumerate(columns)}
+        return self._made(read_rows(self.path, list(columns.values())), at, unit_of(self.path))
 
     def _made(self, rows: Iterator[Row], at: Mapping[str, int], unit: str) -> Iterator[InputRow]:
         is_plain = reader_name(self.path) == ".txt"

@@ -89,18 +89,18 @@ class Unfinished:
             fresh.write_text(json.dumps(identity, indent=1), "utf-8")
             fresh.replace(path)
             return
-        found = json.loads(path.read_bytes())
-        other = next((name for name in {**found, **identity} if found.get(name) != identity.get(name)), None)
+        stored = json.loads(path.read_bytes())
+        other = next((name for name in {**stored, **identity} if stored.get(name) != identity.get(name)), None)
         if other is not None:
             raise InputError(
-                f"{self.folder} holds answers of another {other} ({found.get(other)}, now {identity.get(other)}): "
+                f"{self.folder} holds answers of another {other} ({stored.get(other)}, now {identity.get(other)}): "
                 f"delete it, or name another output"
             )
 
     def _read_window(self) -> dict[int, Any]:
         lines = (self.folder / "window.jsonl").read_bytes().splitlines()
-        found = {each["at"]: each["answer"] for each in map(json.loads, lines)}
-        return {at: answer for at, answer in found.items() if at >= self.done}
+        answers = {each["at"]: each["answer"] for each in map(json.loads, lines)}
+        return {at: answer for at, answer in answers.items() if at >= self.done}
 
 
 def _lock(folder: Path) -> int:

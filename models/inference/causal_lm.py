@@ -67,12 +67,12 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
     """Tokenize. Raises `BadInputs` for a text that leaves no room for new tokens."""
-    found = loaded.backend.encode_batch_fast([each.text for each in examples])
-    for example, encoding in zip(examples, found, strict=True):
+    encodings = loaded.backend.encode_batch_fast([each.text for each in examples])
+    for example, encoding in zip(examples, encodings, strict=True):
         _check_room(loaded, example, len(encoding.ids))
     return [
         Encoded(each, (Row(one.ids, None),), new_tokens=_new_tokens(each))
-        for each, one in zip(examples, found, strict=True)
+        for each, one in zip(examples, encodings, strict=True)
     ]
 
 
@@ -116,6 +116,6 @@ def _generated(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str,
     new = output[:, batch["input_ids"].shape[1] :].tolist()
     texts = [loaded.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in new]
     return [
-        {"generated_text": each.example.text + found if is_whole else found}
-        for each, found in zip(encoded, texts, strict=True)
+        {"generated_text": each.example.text + generated if is_whole else generated}
+        for each, generated in zip(encoded, texts, strict=True)
     ]

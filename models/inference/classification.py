@@ -59,17 +59,17 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
 def _example(location: str, value: object, options: Mapping[str, Any]) -> Example:
     if isinstance(value, str):
         return Example(location, text(location, value), None, options)
-    found = fields(location, value, needed=("text",), optional=("text_pair",))
-    pair = found.get("text_pair")
+    values = fields(location, value, needed=("text",), optional=("text_pair",))
+    pair = values.get("text_pair")
     second = None if pair is None else text(f"{location}.text_pair", pair)
-    return Example(location, text(f"{location}.text", found["text"]), second, options)
+    return Example(location, text(f"{location}.text", values["text"]), second, options)
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
     """Tokenize. Inputs that are too long are cut, in a pair the longer text first. Raises `BadInputs` for no token."""
     values = [each.text if each.text_pair is None else (each.text, each.text_pair) for each in examples]
-    found = loaded.backend.encode_batch_fast(values)
-    return [Encoded(each, (_row(loaded, each, one),)) for each, one in zip(examples, found, strict=True)]
+    encodings = loaded.backend.encode_batch_fast(values)
+    return [Encoded(each, (_row(loaded, each, one),)) for each, one in zip(examples, encodings, strict=True)]
 
 
 def _row(loaded: Loaded, example: Example, encoding: Any) -> Row:

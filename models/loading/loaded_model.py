@@ -100,12 +100,12 @@ def _model(folder: Path, head: str, dtype: torch.dtype) -> Any:
     return model.eval()
 
 
-def _limit(config: dict[str, Any], tokenizer: Any, asked: int | None) -> int | None:
+def _limit(config: dict[str, Any], tokenizer: Any, max_length: int | None) -> int | None:
     known = [usable_positions(config), tokenizer.model_max_length]
     limits = [limit for limit in known if limit is not None and limit < NO_LIMIT_TOKENS]
-    if asked is not None and limits and asked > min(limits):
-        raise InputError(f"max_length is {asked}, but the model takes at most {min(limits)} tokens")
-    return min([*limits, *([] if asked is None else [asked])], default=None)
+    if max_length is not None and limits and max_length > min(limits):
+        raise InputError(f"max_length is {max_length}, but the model takes at most {min(limits)} tokens")
+    return min([*limits, *([] if max_length is None else [max_length])], default=None)
 
 
 def _backend(tokenizer: Any, max_length: int | None) -> Any:
@@ -137,5 +137,5 @@ def architecture(folder: Path) -> str:
 
 def describe(loaded: Loaded) -> str:
     """Return class, device and precision of a loaded model, as JSON."""
-    told = {"model": type(loaded.model).__name__, "device": loaded.device, "precision": loaded.precision}
-    return json.dumps(told)
+    description = {"model": type(loaded.model).__name__, "device": loaded.device, "precision": loaded.precision}
+    return json.dumps(description)

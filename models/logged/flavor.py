@@ -137,7 +137,7 @@ def _write_code(folder: Path) -> None:
 
 def _write_environment(folder: Path) -> None:
     """Pin what is installed here: the model answers under these versions, whatever it was trained with."""
-    lines = [f"{name}=={found}" for name in REQUIREMENTS if (found := _version(name))]
+    lines = [f"{name}=={version}" for name in REQUIREMENTS if (version := _version(name))]
     (folder / "requirements.txt").write_text("\n".join(lines) + "\n", "utf-8")
     environment = {
         "python": platform.python_version(),

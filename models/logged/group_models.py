@@ -67,8 +67,8 @@ def _summary(logged: Sequence[Logged], run_id: str, seconds: float) -> str:
 
 
 def _reason(error: Exception) -> str:
-    said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"the job's artifact holds no model to serve: {said}" if isinstance(error, NoModel) else said
+    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return f"the job's artifact holds no model to serve: {reason}" if isinstance(error, NoModel) else reason
 
 
 def _tag(store: Store, run_id: str, error: Exception) -> None:

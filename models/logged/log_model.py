@@ -94,8 +94,8 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
     is_new = False
 
     def existing() -> LoggedModel | None:
-        found = client.search_logged_models([info.experiment_id], f"source_run_id = '{info.run_id}'")
-        own = [each for each in found if each.name == NAME]
+        matches = client.search_logged_models([info.experiment_id], f"source_run_id = '{info.run_id}'")
+        own = [each for each in matches if each.name == NAME]
         return min(own, key=lambda each: (each.creation_timestamp, each.model_id), default=None)
 
     def create() -> LoggedModel:
@@ -126,7 +126,9 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
         (folder / flavor.WEIGHTS).mkdir(parents=True)
         try:
             with service.open_model(uri) as archive:
-                size_bytes = unpack(archive, folder / flavor.WEIGHTS, named=f"the artifact {uri}", wanted=is_needed)
+                size_bytes = unpack(
+                    archive, folder / flavor.WEIGHTS, named=f"the artifact {uri}", is_selected=is_needed
+                )
             break
         except Unreachable:
             if not tries_left:
@@ -155,8 +157,8 @@ def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> No
     else:
         if model.status != LoggedModelStatus.READY:
             store.call(client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
-        told = run.outputs.model_outputs if run.outputs else []
-        if model.model_id not in {each.model_id for each in told}:
+        outputs = run.outputs.model_outputs if run.outputs else []
+        if model.model_id not in {each.model_id for each in outputs}:
             store.call(client.log_outputs, run_id, [LoggedModelOutput(model.model_id, step=0)])
         store.tag(run_id, {MODEL_ID: model.model_id})
     if FAILURE in run.data.tags:

@@ -56,8 +56,8 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, say: Say = pri
 def is_whole(folder: Path) -> bool:
     """Return whether a folder has all files that were fetched, each with its size."""
     try:
-        told: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        return bool(told) and all((folder / name).stat().st_size == size for name, size in told.items())
+        sizes: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, ValueError):
         return False
 
@@ -68,14 +68,14 @@ def files_of(paths: Mapping[str, int]) -> dict[str, str]:
     `paths` are all of its files. The model's own folder, `model`, has the weights; the tokenizer's files lie apart, and
     only those are taken that the model's folder has not.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for location in (_TOKENIZER, _MODEL):
         for path in paths:
             inside = PurePosixPath(path)
             if inside.is_relative_to(location):
-                found = {source: name for source, name in found.items() if name != str(inside.relative_to(location))}
-                found[path] = str(inside.relative_to(location))
-    return found
+                names = {source: name for source, name in names.items() if name != str(inside.relative_to(location))}
+                names[path] = str(inside.relative_to(location))
+    return names
 
 
 def _why_not(trained: TrainedModel) -> str:
@@ -102,13 +102,13 @@ def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, say: Say) -
     store.subject = f"model {trained.model_uri}"
     location = location_of(store, trained)
     sizes = store.call(lambda: dict(_listed(location, server)))
-    wanted = files_of(sizes)
-    _check_model(trained, list(wanted.values()))
-    say(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in wanted))}, from {store.uri}")
+    names = files_of(sizes)
+    _check_model(trained, list(names.values()))
+    say(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in names))}, from {store.uri}")
     raw = folder / "raw"
     raw.mkdir()
     arrived = Path(store.call(download_artifacts, artifact_uri=location, dst_path=str(raw), tracking_uri=server))
-    for path, name in wanted.items():
+    for path, name in names.items():
         source, target = arrived / path, folder / name
         if not source.is_file() or source.stat().st_size != sizes[path]:
             raise TrackingError(
@@ -141,15 +141,15 @@ def _listed(location: str, server: str, path: str = "") -> Iterator[tuple[str, i
 
 def _check_model(trained: TrainedModel, names: Sequence[str]) -> None:
     if "config.json" not in names:
-        told = "holds no config.json, so it is no folder of Transformers"
-        raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {told}.")
+        problem = "holds no config.json, so it is no folder of Transformers"
+        raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {problem}.")
 
 
 def _fetch_artifact(uri: str, folder: Path, say: Say) -> None:
     """Unpack the job's own artifact as a stream."""
     say(f"Fetching the model artifact {uri}")
     with _opened(uri, folder.parent.parent) as archive:
-        unpack(archive, folder, named=f"The model artifact {uri}", wanted=is_needed)
+        unpack(archive, folder, named=f"The model artifact {uri}", is_selected=is_needed)
 
 
 def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:

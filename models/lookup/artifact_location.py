@@ -22,8 +22,8 @@ def location_of(store: Store, trained: TrainedModel) -> str:
         return str(store.call(store.client.get_logged_model, trained.model_id).artifact_location)
     except TrackingError as error:
         if code_of(error) in {"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"}:
-            told = f"model {trained.model_id} of run {trained.run_id} ({trained.job_name})"
-            raise InputError(f"{told} is not on the tracking server {store.uri} any more.") from error
+            title = f"model {trained.model_id} of run {trained.run_id} ({trained.job_name})"
+            raise InputError(f"{title} is not on the tracking server {store.uri} any more.") from error
         raise
 
 

@@ -80,8 +80,8 @@ def trained_model(store: Store, run: str) -> TrainedModel:
     """
     name = run.strip()
     if name.startswith("models:/"):
-        found = Versions(store).named(name)
-        return trained_of(store, _run(store, found.run_id))
+        version = Versions(store).named(name)
+        return trained_of(store, _run(store, version.run_id))
     name = name.removeprefix("runs:/").partition("/")[0]
     if not name:
         raise InputError(f"run is '{run}': it must be {_NAMES}.")
@@ -91,8 +91,8 @@ def trained_model(store: Store, run: str) -> TrainedModel:
 def trained_of(store: Store, run: Run) -> TrainedModel:
     """Return the model of a job's run."""
     tags, params = run.data.tags, run.data.params
-    told = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
-    evaluated = {key: value for key, value in told.items() if math.isfinite(value)}
+    metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
+    evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
     return TrainedModel(
         run_id=str(run.info.run_id),
         job_name=tags.get("platform.job_name", str(run.info.run_name)),
@@ -119,14 +119,14 @@ def trained_of(store: Store, run: Run) -> TrainedModel:
 def _of_name(store: Store, name: str) -> TrainedModel:
     if _jobs_with(store, "group", name):
         return _of_group(store, name)
-    found = _jobs_with(store, "job_name", name)
-    if not found:
+    runs = _jobs_with(store, "job_name", name)
+    if not runs:
         who = f" that user '{store.user}' may read" if store.user else ""
         raise InputError(f"run is '{name}', which is no run, job or group of the tracking server {store.uri}{who}.")
-    if len(found) > 1:
-        some = ", ".join(str(run.info.run_id) for run in found[:_MOST_NAMED])
-        raise InputError(f"run is '{name}', a job that {len(found)} runs are of ({some}): name one of them by its id.")
-    return trained_of(store, found[0])
+    if len(runs) > 1:
+        some = ", ".join(str(run.info.run_id) for run in runs[:_MOST_NAMED])
+        raise InputError(f"run is '{name}', a job that {len(runs)} runs are of ({some}): name one of them by its id.")
+    return trained_of(store, runs[0])
 
 
 def _of_run(store: Store, run: Run) -> TrainedModel:
@@ -143,8 +143,8 @@ def _of_group(store: Store, group: str) -> TrainedModel:
     # Only here: what makes reports takes a second to load.
     from models.lookup.winner import winner
 
-    found = winner(store.client, group)
-    return replace(trained_of(store, _run(store, found.run_id)), chosen=found.why)
+    chosen = winner(store.client, group)
+    return replace(trained_of(store, _run(store, chosen.run_id)), chosen=chosen.why)
 
 
 def _run(store: Store, run_id: str) -> Run:
@@ -170,7 +170,7 @@ def _experiment_name(store: Store, run: Run) -> str:
     """Return the experiment's name from its group, else the name of the MLflow experiment."""
     parent = run.data.tags.get(MLFLOW_PARENT_RUN_ID)
     try:
-        told = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
+        name = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
     except TrackingError:  # its parent is gone
-        told = None
-    return str(told or store.call(store.client.get_experiment, run.info.experiment_id).name)
+        name = None
+    return str(name or store.call(store.client.get_experiment, run.info.experiment_id).name)

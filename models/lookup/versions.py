@@ -38,8 +38,8 @@ class Version:
 
 def model_name(uri: str) -> str | None:
     """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`; None for other text."""
-    found = _URI.fullmatch(uri.strip())
-    return found[1] if found else None
+    match = _URI.fullmatch(uri.strip())
+    return match[1] if match else None
 
 
 class Versions:
@@ -52,14 +52,11 @@ class Versions:
         self._store = store
 
     def named(self, uri: str) -> Version:
-        """Return the version that `models:/NAME@ALIAS` or `models:/NAME/3` names.
-
-        Raises `InputError` if no such version exists.
-        """
-        found = _URI.fullmatch(uri)
-        if found is None:
+        """Return the version that a `models:` URI names. Raises `InputError` if no such version exists."""
+        match = _URI.fullmatch(uri)
+        if match is None:
             raise InputError(f"run is '{uri}': a registered model is named models:/NAME@ALIAS or models:/NAME/3.")
-        name, alias, number = found.groups()
+        name, alias, number = match.groups()
         version = self.of_alias(name, alias) if alias else self.numbered(name, number)
         if version is None:
             raise InputError(f"run is '{uri}', which the registry of {self._store.uri} does not hold.")
@@ -70,21 +67,21 @@ class Versions:
     def of_alias(self, name: str, alias: str) -> Version | None:
         """Return the version that an alias names; None if none exists that this user may read."""
         # Searched for, not asked for: to a user of few rights basic auth answers 403 for what does not exist.
-        found = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
-        number = found[0].aliases.get(alias) if found else None
+        models = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
+        number = models[0].aliases.get(alias) if models else None
         return self.numbered(name, str(number)) if number else None
 
     def numbered(self, name: str, number: str) -> Version | None:
         """Return the version of that number, or None."""
         if len(number) > _LONGEST_NUMBER:
             return None
-        found = self._found(f"name = {quoted(name)} and version_number = {number}")
-        return _version(found[0]) if found else None
+        versions = self._search(f"name = {quoted(name)} and version_number = {number}")
+        return _version(versions[0]) if versions else None
 
     def of_model(self, name: str, model_uri: str) -> Version | None:
         """Return the first version of a registered model that is this MLflow model, or None."""
-        found = self._found(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
-        return _version(min(found, key=lambda version: int(version.version))) if found else None
+        versions = self._search(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
+        return _version(min(versions, key=lambda version: int(version.version))) if versions else None
 
     def create(
         self, name: str, location: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
@@ -96,14 +93,14 @@ class Versions:
         )
         return _version(made)
 
-    def _found(self, where: str) -> list[ModelVersion]:
+    def _search(self, where: str) -> list[ModelVersion]:
         return list(self._store.call(self.client.search_model_versions, where, max_results=100))
 
 
-def _version(found: ModelVersion) -> Version:
-    tags = found.tags or {}
+def _version(version: ModelVersion) -> Version:
+    tags = version.tags or {}
     return Version(
-        name=str(found.name),
-        number=str(found.version),
-        run_id=str(tags.get(RUN_ID_TAG) or found.run_id or ""),
+        name=str(version.name),
+        number=str(version.version),
+        run_id=str(tags.get(RUN_ID_TAG) or version.run_id or ""),
     )

@@ -47,8 +47,8 @@ def winner(client: MlflowClient, group: str) -> Winner:
     if is_probe_table(table):
         raise _none(group, "probes train only the beginning")
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
-        told = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
-        return _chosen(group, *_of_sweep(sweep_of(table, group, told, {}, {})))
+        spec = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
+        return _chosen(group, *_of_sweep(sweep_of(table, group, spec, {}, {})))
     return _chosen(group, *_of_comparison(compare(table, group)))
 
 
@@ -78,20 +78,20 @@ def _check_baseline(comparison: Comparison) -> None:
         raise _none(comparison.group, "the runs of its baseline are gone, so nothing tells which setting is better")
 
 
-def _held(told: str, baseline: Arm) -> str:
-    return f"{told.rstrip('.')}, so the baseline stays." if baseline.succeeded else told
+def _held(verdict: str, baseline: Arm) -> str:
+    return f"{verdict.rstrip('.')}, so the baseline stays." if baseline.succeeded else verdict
 
 
 def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
-    told, best = sweep_headline(sweep), sweep.best
+    headline, best = sweep_headline(sweep), sweep.best
     if best is None or (sweep.spec.is_front and len(sweep.front) > 1):
-        raise _none(sweep.group, told[:1].lower() + told[1:].rstrip("."))
+        raise _none(sweep.group, headline[:1].lower() + headline[1:].rstrip("."))
     if sweep.confirmation is None:
         command = f" `{sweep.train_command}` trains {best.setting}." if sweep.train_command else ""
         raise _none(sweep.group, "its best setting was not repeated, and trials keep no model", instead=command)
     _check_baseline(sweep.confirmation)
     setting = best.setting if _is_confirmed(sweep) else sweep.base
-    why = told if setting == best.setting else f"{told.rstrip('.')}{_but(sweep)}, so the base setting stays."
+    why = headline if setting == best.setting else f"{headline.rstrip('.')}{_but(sweep)}, so the base setting stays."
     arm = sweep.arm_of(setting)
     return str(setting), arm.succeeded if arm else [], why
 
@@ -111,7 +111,7 @@ def _is_faster(sweep: Sweep) -> bool:
 
 
 def _but(sweep: Sweep) -> str:
-    """Return why a faster setting must not be used; empty if nothing does. A rate says nothing about quality."""
+    """Reason not to use a faster setting; empty if there is none. A rate says nothing about quality."""
     contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
     if contrast is None or contrast.verdict.outcome == "not comparable":
         return ""
@@ -120,22 +120,22 @@ def _but(sweep: Sweep) -> str:
     quality, measure = contrast.verdict.quality, sweep.confirmation.measure if sweep.confirmation else None
     if quality is None:
         return f", but not every repeat tells its {measure.label}" if measure else ""
-    told = f"{quality.measure.label} is {quality.arm:.4g} against {quality.baseline:.4g}"
-    return "" if quality.kept else f", but its {told}"
+    comparison = f"{quality.measure.label} is {quality.arm:.4g} against {quality.baseline:.4g}"
+    return "" if quality.kept else f", but its {comparison}"
 
 
 def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     if not jobs:
         raise _none(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
-    asked = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
-    # A job that diverged has no number, and must not keep the others from being told apart.
-    measure = measure_of([job.numbers for job in jobs], asked, of_any=True)
+    target_metric = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
+    # A job that diverged has no number, and must not keep the others from being compared.
+    measure = measure_of([job.numbers for job in jobs], target_metric, of_any=True)
     if measure is None or len(jobs) == 1:
         chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
     else:
         sign = -1 if measure.higher_is_better else 1
-        told = [job for job in jobs if has(job.numbers, measure.column)]
-        chosen = min(told, key=lambda job: sign * job.number(measure.column))
+        evaluated = [job for job in jobs if has(job.numbers, measure.column)]
+        chosen = min(evaluated, key=lambda job: sign * job.number(measure.column))
         best = f"{measure.column} {chosen.number(measure.column):.6g}"
         how = f"the best of its {len(jobs)} jobs, {best}"
     return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())

@@ -52,12 +52,12 @@ def refusal(candidate: TrainedModel, in_use: InUse | None, allowed: Set[Word] = 
     the same metric on the same data. A tie is not worse. A model that cannot be compared is refused. The sentence names
     the words that allow it.
     """
-    found = objections(candidate, in_use)
-    against = [each for each in found if each.word not in allowed]
+    raised = objections(candidate, in_use)
+    against = [each for each in raised if each.word not in allowed]
     if not against:
         return None
     # Including the words that were allowed already, so that these words together are enough.
-    words = ",".join(dict.fromkeys(each.word for each in found))
+    words = ",".join(dict.fromkeys(each.word for each in raised))
     sentence = " and ".join(each.sentence for each in against)
     return f"Job {candidate.job_name} (run {candidate.run_id}) {sentence}; allow={words} takes it all the same."
 
@@ -70,22 +70,22 @@ def check(candidate: TrainedModel, in_use: InUse | None, allowed: Set[Word] = fr
 
 def objections(candidate: TrainedModel, in_use: InUse | None) -> list[Objection]:
     """Return all objections to a model."""
-    found = []
+    reasons = []
     if candidate.status != "FINISHED":
         why = f" ({candidate.failure})" if candidate.failure else ""
-        found.append(
+        reasons.append(
             Objection(
                 word="failed", sentence=f"ended {candidate.status}{why}" if _ended(candidate) else "has not ended"
             )
         )
     if not candidate.metrics:
-        found.append(Objection(word="unevaluated", sentence="has no evaluation metric"))
+        reasons.append(Objection(word="unevaluated", sentence="has no evaluation metric"))
     if in_use and in_use.trained is None:
         sentence = f"cannot be compared with {in_use.title}, of which no run tells how good it is"
-        found.append(Objection(word="worse", sentence=sentence))
+        reasons.append(Objection(word="worse", sentence=sentence))
     elif in_use and in_use.trained and in_use.trained.run_id != candidate.run_id:
-        found += _against(candidate, in_use.trained, in_use.title)
-    return found
+        reasons += _against(candidate, in_use.trained, in_use.title)
+    return reasons
 
 
 def _against(candidate: TrainedModel, other: TrainedModel, title: str) -> Iterable[Objection]:

@@ -89,8 +89,8 @@ class Registry:
             self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
         except TrackingError:
             # Of two commands that set a new alias at once MLflow refuses one, though both said the same.
-            found = self._versions.of_alias(name, alias)
-            if found is None or found.number != version.number:
+            current = self._versions.of_alias(name, alias)
+            if current is None or current.number != version.number:
                 raise
 
     def _trained(self, version: Version) -> TrainedModel | None:

@@ -36,19 +36,19 @@ LOOK_SECONDS = 1.0
 
 def main(words: Sequence[str]) -> int:
     """Serve until stopped. Return 1 if the model cannot be loaded."""
-    asked = _parser().parse_args(words)
-    listener = _listener(asked.host, asked.port)
-    address = f"http://{asked.host}:{listener.getsockname()[1]}"
-    if asked.address:
-        _write(asked.address, json.dumps({"pid": os.getpid(), "address": address}))
-    if asked.home:
-        use(asked.home.resolve(), [asked.model.resolve()])
+    options = _parser().parse_args(words)
+    listener = _listener(options.host, options.port)
+    address = f"http://{options.host}:{listener.getsockname()[1]}"
+    if options.address:
+        _write(options.address, json.dumps({"pid": os.getpid(), "address": address}))
+    if options.home:
+        use(options.home.resolve(), [options.model.resolve()])
     app = App()
     server = uvicorn.Server(_config(app))
     failed: list[BaseException] = []
-    threading.Thread(target=_load, args=(app, server, asked, failed, address), daemon=True).start()
-    if asked.lifetime:
-        threading.Thread(target=_end_when_over, args=(server, asked.lifetime), daemon=True).start()
+    threading.Thread(target=_load, args=(app, server, options, failed, address), daemon=True).start()
+    if options.lifetime:
+        threading.Thread(target=_end_when_over, args=(server, options.lifetime), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(server, listener))
     return 1 if failed else 0
@@ -75,22 +75,22 @@ def _config(app: App) -> uvicorn.Config:
 
 
 def _load(
-    app: App, server: uvicorn.Server, asked: argparse.Namespace, failed: list[BaseException], address: str
+    app: App, server: uvicorn.Server, options: argparse.Namespace, failed: list[BaseException], address: str
 ) -> None:
     """Load the model and begin to serve it; stop the server if loading fails."""
     try:
         from models.inference.predictor import load_predictor
 
         model = load_predictor(
-            asked.model,
-            task=asked.task,
-            precision=asked.precision,
-            evaluated_precision=asked.evaluated_precision,
-            max_length=asked.max_length,
+            options.model,
+            task=options.task,
+            precision=options.precision,
+            evaluated_precision=options.evaluated_precision,
+            max_length=options.max_length,
         )
         model.answer(_warm_up(model.task))
         app.serve(model)
-        print(f"Serving {asked.model} at {address}", flush=True)
+        print(f"Serving {options.model} at {address}", flush=True)
     except BaseException as error:
         failed.append(error)
         if not isinstance(error, TrainfareError):

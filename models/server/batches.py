@@ -16,19 +16,19 @@ SHORT_TOKENS = 32
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
     """Return the positions of examples of these lengths (tokens), in batches of similar length, the shortest first."""
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     shortest = 0
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
         length = lengths[position]
         fits = (
-            bool(found)
-            and len(found[-1]) < MOST_EXAMPLES
-            and (len(found[-1]) + 1) * length <= MOST_TOKENS
+            bool(result)
+            and len(result[-1]) < MOST_EXAMPLES
+            and (len(result[-1]) + 1) * length <= MOST_TOKENS
             and (length <= MOST_STRETCH * shortest or length <= SHORT_TOKENS)
         )
         if fits:
-            found[-1].append(position)
+            result[-1].append(position)
         else:
-            found.append([position])
+            result.append([position])
             shortest = length
-    return found
+    return result

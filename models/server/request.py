@@ -17,16 +17,16 @@ _KNOWN = ("inputs", "parameters")
 
 def check_head(headers: Iterable[Header]) -> None:
     """Raise `Refused` unless the body is uncompressed JSON in UTF-8 and the client accepts JSON."""
-    given = {name: value.decode("latin-1").strip().lower() for name, value in headers}
-    kind, _, options = given.get(b"content-type", "application/json").partition(";")
+    headers_by_name = {name: value.decode("latin-1").strip().lower() for name, value in headers}
+    kind, _, options = headers_by_name.get(b"content-type", "application/json").partition(";")
     if kind.strip() != "application/json":
         raise Refused(415, f"Content-Type is '{shown(kind)}': it must be application/json.")
     charset = dict(option.strip().partition("=")[::2] for option in options.split(";")).get("charset", "utf-8")
     if charset.strip('"') not in {"utf-8", "utf8", "us-ascii"}:
         raise Refused(415, f"the charset is '{shown(charset)}': it must be utf-8.")
-    if (encoding := given.get(b"content-encoding", "identity")) != "identity":
+    if (encoding := headers_by_name.get(b"content-encoding", "identity")) != "identity":
         raise Refused(415, f"Content-Encoding is '{shown(encoding)}': the body must not be compressed.")
-    accepted = {part.partition(";")[0].strip() for part in given.get(b"accept", "*/*").split(",")}
+    accepted = {part.partition(";")[0].strip() for part in headers_by_name.get(b"accept", "*/*").split(",")}
     if not accepted & {"*/*", "application/*", "application/json", ""}:
         raise Refused(406, "Accept excludes application/json, in which all is answered.")
 

@@ -25,7 +25,7 @@ def importance(sweep: Sweep) -> Chart | None:
 
 
 def importance_note(sweep: Sweep) -> str:
-    """Return why the chart lacks some compilers; empty if it has all."""
+    """Reason why the chart lacks some compilers; empty if it has all."""
     lacking = [name for name in sweep.compilers if name not in sweep.spec.importances]
     if not lacking or not sweep.trials:
         return ""

@@ -23,7 +23,7 @@ class Factorial:
     """Samples per device, the baseline's first."""
     arms: Mapping[tuple[str, float], Arm]
     contrasts: Mapping[tuple[str, float], Contrast]
-    """Of the arms other than the baseline."""
+    """Contrasts of the arms other than the baseline."""
 
     def texts(self, compiler: str, batch_size: float) -> tuple[str, str]:
         """Return the change against the baseline with its interval, and the median cost."""

@@ -14,7 +14,7 @@ from reports.model.table import Cell, Heading, Row, Table
 from reports.model.wording import short
 
 _MOST_CHARACTERS = 300
-"""Of a failure message."""
+"""Length of a failure message."""
 _HEADINGS = (
     Heading(label="arm and repeat", head="arm and repeat", kind="text"),
     Heading(label="status", head="status", kind="text"),

@@ -145,12 +145,12 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
 
 
 def warning_sentences(arm: Arm) -> list[str]:
-    """Return why the arm's figures are not those of its compiler setting."""
+    """Reasons why the arm's figures are not those of its compiler setting."""
     return [f"“{arm.label}” does not match its setting: {warning}." for warning in arm.compiler_warnings]
 
 
 def failure_sentences(arm: Arm) -> list[str]:
-    """Return why jobs of an arm failed: each class of failure once, with the message of its first job."""
+    """Reasons why jobs of an arm failed: each class of failure once, with the message of its first job."""
     by_class: dict[str, list[Job]] = {}
     for job in arm.failed:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)

@@ -14,7 +14,7 @@ from reports.model.report import Metric, Report
 MOST_LABELS = 50
 """Arms with metrics: sections with more charts are of no use."""
 _MOST_CHARACTERS = 150
-"""Of an arm in a metric's name; MLflow allows 250 for the whole name."""
+"""Length of an arm in a metric's name; MLflow allows 250 for the whole name."""
 _SUFFIXES = ("", " low", " high")
 """Suffixes of the metrics of an interval."""
 

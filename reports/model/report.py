@@ -55,7 +55,7 @@ class Report:
     headline: str
     """The answer in one sentence."""
     answer: tuple[Block, ...] = ()
-    """What stands right below the headline on the page."""
+    """Blocks right below the headline on the page."""
     sections: tuple[Section, ...] = ()
     terminal: tuple[Block, ...] = ()
     markdown: tuple[Block, ...] = ()

@@ -92,7 +92,7 @@ def _cost(sweep: Sweep) -> list[str]:
 
 
 def _failures(sweep: Sweep) -> list[str]:
-    """Return why trials failed: each class of failure once, with the message of its first trial."""
+    """Reasons why trials failed: each class of failure once, with the message of its first trial."""
     failed = {trial.end.partition(": ")[2] or "no class": trial.failure for trial in sweep.failed[::-1]}
     messages = {name: f": {message.rstrip('.')}" if message else "" for name, message in failed.items()}
     return [f"Failed with {name}{message}." for name, message in messages.items()]

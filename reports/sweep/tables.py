@@ -154,7 +154,7 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
 
 
 def _missed(sweep: Sweep, arm: Arm) -> str:
-    """Return how many repeats missed the target, which leaves no cost to compare; empty for none."""
+    """Return the number of repeats that missed the target, which leaves no cost to compare; empty for none."""
     n = sweep.missed(arm)
     return f"{n} of {len(arm.compared)} missed it" if n else ""
 

@@ -11,7 +11,7 @@ UNITS = {"billable_seconds": "s", "usd": "USD", "steady_samples_per_second": "sa
 
 
 def cost_noun(sweep: Sweep) -> str:
-    """Return what the objective counts, such as `billable seconds`."""
+    """Return the quantity that the objective counts, such as `billable seconds`."""
     return NOUNS.get(sweep.spec.cost, sweep.spec.cost)
 
 

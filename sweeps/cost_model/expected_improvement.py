@@ -139,7 +139,7 @@ def stop_reason(search: Search, records: Sequence[Record]) -> str | None:
 
 
 def _no_faster(search: Search, records: Sequence[Record]) -> str | None:
-    """Return why no free point is worth a trial for its throughput: none was calibrated faster than the best."""
+    """Reason why no free point is worth a trial for its throughput: none was calibrated faster than the best."""
     record, costs = best(search, records), search.costs
     if search.objective.is_front or record is None or costs is None:
         return None

@@ -73,7 +73,7 @@ def _too_far(
     billable_instance_seconds: float,
     best_seconds: float,
 ) -> str | None:
-    """Return why a trial cannot reach the target for less than the best trial's cost; None while it can.
+    """Reason why a trial cannot reach the target for less than the best trial's cost; None while it can.
 
     No trial reached the target from this quality in fewer samples, and no trial that reached it was worse at equal
     samples. The cost of a sample is the trial's own, known from its second evaluation on: other trials ran at other
@@ -97,7 +97,7 @@ def _too_far(
 def _beyond_bound(
     search: Search, aim: tuple[Quality, float], others: Sequence[Record], curve: Sequence[CurvePoint]
 ) -> str | None:
-    """Return why a trial cannot come within the bound by its end; None while it can.
+    """Reason why a trial cannot come within the bound by its end; None while it can.
 
     It is worse at equal samples than every trial that did, further from the bound than any trial moved from there on,
     and no trial came within the bound from this quality in the samples that are left.

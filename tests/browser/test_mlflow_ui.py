@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 LONG_MS = 30_000
 """Its scripts are 10 MB, and machines differ."""
 ITS_OWN = ("mlflow/users/current", "ResizeObserver loop")
-"""What MLflow's UI complains about by itself: it asks who is logged in where nobody logs in, and Chromium's word for
+"""Errors of MLflow's own UI: it requests the current user where nobody logs in, and Chromium reports
 a layout that took two frames."""
 
 

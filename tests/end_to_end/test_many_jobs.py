@@ -71,7 +71,7 @@ def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Se
 
 
 def ended_runs(uri: str) -> int:
-    """Return how many jobs' runs have ended."""
+    """Count the jobs' runs that have ended."""
     connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
     [[found]] = connection.execute(
         "select count(*) from runs r join tags t on t.run_uuid = r.run_uuid"

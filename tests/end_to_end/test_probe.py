@@ -12,7 +12,7 @@ from tests.support.aws.account import Account
 from tests.support.job.tiny import TINY
 
 LONG = {"epochs": 40, "batch_size": 4, "base_batch_size": 4, "save_strategy": "none", "logging_steps": 5}
-"""Of 64 rows: 640 steps, of which a probe takes a tenth at most."""
+"""Options of a training of 640 steps on 64 rows, of which a probe takes a tenth at most."""
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ NOTHING_LEARNT = {"base_learning_rate": 1e-9}
 
 
 def answer(command_line: CommandLine, name: str) -> str:
-    """Return what a model says of a text that praises."""
+    """Return a model's answer to a text that praises."""
     command = [sys.executable, "-c", ASK, name]
     done = subprocess.run(command, cwd=ROOT, env=command_line.environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr

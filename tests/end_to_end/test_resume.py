@@ -56,7 +56,7 @@ def start(home: Path, name: str, checkpoints: str, devices: int, **arguments: An
 
 
 def told(job: Job, until_step: int = 10**9) -> list[Event]:
-    """Return what a job says, until it tells of a step or has ended."""
+    """Return a job's events, until it reports a step or ends."""
     events: list[Event] = []
     for update in job.follow():
         events += update.events

@@ -1,4 +1,4 @@
-"""What a launcher's environment holds in confidence is in nothing that a job on SageMaker leaves behind."""
+"""Test that a job on SageMaker leaves no secret of the launcher's environment behind."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def setting(run: Run) -> tuple[str, ...]:
 
 
 def kept(command_line: CommandLine) -> dict[str, Any]:
-    """Return what the sweep's parent run holds."""
+    """Return the content of `sweep.json` in the sweep's parent run."""
     (parent,) = command_line.runs("group")
     path = MlflowClient(command_line.uri).download_artifacts(parent.info.run_id, "sweep.json")
     found: dict[str, Any] = json.loads(Path(path).read_text())

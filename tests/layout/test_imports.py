@@ -102,7 +102,7 @@ def test_the_rooms_of_the_job_shadow_nothing_that_it_imports() -> None:
 
 
 def test_no_test_imports_another_test() -> None:
-    """What several tests share is in `tests/support`."""
+    """Helpers that several tests share belong in `tests/support`."""
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in (ROOT / "tests").rglob("*.py")

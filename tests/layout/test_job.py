@@ -22,7 +22,7 @@ YOUNGER_NAMES = {
     *("aiter", "anext", "zoneinfo", "graphlib", "tomllib", "to_thread", "TypeAlias", "ParamSpec", "Self", "Annotated"),
     *("assert_never", "StrEnum", "dataclass_transform", "NotRequired", "process_cpu_count"),
 }
-"""What the standard library has had since 3.9 or later."""
+"""Names that the standard library has had since 3.9 or later."""
 
 YOUNGER_ARGUMENTS = {"zip": {"strict"}, "dataclass": {"slots", "kw_only"}, "rmtree": {"onexc", "dir_fd"}}
 YOUNGER_GENERICS = {"list", "dict", "tuple", "set", "frozenset", "type"}

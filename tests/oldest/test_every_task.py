@@ -104,7 +104,7 @@ def test_two_processes(job_of: Callable[..., Job], oldest_python: str) -> None:
 
 @pytest.mark.parametrize("task", sorted(TASKS))
 def test_a_probe(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
-    """It ends where the newest does, on the same losses."""
+    """The oldest versions end where the newest do, on the same losses."""
     arguments = {"epochs": 200, "eval_strategy": "end", "probe_precision": 1e-6, "probe_samples": 1}
     then, now = (
         run(job_of(task, name), [python], task, **arguments)

@@ -1,4 +1,4 @@
-"""What a published report leaves on a run, on a real store: answer, figures and the way to its jobs' charts."""
+"""Test a published report's traces on a run, on a real store: answer, figures and the way to its jobs' charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report cannot read beside its table of jobs: which of it, why, and how often it is asked for."""
+"""Test data that a report cannot read beside its table of jobs: which data, why, and the number of requests."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def sweep(tracked: Tracked, client: MlflowClient) -> Report:
 
 
 CURVES = {comparison: 4, chosen: 4, probes: 2, sweep: 2}
-"""How many jobs each kind asks for curves: of a sweep, its calibration and its trial."""
+"""Number of jobs of each kind whose curves are read: of a sweep, its calibration and its trial."""
 
 
 @pytest.mark.parametrize(("make", "jobs"), CURVES.items(), ids=[make.__name__ for make in CURVES])

@@ -26,7 +26,7 @@ def start_at_terminal(command: Sequence[str], folder: Path) -> tuple[int, int]:
 
 
 def read_until(terminal: int, text: str) -> str:
-    """Return what the terminal shows, up to the text."""
+    """Return the terminal's output, up to the text."""
     shown = ""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while text not in shown:

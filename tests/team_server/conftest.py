@@ -31,7 +31,7 @@ class Person(CommandLine):
     """Somebody's command line."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What they set."""
+    """Variables that they set."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ def runs_of(client: MlflowClient, experiment_name: str, kind: str = "job") -> li
 
 
 def administer(client: MlflowClient, call: str, **told: Any) -> dict[str, Any]:
-    """Return what the server answers to the administrator."""
+    """Return the server's answer to the administrator."""
     creds = get_default_host_creds(client.tracking_uri)
     answer: dict[str, Any] = http_request_safe(creds, f"/api/{call}", "POST", json=told).json()
     return answer

@@ -1,4 +1,4 @@
-"""What the team's server answers to callers that it does not know, and to names that it does not have."""
+"""Test the team server's answers to callers that it does not know, and to names that it does not have."""
 
 from __future__ import annotations
 

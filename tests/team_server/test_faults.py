@@ -1,4 +1,4 @@
-"""What a report says where runs, files or the server are missing: a page every time, and never a traceback."""
+"""Test reports with missing runs, files or server: a page every time, and never a traceback."""
 
 from __future__ import annotations
 

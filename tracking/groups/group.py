@@ -98,7 +98,7 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
     order = ["attributes.start_time DESC"]
     runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
     if not runs:
-        raise InputError(_not_found(store, experiments, query, group_id or "", experiment_name))
+        raise InputError(_missing_group(store, experiments, query, group_id or "", experiment_name))
     info, tags = runs[0].info, runs[0].data.tags
     return Group(
         tags["platform.group"],
@@ -111,8 +111,8 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
     )
 
 
-def _not_found(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
-    """Return why a group was not found: its run is deleted, the user may not read it, or it does not exist."""
+def _missing_group(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
+    """Reason why a group is missing: its run is deleted, the user may not read it, or it does not exist."""
     subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
     deleted = store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1)
     if deleted:

@@ -93,7 +93,7 @@ class Store:
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
     ) -> Result:
-        """Return what `method(*args, **kwargs)` creates. Before each repetition, `existing` searches for it.
+        """Return the result of `method(*args, **kwargs)`. Before each repetition, `existing` searches for it.
 
         It exists already if the answer to an earlier attempt was lost, or if another launcher created it first.
         """

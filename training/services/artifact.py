@@ -22,12 +22,13 @@ KEPT_FREE_BYTES = 2**28
 
 
 def unpack(
-    archive: BinaryIO, folder: Path, *, named: str, wanted: Callable[[PurePosixPath], bool] = lambda _: True
+    archive: BinaryIO, folder: Path, *, named: str, is_selected: Callable[[PurePosixPath], bool] = lambda _: True
 ) -> int:
     """Write the files of a `tar.gz` to `folder` as they are read, and return their total size in bytes.
 
-    `named` is the archive's name in messages; `wanted` selects the files to write. Raises ArtifactError for an archive
-    that is broken, does not fit on the disk, holds anything but files and folders, or has a path outside the folder.
+    `named` is the archive's name in messages; `is_selected` selects the files to write. Raises ArtifactError for an
+    archive that is broken, does not fit on the disk, holds anything but files and folders, or has a path outside the
+    folder.
     """
     written = 0
     try:
@@ -36,7 +37,7 @@ def unpack(
                 if number >= MAX_MEMBERS:
                     raise ArtifactError(f"{named} holds more than {MAX_MEMBERS} files")
                 path = _checked(member, named)
-                if member.isfile() and wanted(path):
+                if member.isfile() and is_selected(path):
                     written += _write(tar, member, folder / path, named)
     except (tarfile.TarError, zlib.error, EOFError) as error:
         raise ArtifactError(f"{named} is not a complete tar archive: {_first_line(error)}") from error

@@ -73,7 +73,7 @@ class Follower:
         self._pauses = _pauses(job.service)
 
     def look(self) -> Update | None:
-        """Return what is new, or None."""
+        """Return the news since the last look, or None."""
         # Describe the job before reading its log: if the job has ended by now, the log read below is complete.
         changed = self._is_described_anew()
         page = self._next_page()

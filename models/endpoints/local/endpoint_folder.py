@@ -35,8 +35,8 @@ class EndpointFolder:
         """Return the folder of the server that answers for the name; None if the endpoint does not exist."""
         link = self.path / "current"
         with contextlib.suppress(FileNotFoundError):
-            found = ServerFolder(self.path / link.readlink())
-            return found if found.path.is_dir() else None
+            server_folder = ServerFolder(self.path / link.readlink())
+            return server_folder if server_folder.path.is_dir() else None
         return None
 
     def servers(self) -> list[ServerFolder]:
@@ -87,7 +87,7 @@ class EndpointFolder:
             os.close(lock)
 
     def _take(self, say: Say) -> int:
-        said = False
+        is_reported = False
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
             try:
@@ -95,7 +95,7 @@ class EndpointFolder:
             except FileNotFoundError:
                 continue  # deleted with its folder before we had it
             except BlockingIOError:
-                if not said:
+                if not is_reported:
                     say(f"Another command works on endpoint {self.name}; waiting for it.")
-                said = True
+                is_reported = True
                 time.sleep(0.1)

@@ -101,7 +101,7 @@ class LocalEndpoints:
 
     def _wait(self, server: ServerFolder, spec: EndpointSpec, say: Say) -> None:
         """Wait until the server answers. Raises `EndpointFailed` where it ends or takes too long."""
-        said_at_seconds = 0.0
+        reported_at_seconds = 0.0
         say(f"Starting {spec.name}: a server of {spec.model}")
         policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
         for elapsed_seconds in policy.attempts():
@@ -109,8 +109,8 @@ class LocalEndpoints:
                 return
             if not server.is_alive():
                 raise EndpointFailed(f"endpoint {spec.name} did not come up: {_words(server)}")
-            if elapsed_seconds - said_at_seconds > SAY_SECONDS:
-                said_at_seconds = elapsed_seconds
+            if elapsed_seconds - reported_at_seconds > SAY_SECONDS:
+                reported_at_seconds = elapsed_seconds
                 say(f"Waiting for {spec.name} for {elapsed_seconds:.0f} s: its model is being loaded")
         raise EndpointFailed(f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}")
 
@@ -158,8 +158,8 @@ class LocalEndpoints:
         folders = [
             EndpointFolder(path) for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")
         ]
-        found = [(folder.name, current) for folder in folders if (current := folder.current()) is not None]
-        return sorted((_state(*each) for each in found), key=lambda state: state.created, reverse=True)
+        current_folders = [(folder.name, current) for folder in folders if (current := folder.current()) is not None]
+        return sorted((_state(*each) for each in current_folders), key=lambda state: state.created, reverse=True)
 
     def _missing(self, name: str) -> EndpointNotFound:
         known = [state.name for state in self.endpoints()]

@@ -33,7 +33,7 @@ class Deploying:
     """Returns the last log lines of its containers since a time."""
     say: Say
 
-    def found(self) -> Resource | None:
+    def current(self) -> Resource | None:
         """Return the endpoint of this name that lives; what is left of a dead one is deleted first.
 
         Raises EndpointTaken where it is somebody else's.
@@ -46,7 +46,7 @@ class Deploying:
             raise EndpointTaken(
                 f"Endpoint {name} exists already in this region, and this did not make it: take another name."
             )
-        status = endpoint.told["EndpointStatus"]
+        status = endpoint.description["EndpointStatus"]
         if status == "Deleting":
             self._removing.gone(name)
             return None
@@ -58,8 +58,8 @@ class Deploying:
 
     def serves(self, endpoint: Resource) -> bool:
         """Return whether the endpoint serves this deployment, or is being updated to it."""
-        pending = endpoint.told.get("PendingDeploymentSummary", {}).get("EndpointConfigName")
-        return str(pending or endpoint.told["EndpointConfigName"]) == self.deployment.part
+        pending = endpoint.description.get("PendingDeploymentSummary", {}).get("EndpointConfigName")
+        return str(pending or endpoint.description["EndpointConfigName"]) == self.deployment.part
 
     def create(self) -> None:
         """Create the missing resources and return once the endpoint answers. Call it within `undone`."""
@@ -80,9 +80,9 @@ class Deploying:
                 mine = [endpoint] if endpoint and endpoint.endpoint == endpoint.name and self.serves(endpoint) else []
                 self._removing.remove([*mine, *self._parts()])
             except (TrainfareError, KeyboardInterrupt) as again:
-                said = str(again) or "interrupted again"
+                reason = str(again) or "interrupted again"
                 error.add_note(
-                    f"Not all of endpoint {self.deployment.name} could be deleted ({said}): undeploy it, lest it "
+                    f"Not all of endpoint {self.deployment.name} could be deleted ({reason}): undeploy it, lest it "
                     f"cost money."
                 )
             raise
@@ -104,14 +104,14 @@ class Deploying:
         """Return once the endpoint answers from this deployment. Raises EndpointFailed."""
         name, status = self.deployment.name, verb
         for _ in self.waiting.looks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.say):
-            told = self.resources.described(ENDPOINT, name)
-            if told is None:
+            description = self.resources.described(ENDPOINT, name)
+            if description is None:
                 raise EndpointFailed(f"Endpoint {name} was deleted by somebody while it was made.")
-            status = told["EndpointStatus"]
-            if status == "InService" and told["EndpointConfigName"] == self.deployment.part:
+            status = description["EndpointStatus"]
+            if status == "InService" and description["EndpointConfigName"] == self.deployment.part:
                 return
             if status not in WORKING:
-                raise EndpointFailed(f"Endpoint {name} failed: {_reason(told)} ({self._log(told)}).")
+                raise EndpointFailed(f"Endpoint {name} failed: {_reason(description)} ({self._log(description)}).")
         raise EndpointFailed(
             f"Endpoint {name} does not answer after {self.wait_seconds:.0f} s: its status is {status} "
             f"(log: {self.log})."
@@ -132,8 +132,8 @@ class Deploying:
         elif not self.deployment.lifetime.items() <= endpoint.tags.items():
             self.resources.mark(endpoint, self.deployment.lifetime, without=())
 
-    def _log(self, told: Mapping[str, Any]) -> str:
-        lines = self.last_lines(told["CreationTime"])
+    def _log(self, description: Mapping[str, Any]) -> str:
+        lines = self.last_lines(description["CreationTime"])
         return f"log: {self.log}" + (f"; its last lines: {' | '.join(lines)}" if lines else "")
 
     def _create_parts(self) -> None:
@@ -156,15 +156,15 @@ class Deploying:
             self._removing.remove(self._parts())
 
     def _parts(self) -> list[Resource]:
-        found = [self.resources.find(kind, self.deployment.part) for kind in (CONFIG, MODEL)]
-        return [each for each in found if each is not None and each.endpoint == self.deployment.name]
+        parts = [self.resources.find(kind, self.deployment.part) for kind in (CONFIG, MODEL)]
+        return [each for each in parts if each is not None and each.endpoint == self.deployment.name]
 
     @property
     def _removing(self) -> Removing:
         return Removing(resources=self.resources, waiting=self.waiting, say=self.say)
 
 
-def _reason(told: Mapping[str, Any]) -> str:
-    status = told["EndpointStatus"]
+def _reason(description: Mapping[str, Any]) -> str:
+    status = description["EndpointStatus"]
     silent = "it went back to what it served before" if status == "InService" else f"its status is {status}"
-    return str(told.get("FailureReason") or silent).strip().rstrip(".")
+    return str(description.get("FailureReason") or silent).strip().rstrip(".")

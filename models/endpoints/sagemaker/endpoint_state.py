@@ -31,15 +31,15 @@ def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState
     return EndpointState(
         name=endpoint.name,
         service="sagemaker",
-        status=str(endpoint.told["EndpointStatus"]),
+        status=str(endpoint.description["EndpointStatus"]),
         address=endpoint.arn,
-        created=endpoint.told["CreationTime"],
-        reason=endpoint.told.get("FailureReason"),
+        created=endpoint.description["CreationTime"],
+        reason=endpoint.description.get("FailureReason"),
         log=log_address(endpoint.name, region),
         price=price,
         billed_from=_time(endpoint.tags.get(BILLED_FROM)),
         billed_before_usd=_dollars(endpoint.tags.get(BILLED_BEFORE)),
-        ended=endpoint.told["LastModifiedTime"] if endpoint.told["EndpointStatus"] in DEAD else None,
+        ended=endpoint.description["LastModifiedTime"] if endpoint.description["EndpointStatus"] in DEAD else None,
         **_marked(endpoint),
     )
 
@@ -52,15 +52,15 @@ def billed_marks(state: EndpointState, now: datetime) -> dict[str, str]:
 
 def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
     """Return the state of leftover resources without an endpoint. They cost nothing but occupy the name."""
-    first = min(parts, key=lambda each: each.told["CreationTime"])
-    told = " and ".join(sorted({f"its {each.kind.noun}" for each in parts}))
+    first = min(parts, key=lambda each: each.description["CreationTime"])
+    nouns = " and ".join(sorted({f"its {each.kind.noun}" for each in parts}))
     return EndpointState(
         name=str(first.endpoint),
         service="sagemaker",
         status=LEFT_OVER,
         address=first.arn,
-        created=first.told["CreationTime"],
-        reason=f"there is {told}, but no endpoint: the command that made it was ended; undeploy deletes it",
+        created=first.description["CreationTime"],
+        reason=f"there is {nouns}, but no endpoint: the command that made it was ended; undeploy deletes it",
         log=log_address(str(first.endpoint), region),
         **_marked(first),
     )
@@ -95,8 +95,8 @@ def _dollars(text: str | None) -> float:
 
 def _time(text: str | None) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text) if text else None
+        time = datetime.fromisoformat(text) if text else None
     except ValueError:
         # Changed by somebody's hand.
         return None
-    return found if found is None or found.tzinfo else None
+    return time if time is None or time.tzinfo else None

@@ -62,19 +62,19 @@ class SageMakerEndpoints:
         task = toolkit.task_of(spec.task, spec.model)
         model = _Model(spec, site, with_code=toolkit.needs_code(task))
         deploying = self._deploying(spec, _deployment(spec, site, image, task, model.uri), say)
-        found = deploying.found()
-        if found is None:
+        endpoint = deploying.current()
+        if endpoint is None:
             say(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
             model.bring(say)
-        if found is None or (deploying.serves(found) and found.told["EndpointStatus"] == "Creating"):
+        if endpoint is None or (deploying.serves(endpoint) and endpoint.description["EndpointStatus"] == "Creating"):
             with deploying.undone():
                 deploying.create()
                 return self._settled(deploying)
-        before = self._state(found)
-        if deploying.serves(found):
+        before = self._state(endpoint)
+        if deploying.serves(endpoint):
             deploying.wait("Updating")
         else:
-            _check_replaced(found, spec, deploying.deployment)
+            _check_replaced(endpoint, spec, deploying.deployment)
             model.bring(say)
             deploying.replace()
         return self._settled(deploying, billed_marks(before, datetime.now(UTC)))
@@ -96,10 +96,10 @@ class SageMakerEndpoints:
     def undeploy(self, name: str, say: Say) -> None:
         """Delete the endpoint of ours with all that belongs to it. Raises EndpointNotFound."""
         removing = self._removing(say)
-        found = removing.all_of(name)
-        if not found:
+        resources = removing.all_of(name)
+        if not resources:
             raise EndpointNotFound(self._missing(name, self._resources.find(ENDPOINT, name)))
-        removing.remove(found)
+        removing.remove(resources)
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints of ours, newest first, and what is left of others."""
@@ -171,8 +171,8 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
     Beside those, `image` is the container's address, where it is not to be AWS's for the training's versions. Raises
     AccessError, InputError: whoever has no credentials, or no network, hears so at once.
     """
-    given = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
-    clients = Clients(given.get("region"))
+    fields = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
+    clients = Clients(fields.get("region"))
     account = account_of(clients)
     table = aws_fields.get("prices")
 
@@ -189,7 +189,7 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
     return SageMakerEndpoints(
         clients,
         account=account,
-        site=lambda: open_aws_context(given, clients),
+        site=lambda: open_aws_context(fields, clients),
         image=aws_fields.get("image"),
         price_of=price_of,
         waiting=waiting,
@@ -222,14 +222,16 @@ def _takes_key(machine: str) -> bool:
     return bool(instance_supports_kms(machine))
 
 
-def _check_replaced(found: Resource, spec: EndpointSpec, wanted: Deployment) -> None:
+def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployment) -> None:
     if spec.replace:
         return
-    tags = found.tags
+    tags = endpoint.tags
     serves = tags.get("trainfare:identity", "another model")
-    if serves != wanted.identity:
-        differs = f"serves {serves}, not {wanted.identity}"
-    elif tags.get("trainfare:machine") != wanted.machine or tags.get("trainfare:machines") != str(wanted.machines):
+    if serves != deployment.identity:
+        differs = f"serves {serves}, not {deployment.identity}"
+    elif tags.get("trainfare:machine") != deployment.machine or tags.get("trainfare:machines") != str(
+        deployment.machines
+    ):
         differs = f"runs on {tags.get('trainfare:machines')} x {tags.get('trainfare:machine')}"
     else:
         differs = "serves the same model from another image, archive, role or network"

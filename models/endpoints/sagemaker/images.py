@@ -24,19 +24,19 @@ class InferenceImage:
 
 def trained_with(versions: str) -> Version | None:
     """Return the version of Transformers in a text such as `torch 2.9.0, transformers 5.3.0`, or None."""
-    found = _TRANSFORMERS.search(versions)
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    match = _TRANSFORMERS.search(versions)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
-def chosen(wanted: Version | None, listed: Iterable[Version]) -> Version:
-    """Return the listed version that suits a model saved by `wanted`: of one major number, which is the promise of
+def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
+    """Return the listed version that suits a model saved by `trained`: of one major number, which is the promise of
     compatibility; the same version, else the nearest newer, else the newest older.
 
-    Without `wanted`, or where no version of its major number is listed, the newest of all.
+    Without `trained`, or where no version of its major number is listed, the newest of all.
     """
     every = sorted(listed)
-    same = [each for each in every if wanted and each[0] == wanted[0]]
-    newer = [each for each in same if wanted and each >= wanted]
+    same = [each for each in every if trained and each[0] == trained[0]]
+    newer = [each for each in same if trained and each >= trained]
     return newer[0] if newer else (same or every)[-1]
 
 
@@ -48,11 +48,11 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
     # Imported late: it takes seconds.
     from sagemaker.core import image_uris
 
-    wanted = trained_with(versions)
+    trained = trained_with(versions)
     try:
         listed = image_uris.config_for_framework("huggingface")["inference"]["versions"]
         by_version = {_version(text): text for text in listed}
-        text = by_version[chosen(wanted, by_version)]
+        text = by_version[chosen(trained, by_version)]
         pytorch = max((key for key in listed[text] if key.startswith("pytorch")), key=_version)
         uri = image_uris.retrieve(
             "huggingface",
@@ -63,24 +63,24 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
             image_scope="inference",
         )
     except (ValueError, KeyError) as error:
-        said = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
-        raise InputError(f"AWS lists no inference image for {machine} in {region} ({said}): give image.") from error
-    return InferenceImage(uri=str(uri), note=_note(wanted, text))
+        reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
+        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): give image.") from error
+    return InferenceImage(uri=str(uri), note=_note(trained, text))
 
 
-def _note(wanted: Version | None, text: str) -> str | None:
+def _note(trained: Version | None, text: str) -> str | None:
     have = _version(text)
-    if wanted == have:
+    if trained == have:
         return None
-    if wanted is None:
+    if trained is None:
         return f"which Transformers trained the model is not known: the image has the newest that AWS lists, {text}"
-    trained = ".".join(map(str, wanted))
-    if have[0] != wanted[0]:
-        return f"trained with Transformers {trained}; AWS lists no image of its major version, the newest is {text}"
-    if have > wanted:
-        return f"trained with Transformers {trained}; AWS's nearest newer image has {text}"
+    version = ".".join(map(str, trained))
+    if have[0] != trained[0]:
+        return f"trained with Transformers {version}; AWS lists no image of its major version, the newest is {text}"
+    if have > trained:
+        return f"trained with Transformers {version}; AWS's nearest newer image has {text}"
     return (
-        f"trained with Transformers {trained}; AWS's newest image has {text}, which is older: it may refuse the model"
+        f"trained with Transformers {version}; AWS's newest image has {text}, which is older: it may refuse the model"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore import exceptions
 
-from models.endpoints.sagemaker.resources import ENDPOINT, Resources, asked
+from models.endpoints.sagemaker.resources import ENDPOINT, Resources, endpoint_errors
 from training.contract.errors import EndpointFailed, EndpointNotFound, InputError, Unreachable
 from training.services.sagemaker.clients import Clients
 
@@ -21,19 +21,19 @@ def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: 
     Raises EndpointNotFound, EndpointFailed, Unreachable; InputError where the container refuses the request.
     """
     runtime = clients.get("sagemaker-runtime")
-    with asked(name):
+    with endpoint_errors(name):
         try:
             answer = runtime.invoke_endpoint(EndpointName=name, ContentType=JSON, Accept=JSON, Body=body)
             return bytes(answer["Body"].read())
         except exceptions.ClientError as error:
-            if told := _told(resources, name, error.response, log):
-                raise told from error
+            if endpoint_error := _endpoint_error(resources, name, error.response, log):
+                raise endpoint_error from error
             raise
         except exceptions.ReadTimeoutError as error:
             raise Unreachable(f"Endpoint {name} has not answered within a minute (log: {log}).") from error
 
 
-def _told(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception | None:
+def _endpoint_error(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception | None:
     """Return our error for an error of the runtime; None for errors that are common to all services."""
     code = str(response["Error"].get("Code"))
     if code == "ModelError":
@@ -47,10 +47,10 @@ def _told(resources: Resources, name: str, response: Mapping[str, Any], log: str
 
 def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Exception:
     status = int(response.get("OriginalStatusCode", 500))
-    said = _said(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
+    message = _one_line(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
     if 400 <= status < 500:
-        return InputError(f"Endpoint {name} refuses the request ({status}): {said}. (log: {log})")
-    return EndpointFailed(f"Endpoint {name} failed over the request ({status}): {said}. (log: {log})")
+        return InputError(f"Endpoint {name} refuses the request ({status}): {message}. (log: {log})")
+    return EndpointFailed(f"Endpoint {name} failed over the request ({status}): {message}. (log: {log})")
 
 
 def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
@@ -59,18 +59,18 @@ def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any
     if endpoint is None:
         region = resources.region
         return EndpointNotFound(f"Endpoint {name} does not exist at SageMaker in {region} and this account.")
-    status = endpoint.told["EndpointStatus"]
+    status = endpoint.description["EndpointStatus"]
     if status not in {"InService", "Updating", "SystemUpdating", "RollingBack"}:
-        reason = str(endpoint.told.get("FailureReason", "")).strip().rstrip(".")
+        reason = str(endpoint.description.get("FailureReason", "")).strip().rstrip(".")
         return EndpointFailed(
             f"Endpoint {name} is {status}, it does not answer{reason and f': {reason}'} (log: {log})."
         )
     return InputError(
-        f"Endpoint {name}: SageMaker rejected the request: {_said(response['Error'].get('Message', ''))}."
+        f"Endpoint {name}: SageMaker rejected the request: {_one_line(response['Error'].get('Message', ''))}."
     )
 
 
-def _said(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return a container's message on one line, read from JSON if it is JSON."""
     try:
         read = json.loads(text)

@@ -23,12 +23,12 @@ def last_lines(clients: Clients, name: str, since: datetime) -> list[str]:
 
     They explain a failure that is told in any case, so nothing here is one.
     """
-    wanted = {"logGroupName": f"{GROUP}{name}", "logStreamNamePrefix": f"{VARIANT}/"}
+    query = {"logGroupName": f"{GROUP}{name}", "logStreamNamePrefix": f"{VARIANT}/"}
     lines: deque[str] = deque(maxlen=LINES)
     try:
         with translated(f"The log of endpoint {name}"):
             pages = clients.get("logs").get_paginator("filter_log_events")
-            for at, page in enumerate(pages.paginate(**wanted, startTime=int(1000 * since.timestamp()))):
+            for at, page in enumerate(pages.paginate(**query, startTime=int(1000 * since.timestamp()))):
                 lines += [each["message"].strip()[:MOST_CHARACTERS] for each in page["events"]]
                 if at + 1 == MOST_PAGES:
                     break

@@ -27,11 +27,11 @@ def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
     """Return the archive's files by their names there. Raises InputError for a folder that holds no model."""
     if not (model / "config.json").is_file():
         raise InputError(f"{model} is no folder of a Transformers model: it has no config.json.")
-    found = dict(_files(model))
+    files = dict(_files(model))
     if with_code:
-        found |= {f"code/{name}": path for name, path in _files(CODE) if path.suffix == ".py"}
-        found[f"code/{ANSWER_SPANS.name}"] = ANSWER_SPANS
-    return found
+        files |= {f"code/{name}": path for name, path in _files(CODE) if path.suffix == ".py"}
+        files[f"code/{ANSWER_SPANS.name}"] = ANSWER_SPANS
+    return files
 
 
 def key_of(files: Mapping[str, Path]) -> str:

@@ -36,13 +36,13 @@ class Removing:
         What cannot be deleted does not keep the others: but a configuration is in use as long as its endpoint is
         there. Raises the first error when all were tried.
         """
-        found = list(resources)
-        endpoints = [each for each in found if each.kind is ENDPOINT]
+        chosen = list(resources)
+        endpoints = [each for each in chosen if each.kind is ENDPOINT]
         for each in endpoints:
             self._delete_endpoint(each)
         failed: TrainfareError | None = None
         for kind in (CONFIG, MODEL):
-            for each in (one for one in found if one.kind is kind):
+            for each in (one for one in chosen if one.kind is kind):
                 try:
                     self.resources.delete(each)
                 except TrainfareError as error:

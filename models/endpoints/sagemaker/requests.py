@@ -48,9 +48,9 @@ class Deployment:
     @property
     def key(self) -> str:
         """Key of the deployment: equal for equal requests, whoever makes them and whenever."""
-        said = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
-        said += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
+        contents = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
+        contents += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
+        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
     def part(self) -> str:
@@ -122,10 +122,10 @@ def identity_tag(identity: str) -> str:
 
 def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
     """Return the tags for a model and its lifetime."""
-    found = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
+    tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
     if spec.lifetime_seconds is not None:
-        found |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
-    return {name: value for name, value in found.items() if value}
+        tags |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
+    return {name: value for name, value in tags.items() if value}
 
 
 def over_marks(expires: datetime, when_over: WhenOver) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Resource:
     kind: Kind
     name: str
     arn: str
-    told: Mapping[str, Any]
+    description: Mapping[str, Any]
     """Description of the resource, or its shorter form from a list."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class Resource:
 
 
 @contextmanager
-def asked(name: str) -> Iterator[None]:
+def endpoint_errors(name: str) -> Iterator[None]:
     """Translate SageMaker's refusals about an endpoint into our errors."""
     try:
         with translated(f"Endpoint {name}"):
@@ -93,8 +93,8 @@ class Resources:
         try:
             self._created(kind, request, endpoint)
         except EndpointTaken as error:
-            found = self.find(kind, request[kind.name])
-            if found is None or found.endpoint != endpoint or not _agrees(found, request):
+            existing = self.find(kind, request[kind.name])
+            if existing is None or existing.endpoint != endpoint or not _agrees(existing, request):
                 raise EndpointTaken(
                     f"Endpoint {endpoint}: the name {request[kind.name]} of its {kind.noun} is taken in this region: "
                     f"what has it exists already, and was not made by this command; take another name."
@@ -102,31 +102,31 @@ class Resources:
 
     def find(self, kind: Kind, name: str) -> Resource | None:
         """Return the resource with its description and tags, or None."""
-        told = self.described(kind, name)
-        return None if told is None else self._with_tags(kind, told)
+        description = self.described(kind, name)
+        return None if description is None else self._with_tags(kind, description)
 
     def described(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
         """Return the resource's description alone, or None."""
         try:
-            with asked(name):
+            with endpoint_errors(name):
                 return dict(self._call("describe", kind)(**{kind.name: name}))
         except EndpointNotFound:
             return None
 
     def ours(self, kind: Kind, containing: str | None = None) -> list[Resource]:
         """Return the listed resources with our tag whose names contain a text."""
-        wanted = {"NameContains": containing} if containing else {}
+        name_filter = {"NameContains": containing} if containing else {}
         with translated(f"The list of {kind.noun}s"):
-            pages = self._sagemaker.get_paginator(f"list_{kind.snake}s").paginate(MaxResults=PAGE, **wanted)
+            pages = self._sagemaker.get_paginator(f"list_{kind.snake}s").paginate(MaxResults=PAGE, **name_filter)
             listed = [each for page in pages for each in page[f"{kind.camel}s"]]
-        found = [self._with_tags(kind, each) for each in listed]
-        return [each for each in found if each is not None and each.endpoint is not None]
+        resources = [self._with_tags(kind, each) for each in listed]
+        return [each for each in resources if each is not None and each.endpoint is not None]
 
     def delete(self, resource: Resource) -> None:
         """Delete the resource if it exists. Raises InProgress while SageMaker changes it."""
         assert resource.endpoint is not None, f"{resource.name} is not ours"
         try:
-            with asked(resource.endpoint):
+            with endpoint_errors(resource.endpoint):
                 self._call("delete", resource.kind)(**{resource.kind.name: resource.name})
         except EndpointNotFound:
             return
@@ -137,7 +137,7 @@ class Resources:
 
     def mark(self, resource: Resource, tags: Mapping[str, str], without: tuple[str, ...] = ()) -> None:
         """Set tags and remove others."""
-        with asked(resource.name):
+        with endpoint_errors(resource.name):
             pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
             self._sagemaker.add_tags(ResourceArn=resource.arn, Tags=pairs)
             if without:
@@ -146,7 +146,7 @@ class Resources:
     def update(self, name: str, config: str) -> None:
         """Update an endpoint to another configuration. Raises InProgress."""
         try:
-            with asked(name):
+            with endpoint_errors(name):
                 self._sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)
         except InputError as error:
             if re.search(r"in-progress|in progress", str(error)):
@@ -155,22 +155,22 @@ class Resources:
 
     def _created(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
         def create() -> None:
-            with asked(endpoint):
+            with endpoint_errors(endpoint):
                 self._call("create", kind)(**request)
 
         policy = replace(NOT_YET_SEEN, sleep=self._sleep)
         policy.call(create, is_transient=lambda error: isinstance(error, EndpointNotFound))
 
-    def _with_tags(self, kind: Kind, told: Mapping[str, Any]) -> Resource | None:
-        name, arn = told[kind.name], told[f"{kind.camel}Arn"]
+    def _with_tags(self, kind: Kind, description: Mapping[str, Any]) -> Resource | None:
+        name, arn = description[kind.name], description[f"{kind.camel}Arn"]
         try:
-            return Resource(kind=kind, name=name, arn=arn, told=told, tags=self._tags(name, arn))
+            return Resource(kind=kind, name=name, arn=arn, description=description, tags=self._tags(name, arn))
         except EndpointNotFound:
             # Deleted since it was described or listed.
             return None
 
     def _tags(self, name: str, arn: str) -> dict[str, str]:
-        with asked(name):
+        with endpoint_errors(name):
             pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
             return {each["Key"]: each["Value"] for page in pages for each in page["Tags"]}
 
@@ -182,6 +182,6 @@ class Resources:
         return self._clients.get("sagemaker")
 
 
-def _agrees(found: Resource, request: Mapping[str, Any]) -> bool:
+def _agrees(existing: Resource, request: Mapping[str, Any]) -> bool:
     """Return whether an endpoint is being updated to the requested configuration. A model's name identifies it."""
-    return found.kind is not ENDPOINT or found.told["EndpointConfigName"] == request["EndpointConfigName"]
+    return existing.kind is not ENDPOINT or existing.description["EndpointConfigName"] == request["EndpointConfigName"]

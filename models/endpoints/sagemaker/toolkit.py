@@ -38,9 +38,9 @@ def task_of(task: str | None, model: Path) -> str:
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{path} tells no task: {error}. Give the task.") from error
     for name in names:
-        for end, found in ARCHITECTURES.items():
+        for end, task_name in ARCHITECTURES.items():
             if str(name).endswith(end):
-                return found
+                return task_name
     raise InputError(f"{path} names the architectures {names}: an endpoint serves {', '.join(PIPELINES)}.")
 
 

@@ -37,9 +37,9 @@ class Waiting:
             clock=self.clock,
             sleep=self.sleep,
         )
-        said_at_seconds = 0.0
+        reported_at_seconds = 0.0
         for elapsed_seconds in policy.attempts():
-            if elapsed_seconds - said_at_seconds >= self.line_seconds:
-                said_at_seconds = elapsed_seconds
+            if elapsed_seconds - reported_at_seconds >= self.line_seconds:
+                reported_at_seconds = elapsed_seconds
                 say(f"{what} {elapsed_seconds:.0f} s")
             yield elapsed_seconds

@@ -61,31 +61,31 @@ class Answerer:
         return pd.DataFrame(self._answers(rows_of(model_input, COLUMNS[self._task]), dict(params or {})))
 
 
-def rows_of(given: Any, columns: tuple[str, ...]) -> list[dict[str, str]]:
+def rows_of(inputs: Any, columns: tuple[str, ...]) -> list[dict[str, str]]:
     """Return the rows of a table, a text, a mapping, or a list or array of texts or mappings. Raises ValueError."""
-    if isinstance(given, pd.DataFrame):
-        given = given.to_dict(orient="records")
-    elif isinstance(given, np.ndarray):
-        given = given.reshape(-1).tolist()
-    elif isinstance(given, dict):
-        columns_given = zip(*map(_listed, given.values()), strict=True)
-        given = [dict(zip(given, row, strict=True)) for row in columns_given]
-    return [_row(each, columns) for each in _listed(given)]
+    if isinstance(inputs, pd.DataFrame):
+        inputs = inputs.to_dict(orient="records")
+    elif isinstance(inputs, np.ndarray):
+        inputs = inputs.reshape(-1).tolist()
+    elif isinstance(inputs, dict):
+        values_by_row = zip(*map(_listed, inputs.values()), strict=True)
+        inputs = [dict(zip(inputs, row, strict=True)) for row in values_by_row]
+    return [_row(each, columns) for each in _listed(inputs)]
 
 
-def _listed(given: Any) -> list[Any]:
-    if isinstance(given, np.ndarray):
-        return [given.item()] if given.ndim == 0 else given.tolist()
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, np.ndarray):
+        return [values.item()] if values.ndim == 0 else values.tolist()
+    return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _row(given: Any, columns: tuple[str, ...]) -> dict[str, str]:
-    if isinstance(given, str):
-        given = {columns[0]: given}
-    if not isinstance(given, dict):
-        raise ValueError(f"a row must be a text or have columns {', '.join(columns)}, not {type(given).__name__}")
+def _row(entry: Any, columns: tuple[str, ...]) -> dict[str, str]:
+    if isinstance(entry, str):
+        entry = {columns[0]: entry}
+    if not isinstance(entry, dict):
+        raise ValueError(f"a row must be a text or have columns {', '.join(columns)}, not {type(entry).__name__}")
     # A table of one column may call it anything: 0 where it had no name.
-    row = dict(given) if set(given) & set(columns) or len(given) != 1 else {columns[0]: next(iter(given.values()))}
+    row = dict(entry) if set(entry) & set(columns) or len(entry) != 1 else {columns[0]: next(iter(entry.values()))}
     row = {str(name): value for name, value in row.items() if value is not None}
     wrong = [name for name in row if name not in columns]
     needed = columns if "context" in columns else columns[:1]
@@ -106,11 +106,11 @@ class Piped:
     def __call__(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
         if self._pipeline.task == "text-generation":
             # One at a time: many such models have no padding token. Of a prompt that is too long, the end is read.
-            asked = (self._pipeline(row["text"], handle_long_generation="hole", **params) for row in rows)
-            return [{"generated_text": str(told["generated_text"])} for answers in asked for told in answers]
+            generated = (self._pipeline(row["text"], handle_long_generation="hole", **params) for row in rows)
+            return [{"generated_text": str(answer["generated_text"])} for answers in generated for answer in answers]
         texts: list[Any] = [row if len(row) > 1 else row["text"] for row in rows]
-        told = self._pipeline(texts, batch_size=self._batch, truncation=True, max_length=self._limit)
-        return [{"label": str(each["label"]), "score": float(each["score"])} for each in told]
+        answers = self._pipeline(texts, batch_size=self._batch, truncation=True, max_length=self._limit)
+        return [{"label": str(each["label"]), "score": float(each["score"])} for each in answers]
 
     @property
     def _batch(self) -> int:

@@ -11,15 +11,15 @@ from training.contract.errors import InputError
 def test_the_default_is_the_latest_group_of_demo() -> None:
     asked = read_request({"experiment": "mine.yaml"})
     assert (asked.experiment, asked.group, asked.runs, asked.format) == ("mine.yaml", None, (), "text")
-    assert asked.wanted.baseline is None
-    assert asked.wanted.allowed == frozenset()
+    assert asked.options.baseline is None
+    assert asked.options.allowed == frozenset()
 
 
 def test_lists_are_separated_by_commas() -> None:
     asked = read_request({"runs": "a, b,,c", "allow": "samples, data", "baseline": "none", "format": "markdown"})
     assert asked.runs == ("a", "b", "c")
-    assert asked.wanted.allowed == {"data", "samples"}
-    assert (asked.wanted.baseline, asked.format) == ("none", "markdown")
+    assert asked.options.allowed == {"data", "samples"}
+    assert (asked.options.baseline, asked.format) == ("none", "markdown")
 
 
 @pytest.mark.parametrize(

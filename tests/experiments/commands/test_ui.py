@@ -116,7 +116,7 @@ def taken() -> Iterator[None]:
 def test_the_ui_of_a_database_runs_until_interrupted(
     number: signal.Signals, held: dict[str, str], taken: None, tracking_uri: str, tmp_path: Path
 ) -> None:
-    """It answers where it says, opens a browser where there is a display, and a signal ends all of it."""
+    """The UI answers at the printed address, opens a browser if there is a display, and a signal ends all of it."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path / "opened"}\n')
     browser.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What an experiment may say of the Hub, and what its job and its request are told: never the token."""
+"""Test the Hub fields of an experiment: the job and its request never contain the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job is told, to the last key."""
+"""Test a job's hyperparameters, to the last key."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def hyperparameters_of(name: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def read_by_job() -> dict[str, list[object]]:
-    """What the job makes of the hyperparameters of each experiment; its imports take seconds."""
+    """Hyperparameters of each experiment as the job reads them; its imports take seconds."""
     words = [
         [word for key, value in hyperparameters_of(name).items() for word in (f"--{key}", str(value))]
         for name in TRAINED_BY_THE_JOB

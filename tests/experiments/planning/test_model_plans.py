@@ -1,4 +1,4 @@
-"""Which jobs' models are logged, and that asking for it changes nothing of what is trained."""
+"""Test which jobs' models are logged, and that logging changes nothing of the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment in question answering is said in one sentence, and nothing is left behind."""
+"""Test that an invalid question answering experiment fails with one sentence and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command has staged is its own until it ends, also before any run tells of it."""
+"""Test that a command's staged inputs stay locked until it ends, also before any run refers to them."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class TestAtTheSameMoment:
         os.close(lock)
 
     def test_a_job_that_is_still_being_created_keeps_its_folder(self, state: State) -> None:
-        """It has no name yet, so only the lock of its supervisor shows that it is in use."""
+        """The folder has no name yet, so only the lock of its supervisor shows that it is in use."""
         left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
         left.mkdir(parents=True)
         lock = JobFolder(left).hold()

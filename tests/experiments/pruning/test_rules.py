@@ -125,7 +125,7 @@ def test_needed_folders_are_kept_by_every_choice(
 
 @pytest.mark.parametrize("one", [WORK, CHECKPOINTS, MODEL, DATA, SOURCE])
 def test_a_job_that_cannot_be_read_keeps_its_folders(one: Folder) -> None:
-    """It may be another user's job in a shared state folder. It may run, and read any of the data."""
+    """The job may be another user's in a shared state folder. It may run, and read any of the data."""
     state = replace(found(one), unreadable=frozenset({JOB}))
     [judged] = judge(state, told(keys=(KEY,)), Choice(everything=True), NOW)
     assert not judged.is_deletable

@@ -1,4 +1,4 @@
-"""What the fields of a sweep mean, and what is refused, by hand."""
+"""Test the fields of a sweep and the refusal of invalid ones, worked out by hand."""
 
 from __future__ import annotations
 

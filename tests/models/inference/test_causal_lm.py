@@ -1,4 +1,4 @@
-"""How texts go on: as the pipeline has it, alone and in batches, within bounds."""
+"""Test text generation: equal to the pipeline's, one text at a time and in batches, within bounds."""
 
 from __future__ import annotations
 

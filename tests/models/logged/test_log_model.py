@@ -146,7 +146,7 @@ def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
 
 
 class TestNoModel:
-    """What cannot be logged is said in a sentence, stands in the run, and leaves nothing else."""
+    """A model that cannot be logged leaves one sentence, in the output and in the run, and nothing else."""
 
     def failure(self, place: Place, archive: Path) -> str:
         run = place.run(archive, "job-x")

@@ -124,7 +124,7 @@ def test_a_model_in_use_whose_run_is_gone_for_good_is_still_in_use(tracked: Trac
 
 @pytest.mark.parametrize("kept", ["registered-models/create", "model-versions/create", "registered-models/alias"])
 def test_a_register_that_broke_off_goes_on(tracked_by_server: Tracked, kept: str) -> None:
-    """It ends at each of its writes in turn; at last all is as if it never had."""
+    """The command breaks off at each of its writes in turn; the repeated command then completes."""
     trained, name = logged(tracked_by_server, "job-1"), registered_name(f"broken off {kept}")
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept=kept, status=503) as server:
         with pytest.raises(TrackingError):

@@ -1,4 +1,4 @@
-"""What waits is run together, what fails fails alone, and too much is refused at once."""
+"""Test that waiting requests run together, that one failure fails no other, and that an overload is refused at once."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_who_has_gone_is_not_waited_for() -> None:
 
 
 class Panic(BaseException):
-    """What Rust raises in Python: no `Exception`."""
+    """Exception of Rust code in Python: not an `Exception`."""
 
 
 def panicking(examples: Sequence[Word]) -> list[str]:

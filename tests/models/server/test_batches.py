@@ -1,4 +1,4 @@
-"""How waiting examples are cut into batches: worked out by hand."""
+"""Test the division of waiting examples into batches, worked out by hand."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_connection_goes_on_after_a_refusal(server: ServerFolder) -> None:
 
 @pytest.mark.slow
 def test_a_text_without_a_token_is_refused_and_the_server_goes_on(tmp_path: Path) -> None:
-    """Of a tokenizer that adds no token, the empty text has none."""
+    """A tokenizer that adds no token makes none of the empty text."""
     running = ServerFolder(tmp_path)
     running.start(["--model", str(gpt_like(tmp_path / "model"))])
     try:
@@ -166,7 +166,7 @@ def bombard(server: ServerFolder, count: int, *, seed: int) -> None:
 
 
 def memory_bytes(server: ServerFolder) -> int:
-    """Return what the server holds of the machine's memory."""
+    """Return the server's share of the machine's memory."""
     told = json.loads((server.path / "address.json").read_text())
     assert told["pid"] != os.getpid()
     return int(psutil.Process(told["pid"]).memory_info().rss)

@@ -1,4 +1,4 @@
-"""Where the time of each job goes: the bars of hand-made jobs, and the epochs above a loss curve."""
+"""Test the chart of each job's phases: the bars of hand-made jobs, and the epochs above a loss curve."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_running_job_has_no_bar(tracked: Tracked) -> None:
 
 
 def test_a_job_that_failed_before_its_first_phase_leaves_its_arm_its_name(tracked: Tracked) -> None:
-    """It has no bar, so the arm's name stands above that of its second job."""
+    """The failed job has no bar, so the arm's name stands above that of its second job."""
     tracked.trained("none", 0, 40.0)
     tracked.job("inductor", 0, status="FAILED", metrics={"cost/billable_seconds": 12.0})
     tracked.trained("inductor", 1, 30.0)

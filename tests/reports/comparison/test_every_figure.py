@@ -276,6 +276,6 @@ def published(rows: Rows) -> Mapping[str, tuple[str, ...]]:
 
 
 def billed(rows: Rows) -> dict[str, tuple[Any, ...]]:
-    """Return what each job was billed; `, repeat 1` and so on stand behind the arm's name."""
+    """Return the seconds billed for each job; `, repeat 1` and so on follow the arm's name."""
     jobs = [(row["arm and repeat"].rpartition(", repeat "), row["billable, s"]) for row in rows if "run" in row]
     return {label: tuple(each for (arm, _, _), each in jobs if arm == label) for label in BILLED}

@@ -1,4 +1,4 @@
-"""What makes the page readable to everybody: numbers in words, order by numbers, colours that stand out."""
+"""Test that everybody can read the page: numbers in words, order by numbers, colours that stand out."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def reported(*rows: dict[str, Any], **read: Any) -> Report:
 
 
 def described(report: Report) -> dict[str, str]:
-    """Return what the charts show in words, by their names."""
+    """Return the charts' descriptions by their names."""
     return dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', html_page(report)))
 
 

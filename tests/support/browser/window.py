@@ -51,7 +51,7 @@ class Window:
         session.send("Emulation.setEmulatedVisionDeficiency", {"type": "achromatopsia"})
 
     def overhang(self) -> float:
-        """Return how many pixels the page is wider than its window."""
+        """Return the width of the page beyond its window, pixels."""
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def cut_tables(self) -> int:

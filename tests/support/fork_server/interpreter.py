@@ -46,7 +46,7 @@ STARTED: list[subprocess.Popen[bytes]] = []
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """What one server has imported, and which programs it is for."""
+    """Imports of one server, and the programs that it is for."""
 
     name: str
     imported: tuple[str, ...]

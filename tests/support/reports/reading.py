@@ -68,7 +68,7 @@ def page_cells(report: Report) -> list[dict[str, str]]:
 
 
 def page_text(report: Report, part: str | None = None) -> str:
-    """Return what the page, or a part of its markup, says, without this, on one line."""
+    """Return the text of the page, or of a part of its markup, on one line."""
     shown = html_page(report) if part is None else part
     return " ".join(html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", shown, flags=re.S)).split())
 
@@ -101,7 +101,7 @@ def terminal_lines(report: Report) -> list[str]:
 
 
 def terminal_text(report: Report) -> str:
-    """Return what the terminal says, on one line."""
+    """Return the terminal's text on one line."""
     return " ".join(" ".join(terminal_lines(report)).split())
 
 

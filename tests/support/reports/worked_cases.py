@@ -74,7 +74,7 @@ class Case:
     more: Sequence[str] = ()
     """Further sentences on the page and in the terminal."""
     cells: Mapping[str, str] = field(default_factory=dict)
-    """Of the arm's row."""
+    """Cells of the arm's row."""
     charts: Sequence[str] = ()
     """Figures in the charts."""
 

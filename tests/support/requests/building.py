@@ -24,7 +24,7 @@ class Built:
         self.said: list[str] = []
         """Messages shown to the user."""
         self.rows = "rows"
-        """What the staged files hold: other rows are uploaded to another place."""
+        """Content of the staged files: other rows are uploaded to another place."""
         # Opening a site takes half a second: once for all requests of the same fields.
         self._places: dict[str, ServiceContext] = {}
 

@@ -20,7 +20,7 @@ BEST = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
 
 
 def reason(spec: Search, trials: list[Record], values: list[float], seconds: float = 10.0, start: float = 0.0) -> Any:
-    """Return why a trial at batch 16 is pruned; its first step begins after `start` seconds."""
+    """Reason why a trial at batch 16 is pruned; its first step begins after `start` seconds."""
     points = curve(values, seconds)
     so_far = [replace(each, billable_instance_seconds=each.billable_instance_seconds + start) for each in points]
     bill = so_far[-1].billable_instance_seconds if so_far else start

@@ -1,4 +1,4 @@
-"""What else an experiment can ask of SageMaker, from the command line's words to the request."""
+"""Test the other options of SageMaker, from the command line to the request."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_files_are_written_as_they_are(tmp_path: Path) -> None:
 
 def test_only_the_wanted_files_are_written(tmp_path: Path) -> None:
     given = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
-    assert unpack(given, tmp_path, named="it", wanted=lambda path: len(path.parts) == 1) == 2
+    assert unpack(given, tmp_path, named="it", is_selected=lambda path: len(path.parts) == 1) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
@@ -92,7 +92,7 @@ def test_a_file_that_does_not_fit_is_rejected_before_it_is_written(tmp_path: Pat
 
 def test_too_many_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="it holds more than 10000 files"):
-        unpack(archive(*((str(at), b"") for at in range(10_001))), tmp_path, named="it", wanted=lambda _: False)
+        unpack(archive(*((str(at), b"") for at in range(10_001))), tmp_path, named="it", is_selected=lambda _: False)
 
 
 def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class BatchSharding:
         return rows.reshape(-1, self.processes, self.batch_size)[:, self.process].ravel()
 
     def length(self, rows: int) -> int:
-        """Return how many row numbers a sampler yields for `rows` rows."""
+        """Return the number of row numbers that a sampler yields for `rows` rows."""
         if self.processes == 1:
             return rows
         groups = -(-rows // (self.batch_size * self.processes))

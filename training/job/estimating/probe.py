@@ -188,6 +188,6 @@ def _checks() -> Iterator[int]:
 
 
 def _times(strategy: str, every: Optional[int], steps: int, steps_an_epoch: int) -> int:
-    """Return how many times a training evaluates or saves, its end included."""
+    """Return the number of times a training evaluates or saves, its end included."""
     between = {"none": None, "end": steps, "epoch": steps_an_epoch, "steps": every}[strategy]
     return math.ceil(steps / between) if between else 0

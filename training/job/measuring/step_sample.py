@@ -86,7 +86,7 @@ def plan(
 
 
 def steps_to_measure(seconds: Sequence[float], target_seconds: float) -> int:
-    """Return how many steps to measure to fill `target_seconds`, estimated from the seconds of the first steps."""
+    """Return the number of steps that fill `target_seconds`, estimated from the seconds of the first steps."""
     mean = sum(seconds) / len(seconds)
     count = math.ceil(target_seconds / mean) if mean > 0 else MOST_STEPS
     return min(max(count, FEWEST_STEPS), MOST_STEPS)

@@ -117,9 +117,9 @@ class Arguments:
     logging_steps: int
     """Optimizer steps between two logged losses. The first and the last step are always logged."""
     eval_strategy: str
-    """When to evaluate. The end of training is always evaluated."""
+    """Schedule of evaluations. The end of training is always evaluated."""
     save_strategy: str
-    """When to write a checkpoint."""
+    """Schedule of checkpoints."""
     save_total_limit: int
     """Number of checkpoints to keep."""
     save_model: bool

@@ -147,7 +147,7 @@ def _environment(process: Path) -> list[bytes]:
 
 
 def out_of_memory_kills() -> int:
-    """Return how many processes the out-of-memory killer killed in this memory cgroup, or else on the machine."""
+    """Count the processes that the out-of-memory killer killed in this memory cgroup, or else on the machine."""
     for file in _kill_counters():
         with contextlib.suppress(OSError):
             for line in file.read_text().splitlines():

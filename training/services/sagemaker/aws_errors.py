@@ -24,7 +24,7 @@ EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefr
 UNKNOWN_KEY = {"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
 DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
 THROTTLED = {"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded", "SlowDown"}
-NOT_FOUND = re.compile(
+MISSING = re.compile(
     r"Requested resource not found|Could not find (training job|(endpoint([ _]config(uration)?)?|model) [\"'])",
     re.IGNORECASE,
 )
@@ -71,7 +71,7 @@ def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | Inp
         return quota_error(what, reason)
     if code == "ResourceInUse" or EXISTS.search(message):
         return JobExists(f"{what} already exists at SageMaker.")
-    if code in {"ResourceNotFound", "ResourceNotFoundException"} or NOT_FOUND.search(message):
+    if code in {"ResourceNotFound", "ResourceNotFoundException"} or MISSING.search(message):
         return JobNotFound(f"{what} does not exist at SageMaker in this region and account.")
     if code in THROTTLED:
         return Unreachable(f"{what}: AWS throttles the calls ({reason}); run the same command again later.")

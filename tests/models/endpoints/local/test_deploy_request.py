@@ -24,7 +24,7 @@ def spec(tmp_path: Path) -> EndpointSpec:
 
 
 def kept(spec: EndpointSpec) -> Any:
-    """Return what is found on the disk of an endpoint."""
+    """Return the record of an endpoint as read from disk."""
     return json.loads(json.dumps(record_of(spec)))
 
 

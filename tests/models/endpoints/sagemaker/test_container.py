@@ -1,4 +1,4 @@
-"""What answers in the container: from the archive as SageMaker unpacks it, as Hugging Face's toolkit calls it."""
+"""Test the code in the container: from the archive as SageMaker unpacks it, as Hugging Face's toolkit calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an endpoint costs: AWS's price of hosting, which is not that of training, asked over real HTTP."""
+"""Test an endpoint's cost: AWS's price of hosting, which is not that of training, requested over real HTTP."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def quiet(_: str) -> None:
 
 
 def listed(account: Account) -> dict[str, int]:
-    """Return how much there is of each kind, as SageMaker's own lists tell it."""
+    """Count the resources of each kind, as listed by SageMaker."""
     sagemaker = account.hosting.operations()
     return {
         kind: len(found)
@@ -58,7 +58,7 @@ REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
     (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),
     (Dropped(done=True), Unreachable, "Endpoint emotion: AWS does not answer"),
 )
-"""What SageMaker answers, and what a person reads; the last one was done all the same."""
+"""SageMaker's response, and our error for it; the last request took effect all the same."""
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_who_is_told_of_a_failure_has_nothing_left(endpoints: SageMakerEndpoints
 def test_an_answer_that_is_lost_makes_nothing_twice(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str
 ) -> None:
-    """It was made, the connection dropped before that was heard, and boto3 asks again: the name is taken, by us."""
+    """The resource was made, the response was lost, and boto3 repeats the request: we ourselves hold the name."""
     account.api.faults.add(step, Dropped(done=True))
     assert endpoints.deploy(spec(), quiet).status == "InService"
     assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
@@ -154,7 +154,7 @@ def test_ctrl_c_while_it_is_created(
 def test_ctrl_c_twice_leaves_it_to_the_next_command(
     account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
 ) -> None:
-    """Who does not wait leaves an endpoint behind that says of itself that it is over and to be deleted."""
+    """An interrupted wait leaves an endpoint whose tags say that its lifetime is over and that it is to be deleted."""
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
@@ -241,7 +241,7 @@ def test_the_same_command_twice_at_once(
 def test_an_endpoint_that_is_half_changed_is_left_to_its_owner(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec
 ) -> None:
-    """It answers, from two models: nothing is deleted that was not asked for."""
+    """The endpoint serves two models and still answers, so a failed `deploy` does not delete it."""
     endpoints.deploy(spec(), quiet)
     account.hosting.kinds["Endpoint"]["emotion"].status = "UpdateRollbackFailed"
     with pytest.raises(EndpointFailed, match="Endpoint emotion failed: its status is UpdateRollbackFailed"):

@@ -1,4 +1,4 @@
-"""Which inference image reads what a training wrote, and what the toolkit in it is told."""
+"""Test the choice of an inference image for a trained model, and the toolkit's environment in it."""
 
 from __future__ import annotations
 

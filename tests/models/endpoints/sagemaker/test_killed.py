@@ -31,7 +31,7 @@ def quiet(_: str) -> None:
 
 @pytest.fixture(params=LEFT)
 def left(request: pytest.FixtureRequest, account: Account, endpoints: SageMakerEndpoints, folder: Path) -> str:
-    """What a killed command leaves of the endpoint `emotion`: the status by which it is listed."""
+    """Remains of the endpoint `emotion` after a killed command: the status by which it is listed."""
     account.hosting.looks = 3
     event = str(request.param)
     command = [sys.executable, "-m", "tests.support.endpoints.deploys", str(folder), event]
@@ -62,7 +62,7 @@ def test_it_is_listed_and_undeployed(left: str, account: Account, endpoints: Sag
 
 
 def test_another_model_takes_the_name(left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec) -> None:
-    """What is left of another model without an endpoint is in nobody's way, and goes."""
+    """Leftovers of another model without an endpoint block nothing, and are deleted."""
     replaced = spec(run_id="9999fff", replace=left == "Creating")
     assert endpoints.deploy(replaced, quiet).run_id == "9999fff"
     assert {kind: len(names) for kind, names in account.hosting.names().items()} == {

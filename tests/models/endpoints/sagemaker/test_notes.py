@@ -1,4 +1,4 @@
-"""What is remembered of endpoints at SageMaker: nothing that costs money is forgotten, nothing in use is deleted."""
+"""Test notes on SageMaker endpoints: nothing that costs money is forgotten, nothing in use is deleted."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_killed_deploy_has_noted_its_lifetime(deploy: list[str], account: Acco
 def test_a_change_that_is_interrupted_elsewhere_deletes_nothing(
     deploy: list[str], account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever breaks off a change of an endpoint that others made leaves it in use, with no end noted."""
+    """An interrupted change of an endpoint that others made leaves it in use, with no end noted."""
     assert main(deploy) == 0
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "another machine"))
     account.hosting.looks = 1_000_000

@@ -1,4 +1,4 @@
-"""How a stored model answers, loaded as MLflow loads it, against Transformers asked directly and numbers by hand."""
+"""Test a stored model, loaded as MLflow loads it, against Transformers called directly and numbers by hand."""
 
 from __future__ import annotations
 

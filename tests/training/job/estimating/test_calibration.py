@@ -26,7 +26,7 @@ TOO_LARGE = "8,24000,30000"
 
 
 def measurements(ended: Any) -> dict[int, dict[str, float]]:
-    """Return what the job reported for each batch size."""
+    """Return the metrics that the job reported for each batch size."""
     prefix = "calibration/"
     events = ended.events("metric")
     assert all(set(event) == {"event", "seq", "time", "step", "values"} for event in events)
