@@ -119,8 +119,8 @@ def test_windows_are_as_long_as_in_training(reader_folder: object, reader: Predi
         ({"question": "Who?"}, "inputs has no 'context'"),
         ({"question": " ", "context": "x"}, "inputs.question is empty"),
         ({"question": "Who?", "context": ""}, "inputs.context is empty"),
-        ({"question": "Who?", "context": "\u200b\x00"}, "its context has no tokens"),
-        ({"question": "won " * 80, "context": LONG}, "question needs .* tokens of max_length"),
+        ({"question": "Who?", "context": "\u200b\x00"}, "the tokenizer finds no token in its context"),
+        ({"question": "won " * 80, "context": LONG}, "the question takes .* tokens of max_length"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(reader: Predictor, inputs: object, words: str) -> None:

@@ -59,8 +59,8 @@ def test_who_may_not_write_hears_it_once_and_the_command_goes_on(
         place.log(*(place.run(archive_of("classification"), f"job-{at}") for at in range(2)))
     [said] = place.said
     assert said.startswith("The model of job-0 (and of 1 more) was not logged: The tracking server http://")
-    assert said.endswith(" (403): the permission READ on it (EDIT to train in it) is missing, an administrator of "
-                         "the server can give it.")  # fmt: skip
+    assert said.endswith(" (403): the permission READ on it (EDIT to train in it) is missing; an administrator "
+                         "of the server can grant it.")  # fmt: skip
 
 
 def test_an_artifact_store_that_refuses(

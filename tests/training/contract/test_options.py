@@ -162,9 +162,9 @@ def test_what_boto3_takes(built: Built) -> None:
             "launcher 'smddp' runs only on ml.p3.16xl",
         ),
         ({**G5_OF_4, "machine.launcher": "smp"}, "launcher 'smp' needs model_parallel.partitions"),
-        ({**G5, "machine.mpi_options": "-x A"}, "mpi_options goes with the launchers smddp and smp"),
+        ({**G5, "machine.mpi_options": "-x A"}, "mpi_options needs the launcher smddp or smp"),
         ({**G5, "machine.spot": "true"}, "machine.spot needs checkpoints to resume from"),
-        ({**G5, "aws.subnets": "subnet-1"}, "subnets and security_groups go together"),
+        ({**G5, "aws.subnets": "subnet-1"}, "subnets and security_groups must be set together"),
         ({**G5_OF_4, "machine.devices": "2"}, "ml.g5.12xlarge has 4 GPUs"),
     ],
 )

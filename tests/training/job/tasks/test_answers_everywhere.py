@@ -116,9 +116,9 @@ def evaluation(model_folder: Path, asked: list[Question], n_best: int, tmp_path:
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
     channel = read_channel(
         staged(tmp_path, file, model_folder, **options)["validation"], "question-answering", question_answering.COLUMNS
-    ).by_length()
+    ).sorted_by_length()
     model = AutoModelForQuestionAnswering.from_pretrained(model_folder).eval()
-    collate = Collator(Padding("longest", channel.facts.max_length), channel.facts, question_answering.targets)
+    collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, question_answering.targets)
     longest = channel.rows.lengths.max()
     parts: list[list[np.ndarray]] = [[], [], [], []]
     for start in range(0, len(channel.rows), 4):

@@ -29,7 +29,7 @@ LAUNCHERS = [pytest.param(1, id="plain"), pytest.param(2, id="torchrun", marks=p
 def request_with_packages(harness: LocalHarness, devices: int) -> Request:
     """Return the request for a job whose source has packages `models` and `reports` of its own."""
     script = SCRIPT.format(packages=sorted({*ORDER, "benchmarks"}))
-    request = harness.request(script, devices=devices, environment={"TRAINFARE_CORES": "2", "CUDA_VISIBLE_DEVICES": ""})
+    request = harness.request(script, devices=devices, environment={"TRAINFARE_CORES": "1", "CUDA_VISIBLE_DEVICES": ""})
     source = harness.root / "source-0"
     for package in ("models", "reports"):
         (source / package).mkdir()
