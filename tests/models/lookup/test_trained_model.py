@@ -74,7 +74,7 @@ def test_names_that_lead_nowhere(tracked: Tracked) -> None:
         gone: f"run is '{gone}', which is deleted; `mlflow runs restore --run-id {gone}` brings it back.",
         foreign: f"run is '{foreign}', which is no run of a job or of a group of jobs.",
         report: f"run is '{report}', which is no run of a job or of a group of jobs, but of a report.",
-        "a'b\"c": "the name 'a\\'b\"c' holds both kinds of quotes",
+        "a'b\"c": "the name 'a\\'b\"c' contains both kinds of quotes",
         "models:/nothing@champion": "run is 'models:/nothing@champion', which the registry of sqlite:",
         "models:/nothing/7": "run is 'models:/nothing/7', which the registry of sqlite:",
         f"models:/nothing/{'9' * 20}": f"run is 'models:/nothing/{'9' * 20}', which the registry of sqlite:",
