@@ -94,32 +94,37 @@ class Forking:
     def _kill_child_of(self, launcher: int) -> None:
         """End the child of a launcher that was killed, as the process would have ended for which it stands."""
         connection, child = self._launchers[launcher]
-        with contextlib.suppress(BlockingIOError):
+        try:
             connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            del self._launchers[launcher]
-            self._poll.unregister(connection)
+        except BlockingIOError:
+            return  # The event was of another launcher, whose descriptor had the same number.
+        except ConnectionError:
+            pass  # It was killed before it had read the answer.
+        del self._launchers[launcher]
+        self._poll.unregister(connection)
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(child, signal.SIGKILL)
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
-    """Return a launcher's request with the descriptors that came with it, or None when the launcher is gone."""
-    content, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(4 * 250))
-    if len(content) < 4:
-        return None
-    received = array.array("i")
-    for _, _, data in ancillary:
-        received.frombytes(data)
-    remaining = int.from_bytes(content, "big")
-    parts = []
-    while remaining:
-        part = connection.recv(remaining)
-        if not part:
-            return None
-        parts.append(part)
-        remaining -= len(part)
-    request: dict[str, Any] = json.loads(b"".join(parts))
-    request["descriptors"] = dict(zip(request["descriptors"], received, strict=True))
-    return request
+    """Return a launcher's request with the descriptors that came with it, or None when the launcher was killed."""
+    content, descriptors = b"", array.array("i")
+    with contextlib.suppress(ConnectionError):
+        length, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(4 * 250))
+        for _, _, data in ancillary:
+            descriptors.frombytes(data)
+        missing = int.from_bytes(length, "big") if len(length) == 4 else 0
+        while missing and (part := connection.recv(missing)):
+            content += part
+            missing -= len(part)
+        if content and not missing:
+            request: dict[str, Any] = json.loads(content)
+            request["descriptors"] = dict(zip(request["descriptors"], descriptors, strict=True))
+            return request
+    # Whoever waits for the end of the launcher's output would wait for ever.
+    for each in descriptors:
+        os.close(each)
+    return None
 
 
 def answer(connection: socket.socket, message: dict[str, int]) -> None:

@@ -78,3 +78,15 @@ def test_a_program_of_other_variables_is_left_to_the_interpreter() -> None:
     process = start("exit", HF_ENDPOINT="http://127.0.0.1:9")
     output, _ = process.communicate()
     assert (process.returncode, json.loads(output)["mlflow"]) == (7, False)
+
+
+def test_launchers_that_are_killed_at_any_moment_leave_the_server_alone() -> None:
+    for moment in range(20):
+        process = start("wait")
+        time.sleep(moment / 200)
+        process.send_signal(signal.SIGSTOP if moment % 2 else signal.SIGTERM)
+        process.kill()
+        process.communicate()
+    process = start("exit")
+    process.communicate()
+    assert process.returncode == 7
