@@ -138,12 +138,12 @@ def test_files_that_cannot_be_read(
     assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in said.out
     lost = f"Missing: versions and hardware. The tracking server {team.uri} did not give environment.json of run"
     assert lost in " ".join(said.out.split())
-    assert f"this machine alone: The tracking server {team.uri} has not answered for 1" in said.out
+    assert f"this machine only: The tracking server {team.uri} has not answered for 1" in said.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
     assert lost in page
     assert "Training loss by samples seen" in page
     [missing] = render(admin, sweep.group, "t").missing
-    assert missing.startswith("Missing: what sweep.json tells, versions and hardware. The tracking server")
+    assert missing.startswith("Missing: sweep.json, versions and hardware. The tracking server")
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_a_server_that_goes_in_the_middle(
     assert said.err == ""
     assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in said.out
     assert f"Missing: {lost} {uri} did not" in " ".join(said.out.split())
-    assert f"this machine alone: The tracking server {uri} has not answered for 1" in said.out
+    assert f"this machine only: The tracking server {uri} has not answered for 1" in said.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
     assert f"Missing: {lost}" in page
 
