@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -27,6 +28,12 @@ os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 # Hundreds of processes import the same files: each file is compiled once.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# sagemaker-mlflow warns at each request to a server that is no ARN. `open_store` filters this for users; here a test may
+# call MLflow before any store is open.
+logging.getLogger("mlflow.tracking.request_header.registry").addFilter(
+    lambda record: "list index out of range" not in record.getMessage()
+)
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that the tests start.
