@@ -29,7 +29,7 @@ os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# sagemaker-mlflow warns at each request to a server that is no ARN. `open_store` filters this for users; here a test may
+# sagemaker-mlflow warns at each request to a server that is no ARN. `open_store` filters this for users; a test may
 # call MLflow before any store is open.
 logging.getLogger("mlflow.tracking.request_header.registry").addFilter(
     lambda record: "list index out of range" not in record.getMessage()
