@@ -32,7 +32,7 @@ def aliases(admin: MlflowClient, name: str) -> dict[str, str]:
 
 def test_a_member_registers(team: Team, person: Callable[..., Person], admin: MlflowClient, run_id: str) -> None:
     ada = person("ada")
-    for told in ("as version 1 of ada-s model", "is version 1 of ada-s model already"):
+    for told in ("as version 1 of ada-s model", "is already version 1 of ada-s model"):
         done = ada("register", {"run": run_id, "name": "ada-s model"})
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         assert told in done.stdout
