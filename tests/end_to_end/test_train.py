@@ -64,7 +64,7 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
 
 @pytest.mark.slow
 def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    done = command_line("train", {**reviews, "machine.memory_gib": 0.7, "machine.cores": 1})
+    done = command_line("train", {**reviews, "machine.memory_gib": 0.8, "machine.cores": 1})
     assert done.returncode == 1
     [run] = command_line.runs()
     assert run.info.status == "FAILED"
