@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TIMEOUT_SECONDS = 240
+REACTION_SECONDS = 0.3
 
 
 def start_at_terminal(command: Sequence[str], folder: Path) -> tuple[int, int]:
@@ -34,3 +35,12 @@ def read_until(terminal: int, text: str) -> str:
         assert ready, f"'{text}' was never shown, but this: {shown}"
         shown += os.read(terminal, 4096).decode(errors="replace")
     return shown
+
+
+def type_keys(terminal: int, keys: str) -> None:
+    """Type as a person does, a moment after the prompt.
+
+    `input` misses a Ctrl-C between the prompt and its first wait for a key, and then waits for another key.
+    """
+    time.sleep(REACTION_SECONDS)
+    os.write(terminal, keys.encode())

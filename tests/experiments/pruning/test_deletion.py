@@ -16,7 +16,7 @@ from experiments.pruning.inventory import inventory
 from experiments.pruning.rules import Choice
 from tests.conftest import ROOT
 from tests.support.state import DATA, State
-from tests.support.terminal import read_until, start_at_terminal
+from tests.support.terminal import read_until, start_at_terminal, type_keys
 from training.services.local.job_folder import JobFolder
 
 
@@ -93,7 +93,7 @@ def test_it_asks_at_a_terminal(state: State, answer: str, deleted: bool) -> None
     pid, terminal = start_at_terminal([sys.executable, "-m", "experiments", "jobs", "prune"], ROOT)
     shown = read_until(terminal, "[y/N] ")
     assert "Delete 3 folders, " in shown
-    os.write(terminal, (answer if answer in "\x03\x04" and answer else f"{answer}\n").encode())
+    type_keys(terminal, answer if answer in "\x03\x04" and answer else f"{answer}\n")
     read_until(terminal, "Deleted 3 folders" if deleted else "Nothing was deleted.")
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
