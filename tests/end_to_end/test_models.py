@@ -40,7 +40,7 @@ def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
     assert "Report: " in said
     assert "Traceback" not in said
     assert re.fullmatch(
-        r"interrupted\. All jobs are done\. The same command logs the models that are missing, "
+        r"interrupted\. All jobs have ended\. The same command logs the remaining models, "
         r"and so does `attach --group \S+`\.",
         said.splitlines()[-1],
     )

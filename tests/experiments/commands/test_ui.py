@@ -22,6 +22,7 @@ from mlflow import MlflowClient
 
 from experiments.running.open_ui import ui
 from tests.conftest import ROOT
+from tests.support.fork_server.interpreter import INTERPRETER
 from tracking.queries.mlflow_ui import experiment_to_show, run_table
 from tracking.server.store import open_store
 from training.contract.errors import InputError
@@ -122,7 +123,7 @@ def test_the_ui_of_a_database_runs_until_interrupted(
     browser.chmod(0o755)
     settings = {"MLFLOW_TRACKING_URI": tracking_uri, "TRAINFARE_HOME": str(tmp_path), "DISPLAY": ":77"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "experiments", "ui", "--experiment", "demo"],
+        [INTERPRETER, "-m", "experiments", "ui", "--experiment", "demo"],
         cwd=ROOT,
         env={**os.environ, **settings, "BROWSER": f"{browser} %s"},
         stdout=subprocess.PIPE,
@@ -134,7 +135,7 @@ def test_the_ui_of_a_database_runs_until_interrupted(
     try:
         for line in process.stdout:
             said.append(line)
-            if line.startswith("Ctrl-C"):
+            if "Ctrl-C" in line:
                 break
         found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(said))
         assert found, said

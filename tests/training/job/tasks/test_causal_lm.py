@@ -112,7 +112,7 @@ def test_the_seed_determines_the_random_weights(new_lm: Any) -> None:
 
 @pytest.mark.slow
 def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
-    arguments = {**PLAIN, "max_steps": -1, "epochs": 2, "save_model": False, "drop_last": True}
+    arguments = {**PLAIN, "max_steps": None, "epochs": 2, "save_model": False, "drop_last": True}
     ended = new_lm("dropped", blocks(20), blocks(5)).run(**arguments)
     # 20 rows make 2 complete batches of 8.
     assert ended.result["steps"] == 4
