@@ -33,8 +33,8 @@ from reports.comparison.comparison import compare
 
 COMPARISONS = 4_000
 SEED = 20261122
-MOST_FALSE = 5.0
-LEAST_DETECTED = 80.0
+MAX_FALSE = 5.0
+MIN_DETECTED = 80.0
 GAIN = 0.9
 """Ten percent fewer seconds."""
 DEFAULT = Compare().repeats
@@ -99,7 +99,7 @@ def share(scenario: Scenario, predicate: Predicate) -> float:
 def false_row(name: str, scenario: Scenario, *, has_target: bool = True) -> Row:
     """Return the rate at which a setting is called cheaper or more expensive than itself."""
     value = share(scenario, is_decided)
-    limit: dict[str, Any] = {"target": f"at most {MOST_FALSE:g} %", "met": value <= MOST_FALSE} if has_target else {}
+    limit: dict[str, Any] = {"target": f"at most {MAX_FALSE:g} %", "met": value <= MAX_FALSE} if has_target else {}
     return Row(name=f"false verdicts: {name}", value=value, unit="%", n=COMPARISONS, **limit)
 
 
@@ -107,7 +107,7 @@ def gain_row(name: str, scenario: Scenario, *, ratio: float = GAIN, has_target: 
     """Return the rate at which an arm with this true ratio is called cheaper."""
     baseline, arm, *others = scenario.arms
     value = share(replace(scenario, arms=(baseline, replace(arm, ratio=ratio), *others)), is_cheaper)
-    target: dict[str, Any] = {"target": f"at least {LEAST_DETECTED:g} %", "met": value >= LEAST_DETECTED}
+    target: dict[str, Any] = {"target": f"at least {MIN_DETECTED:g} %", "met": value >= MIN_DETECTED}
     label = f"a gain of {100 * (1 - ratio):.0f} % detected: {name}"
     return Row(name=label, value=value, unit="%", n=COMPARISONS, **(target if has_target else {}))
 

@@ -15,10 +15,10 @@ from benchmarks.support.matmul_peak import peak_flops_per_second
 from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
 
-LEAST_GAIN = 1.93
+MIN_GAIN = 1.93
 """Published gain of the compiler with its larger batch (SQuAD with ALBERT)."""
-LEAST_EMOTION_GAIN = 80.0
-LEAST_UTILISATION = 0.5
+MIN_EMOTION_GAIN = 80.0
+MIN_UTILISATION = 0.5
 
 FILES = {"workloads": SMALL_ENCODER, "real_sizes": REAL_SIZES}
 """Workloads in each result file."""
@@ -57,7 +57,7 @@ def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[
     name = f"{workload.name} ({workload.model})"
     for side in runs:
         rows += _figures(f"{name}, {side}", workload, runs[side], peaks["fp32" if side == "recipe" else "bf16"])
-    target = LEAST_EMOTION_GAIN if workload.name.startswith("emotion") else LEAST_GAIN
+    target = MIN_EMOTION_GAIN if workload.name.startswith("emotion") else MIN_GAIN
     for side in ("none", "inductor"):
         gains = _paired(runs, side, "throughput/steady_samples_per_second", lambda ours, theirs: ours / theirs)
         met = statistics.median(gains) >= target
@@ -73,8 +73,8 @@ def _figures(name: str, workload: Workload, results: Sequence[Mapping[str, Any]]
         return [float(result[metric]) for result in results]
 
     used = [flops / peak for flops in values("throughput/model_flops_per_second")]
-    enough = statistics.median(used) >= LEAST_UTILISATION
-    target = None if name.endswith("recipe") else f"at least {LEAST_UTILISATION:g}"
+    enough = statistics.median(used) >= MIN_UTILISATION
+    target = None if name.endswith("recipe") else f"at least {MIN_UTILISATION:g}"
     return [
         median_row(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
         median_row(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),

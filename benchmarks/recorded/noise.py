@@ -16,7 +16,7 @@ from benchmarks.recorded.repeats_table import Repeats
 
 Numbers = NDArray[np.float64]
 
-LEAST_JOBS = 3
+MIN_JOBS = 3
 """Fewest jobs of one setting from which a spread is estimated."""
 
 
@@ -45,13 +45,13 @@ def recorded() -> Noise:
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
     settings = [seconds for grid in grids for seconds in equal_jobs(grid)]
     settings += [_seconds(table) for table in tables if not table.setting.is_disturbed]
-    settings = [seconds for seconds in settings if len(seconds) >= LEAST_JOBS]
+    settings = [seconds for seconds in settings if len(seconds) >= MIN_JOBS]
     unmodified = [table.rows for table in tables if table.setting.fields.keys() == {"experiment"}]
     scores = [[row.eval_accuracy for row in rows if math.isfinite(row.eval_accuracy)] for rows in unmodified]
     return Noise(
         seconds=joined(deviations(np.log(seconds)) for seconds in settings),
         settings=tuple(settings),
-        quality=joined(deviations(values) for values in scores if len(values) >= LEAST_JOBS),
+        quality=joined(deviations(values) for values in scores if len(values) >= MIN_JOBS),
         disturbed_seconds=joined(deviations(np.log(_seconds(table))) for table in tables if table.setting.is_disturbed),
     )
 

@@ -24,7 +24,7 @@ from sweeps.study.study import distributions
 
 WITHIN = 1.02
 """Largest ratio of a right choice's cost to the best mean cost."""
-MOST_REQUESTS = 20
+MAX_REQUESTS = 20
 """Limit on requests to a sampler that repeats itself, as a multiple of the number of points."""
 
 
@@ -142,7 +142,7 @@ def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_o
     finished: dict[Point, Run] = {}
     costs, choices, pruned = list[float](), list[Point | None](), list[Point]()
     ends_after: int | None = None
-    for _ in range(MOST_REQUESTS * len(grid.runs)):
+    for _ in range(MAX_REQUESTS * len(grid.runs)):
         earlier = records(study.get_trials(deepcopy=False), search.space)
         if len(tried) == len(grid.runs) or (is_ours and not free_points(search, earlier)):
             break

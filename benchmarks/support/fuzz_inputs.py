@@ -30,7 +30,7 @@ from training.staging.tasks.classification import required_columns
 from training.staging.tokens.staged import read_manifest
 
 ROWS = 24
-MOST_MUTATIONS = 4
+MAX_MUTATIONS = 4
 LONGEST_SPAN_BYTES = 64
 LONGEST_MESSAGE_CHARACTERS = 1_500
 FULL_STAGING_EVERY = 100
@@ -70,7 +70,7 @@ def data_seeds() -> dict[str, bytes]:
 
 def mutate(content: bytes, others: list[bytes], chooser: random.Random) -> bytes:
     """Return the content with one to four random changes."""
-    for _ in range(chooser.randint(1, MOST_MUTATIONS)):
+    for _ in range(chooser.randint(1, MAX_MUTATIONS)):
         content = chooser.choice(MUTATIONS)(content, others, chooser)
     return content
 

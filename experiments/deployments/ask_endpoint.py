@@ -15,7 +15,7 @@ from models.endpoints.protocol import EndpointState
 from training.contract.errors import InputError, TrackingError
 
 FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
-PATIENCE_SECONDS = 10.0
+RETRY_SECONDS = 10.0
 
 
 def predict(fields: Mapping[str, str]) -> int:
@@ -97,7 +97,7 @@ def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started
         ended_ns=ended_ns,
     )
     try:
-        store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="The answer is valid.", say=print_error)
+        store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
         print_error(f"Trace: {trace(store, request)}")
     except TrackingError as error:
         print_error(f"The request was not traced: {error}")

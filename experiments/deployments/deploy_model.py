@@ -18,7 +18,7 @@ from training.contract.errors import EndpointNotFound, InputError, TrainfareErro
 from training.state.home import home
 
 WAIT_SECONDS = 1800.0
-PATIENCE_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Name in a spec whose own name is known only once its run has been read."""
 
@@ -129,7 +129,7 @@ def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
     allowed = allowed_words(fields.get("allow", ""))
     alias = checked_alias(fields.get("alias", CHAMPION))
     name = read.read_name("name", fields["name"]) if "name" in fields else None
-    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="Nothing was deployed.", say=print_line)
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was deployed.", echo=print_line)
     trained = trained_model(store, fields["run"])
     if trained.chosen:
         print_line(f"Winner of group {trained.group}: {trained.chosen}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.deployments.arguments import read_aws, read_service
-from models.endpoints.protocol import Endpoints, EndpointState, Say
+from models.endpoints.protocol import Echo, Endpoints, EndpointState
 from training.contract.errors import AccessError, InputError
 from training.state.home import home
 
@@ -84,7 +84,7 @@ def note_of(name: str, service: str | None, region: str | None = None) -> Note:
     return matches[0] if matches else Note(service=service or "local", name=name)
 
 
-def open_note(note: Note, say: Say) -> tuple[Note, Endpoints]:
+def open_note(note: Note, echo: Echo) -> tuple[Note, Endpoints]:
     """Open the service of a note; return the note with the service's account and region, and the service.
 
     Raises `AccessError` if the credentials belong to another account than the note.
@@ -95,7 +95,7 @@ def open_note(note: Note, say: Say) -> tuple[Note, Endpoints]:
         return note, LocalEndpoints(home())
     from models.endpoints.sagemaker.endpoints import open_endpoints
 
-    service = open_endpoints(note.aws, say)
+    service = open_endpoints(note.aws, echo)
     if note.account not in ("", service.account):
         subject = f"endpoint {note.name} belongs" if note.name else "endpoints that were deployed from here belong"
         raise AccessError(
@@ -104,12 +104,12 @@ def open_note(note: Note, say: Say) -> tuple[Note, Endpoints]:
     return replace(note, account=service.account, aws={**note.aws, "region": service.region}), service
 
 
-def find(name: str, fields: Mapping[str, str], say: Say) -> tuple[Note, Endpoints]:
+def find(name: str, fields: Mapping[str, str], echo: Echo) -> tuple[Note, Endpoints]:
     """Return the note of the endpoint `name`, with the command's own fields `aws.*`, and its service."""
     aws = read_aws(fields)
     service = read_service(fields) or ("sagemaker" if aws else None)
     note = note_of(name, service, aws.get("region"))
-    return open_note(replace(note, aws={**note.aws, **aws}), say)
+    return open_note(replace(note, aws={**note.aws, **aws}), echo)
 
 
 def _folder() -> Path:

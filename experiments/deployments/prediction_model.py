@@ -42,7 +42,7 @@ def open_model(fields: Mapping[str, str]) -> PredictionModel:
         )
     from tracking.server.store import open_store
 
-    store = open_store(say=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
+    store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
     if "model" in fields:
         return PredictionModel(
             folder=_folder(fields["model"]), name=fields["model"], trained=None, store=store, is_tracked=True

@@ -22,7 +22,7 @@ from tracking.groups.group import find_group
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
 
-PATIENCE_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Registration:
 def register(fields: Mapping[str, str]) -> int:
     """Register a model and set its alias; the fields are those of `Registration`."""
     request = read_registration(fields)
-    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="Nothing was registered.")
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was registered.")
     trained = trained_model(store, _run(store, request))
     if trained.chosen:
         print(f"Winner of group {trained.group}: {trained.chosen}")

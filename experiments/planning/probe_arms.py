@@ -10,7 +10,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import Probe
 from training.contract.errors import InputError
 
-FEWEST_STEPS = 25
+MIN_STEPS = 25
 """Fewest steady steps for a projection; see training/job/measuring/projection.py."""
 
 
@@ -41,9 +41,9 @@ def _check(arm: Arm) -> None:
     if experiment.calibration is not None:
         raise InputError("calibration and the verb probe exclude each other: a calibration trains nothing")
     samples = experiment.probe.samples if experiment.probe else None
-    fewest = (experiment.steady_after_steps + FEWEST_STEPS) * experiment.global_batch_size
+    fewest = (experiment.steady_after_steps + MIN_STEPS) * experiment.global_batch_size
     if samples is not None and samples < fewest:
         raise InputError(
             f"probe.samples {samples} is too few for arm “{arm.label}”: {experiment.steady_after_steps} steps of "
-            f"warm-up and {FEWEST_STEPS} to measure, of {experiment.global_batch_size} samples each, take {fewest}"
+            f"warm-up and {MIN_STEPS} to measure, of {experiment.global_batch_size} samples each, take {fewest}"
         )

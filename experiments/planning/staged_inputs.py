@@ -12,22 +12,22 @@ from training.staging.tokens.staged import Staged
 from training.state.home import home
 from training.state.shared_folders import use
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
-def inputs_of(chosen: Sequence[Arm], say: Say) -> list[Inputs]:
+def inputs_of(chosen: Sequence[Arm], echo: Echo) -> list[Inputs]:
     """Return the staged inputs of each arm, and print their notes. Raises InputError."""
-    inputs = [_inputs(arm.experiment, say) for arm in chosen]
+    inputs = [_inputs(arm.experiment, echo) for arm in chosen]
     for each in {each.key: each for each in inputs}.values():
         for note in each.notes():
-            say(f"Note: {note}")
+            echo(f"Note: {note}")
     return inputs
 
 
-def _inputs(experiment: Experiment, say: Say) -> Inputs:
+def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     """Return the inputs of an experiment, locked against deletion until this process ends."""
     while True:
-        inputs = _staged(experiment, say)
+        inputs = _staged(experiment, echo)
         # A concurrent prune may have deleted the inputs. Then they are staged again.
         if use(home(), [local_path(uri) for uri in _uris(inputs)]):
             return inputs
@@ -39,7 +39,7 @@ def _uris(inputs: Inputs) -> list[str]:
     return [inputs.source.folder.as_uri(), *inputs.channels.uris.values()]
 
 
-def _staged(experiment: Experiment, say: Say) -> Inputs:
+def _staged(experiment: Experiment, echo: Echo) -> Inputs:
     if experiment.script is not None:
         from experiments.planning.script_inputs import script_inputs
 
@@ -49,5 +49,5 @@ def _staged(experiment: Experiment, say: Say) -> Inputs:
 
     staged = stage(staging_request(experiment), home())
     if not staged.cached:
-        say(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
+        echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
     return staged

@@ -16,7 +16,7 @@ from experiments.pruning.rules import Choice, Judged
 from tracking.server.store import open_store
 from training.state.home import home
 
-PATIENCE_SECONDS = 10.0
+RETRY_SECONDS = 10.0
 """Time without an answer after which the tracking server counts as unreachable."""
 
 
@@ -32,7 +32,7 @@ def prune(choice: Choice, *, is_confirmed: bool) -> int:
     if not local.folders:
         print(f"There is nothing to prune in {root}.")
         return 0
-    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise=NOTHING_DELETED)
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise=NOTHING_DELETED)
     print(f"Comparing {root} with the runs of {store.uri}", flush=True)
     judged, _ = judge_inventory(local, store, choice)
     deletable = [each for each in judged if each.is_deletable]

@@ -22,7 +22,7 @@ def attach(fields: Mapping[str, str]) -> int:
     group_id = fields.get("group")
     if group_id is None:
         raise InputError("attach needs --group ID: the command that started the jobs printed the id.")
-    store = open_store(say=print_line)
+    store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: the same `sweep` command, wherever it runs, joins it.")

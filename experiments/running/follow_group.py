@@ -15,18 +15,18 @@ from tracking.server.store import Store
 from training.contract.service import Service
 from training.state.home import home
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
-def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob], parallel: int, say: Say) -> int:
+def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob], parallel: int, echo: Echo) -> int:
     """Run the remaining jobs and report.
 
     Returns the exit code: 0, 1 if a job failed, 130 if a person stopped jobs or detached.
     """
     try:
-        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=say, charts=PngClassCharts())
+        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, echo=echo, charts=PngClassCharts())
     except Detached:
-        say(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
+        echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130
     refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
     if refusals and len(refusals) == len(jobs):
@@ -38,11 +38,11 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
     from experiments.running.write_report import report_group
 
     report_group(store, group, group.experiment_name)
-    log_trained(store, service, group, outcomes, say)
-    return _closed(store, group, outcomes, len(jobs), say)
+    log_trained(store, service, group, outcomes, echo)
+    return _closed(store, group, outcomes, len(jobs), echo)
 
 
-def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], say: Say) -> None:
+def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Echo) -> None:
     """Log the trained models.
 
     This comes last, so that it delays no job and no report. The group stays open until it is done.
@@ -52,7 +52,7 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
         from models.logged.model_folder import PLACE
 
         try:
-            log_models(store, service, group, outcomes, home() / PLACE, say)
+            log_models(store, service, group, outcomes, home() / PLACE, echo)
         except KeyboardInterrupt as end:
             end.add_note(
                 "All jobs have ended. The same command logs the remaining models, "
@@ -61,11 +61,11 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
             raise
 
 
-def _closed(store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, say: Say) -> int:
+def _closed(store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, echo: Echo) -> int:
     stopped = len(outcomes) < planned or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
     unpushed = [outcome for outcome in outcomes if outcome.push_failure]
     for outcome in unpushed:
-        say(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
+        echo(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
     return 130 if stopped else 1 if failed or unpushed else 0

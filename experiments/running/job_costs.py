@@ -14,7 +14,7 @@ PriceOf = Callable[[str], Price | None]
 """Function from instance type to price; None if the price is unknown."""
 
 
-def price_of(service: str, table: str | None, say: Callable[[str], None]) -> PriceOf:
+def price_of(service: str, table: str | None, echo: Callable[[str], None]) -> PriceOf:
     """Return the price function of a service: from a user's table, or AWS's price list. Local jobs have no price."""
     if service == "local":
         return lambda _: None
@@ -24,7 +24,7 @@ def price_of(service: str, table: str | None, say: Callable[[str], None]) -> Pri
     if table:
         return lambda instance_type: table_price(Path(table), instance_type)
     clients = Clients()
-    return lambda instance_type: listed_price(clients, instance_type, home() / "prices.json", say)
+    return lambda instance_type: listed_price(clients, instance_type, home() / "prices.json", echo)
 
 
 def prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, Price]:

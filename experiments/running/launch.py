@@ -34,7 +34,7 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
     staged = inputs_of(chosen, print_line)
     from tracking.server.store import open_store
 
-    store = open_store(say=print_line)
+    store = open_store(echo=print_line)
     parallel = _parallel(verb, experiment, chosen)
     return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel, wait=wait)
 
@@ -93,7 +93,7 @@ def _run(
     write_plan(store, group, jobs, parallel)
     if not wait:
         charts = PngClassCharts()
-        left = start_jobs(store, context.service, group, jobs, parallel=parallel, say=print_line, charts=charts)
+        left = start_jobs(store, context.service, group, jobs, parallel=parallel, echo=print_line, charts=charts)
         print_line(f"Jobs keep running{f', {left} jobs not started yet' if left else ''}.")
         print_line(f"Follow them with the same command without wait, or with `attach --group {group.id}`.")
         return 0

@@ -16,7 +16,7 @@ from training.state.home import home
 if TYPE_CHECKING:
     from tracking.groups.planned_job import PlannedJob
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +43,18 @@ class ServiceContext:
         )
 
 
-def open_service_context(experiment: Experiment, say: Say) -> ServiceContext:
+def open_service_context(experiment: Experiment, echo: Echo) -> ServiceContext:
     """Open the service of the experiment's jobs. Raises InputError, AccessError."""
-    return OPENERS[experiment.service](experiment, say)
+    return OPENERS[experiment.service](experiment, echo)
 
 
-def _local(_: Experiment, __: Say) -> ServiceContext:
+def _local(_: Experiment, __: Echo) -> ServiceContext:
     from training.services.local.service import LocalService
 
     return ServiceContext(service=LocalService(home()), check=_unchanged, upload=_unchanged, price=lambda _: None)
 
 
-def _sagemaker(experiment: Experiment, say: Say) -> ServiceContext:
+def _sagemaker(experiment: Experiment, echo: Echo) -> ServiceContext:
     from training.services.sagemaker.aws_context import open_aws_context
     from training.services.sagemaker.prices import listed_price, table_price
     from training.services.sagemaker.service import SageMakerService
@@ -65,12 +65,12 @@ def _sagemaker(experiment: Experiment, say: Say) -> ServiceContext:
     def price(spec: JobSpec) -> Price | None:
         if table:
             return table_price(Path(table), spec.instance_type)
-        return listed_price(aws_context.clients, spec.instance_type, home() / "prices.json", say)
+        return listed_price(aws_context.clients, spec.instance_type, home() / "prices.json", echo)
 
     return ServiceContext(
         service=SageMakerService(aws_context.clients),
         check=aws_context.resolve,
-        upload=lambda spec: aws_context.upload(spec, say),
+        upload=lambda spec: aws_context.upload(spec, echo),
         price=price,
     )
 
@@ -79,5 +79,5 @@ def _unchanged(spec: JobSpec) -> JobSpec:
     return spec
 
 
-OPENERS: Mapping[str, Callable[[Experiment, Say], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
+OPENERS: Mapping[str, Callable[[Experiment, Echo], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
 """Openers by the experiment's `service`."""

@@ -14,7 +14,7 @@ from tracking.queries.read_progress import ReadProgress
 from tracking.server.store import open_store
 from training.state.home import home
 
-PATIENCE_SECONDS = 10.0
+RETRY_SECONDS = 10.0
 """Short, because a person waits, and a report can be repeated at any time."""
 
 
@@ -23,7 +23,7 @@ def overview(name: str) -> None:
 
     It is also logged to the run that `mlflow run` opened for the command, if any.
     """
-    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No overview was made.")
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
     with ReadProgress("runs", sys.stderr) as reading:
         made, report = render_overview(store.client, name, Path(name).stem, progress=reading.update)
     folder = home() / "reports" / f"overview-{made.experiment_id}"

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
-from experiments.running.write_overview import PATIENCE_SECONDS, overview
+from experiments.running.write_overview import RETRY_SECONDS, overview
 from reports.comparison.equal_work import KINDS, Kind
 from reports.formats.markdown import markdown
 from reports.formats.summary import summary_text
@@ -54,7 +54,7 @@ def report(fields: Mapping[str, str]) -> int:
     if request.overview:
         overview(request.experiment)
         return 0
-    store = open_store(retry_seconds=PATIENCE_SECONDS, otherwise="No report was made.")
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
     if request.runs:
         _report_chosen(store, request)
         return 0

@@ -17,8 +17,8 @@ import yaml
 
 from training.contract.errors import InputError
 
-MOST_BYTES = 256 * 1024
-MOST_DEPTH = 12
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 12
 
 Path_ = tuple[str | int, ...]
 """Keys and list indices that lead to a value."""
@@ -52,12 +52,12 @@ def read_document(path: Path, kind: str = "experiment") -> Document:
     """Return the mapping in a YAML file. `kind` names the kind of file in messages."""
     try:
         with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
+            content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{kind} file {str(path)!r} cannot be read: {reason}") from error
-    if len(content) > MOST_BYTES:
-        raise InputError(f"{path} is larger than {MOST_BYTES // 1024} KiB, the limit for a {kind} file")
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path} is larger than {MAX_BYTES // 1024} KiB, the limit for a {kind} file")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -117,8 +117,8 @@ class _Builder:
             raise self.error(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
         if isinstance(event, yaml.ScalarEvent):
             return scalar(event.value) if event.implicit[0] else event.value
-        if len(path) >= MOST_DEPTH:
-            raise self.error(event, f"values nest deeper than {MOST_DEPTH} levels")
+        if len(path) >= MAX_DEPTH:
+            raise self.error(event, f"values nest deeper than {MAX_DEPTH} levels")
         return self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._sequence(path)
 
     def _mapping(self, path: Path_) -> dict[str, Any]:

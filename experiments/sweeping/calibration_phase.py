@@ -25,7 +25,7 @@ def prepare_searches(opened: Opened) -> dict[str, Search]:
     Raises `CalibrationIncomplete`, and `InputError` if no compiler is left.
     """
     planned = _planned(opened)
-    with hold_lease(opened.storage, f"{opened.name}/timing", opened.say):
+    with hold_lease(opened.storage, f"{opened.name}/timing", opened.echo):
         if len(opened.run(planned)) < len(planned):
             raise CalibrationIncomplete
     sweep = opened.jobs.sweep
@@ -57,14 +57,14 @@ def _costs(opened: Opened, compiler: str) -> CostModel | None:
     run = find_job_run(opened.store, opened.group, name)
     if run is None or run.failure or not run.has_ended:
         why = f" ({run.failure[0]})" if run and run.failure else ""
-        opened.say(f"Skipping {compiler}: its calibration {name} did not complete{why}")
+        opened.echo(f"Skipping {compiler}: its calibration {name} did not complete{why}")
         return None
     every = opened.jobs.sweep.evaluated_every(opened.jobs.staged.train_rows)
     machines = opened.jobs.sweep.experiment.machine.instance_count
     try:
         return calibrated_costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
     except ValueError as error:
-        opened.say(f"Skipping {compiler}: {error}")
+        opened.echo(f"Skipping {compiler}: {error}")
         return None
 
 
@@ -79,5 +79,5 @@ def _bound(opened: Opened) -> float | None:
     value = run.metrics.get(quality.metric, math.nan) if run else math.nan
     if not math.isfinite(value):
         raise InputError(f"sweep.worse_by needs the baseline's quality, but job {name} logged no {quality.metric}")
-    opened.say(f"Baseline {quality.metric} {value:.4g}; accepted: at most {worse_by:g} worse")
+    opened.echo(f"Baseline {quality.metric} {value:.4g}; accepted: at most {worse_by:g} worse")
     return value - worse_by if quality.higher_is_better else value + worse_by

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import optuna
 
-from experiments.planning.staged_inputs import Say
+from experiments.planning.staged_inputs import Echo
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_jobs import SweepJobs
 from reports.charts.class_charts import PngClassCharts
@@ -42,7 +42,7 @@ class Opened:
     """Studies by compiler."""
     command: Sequence[str]
     """Command line that trains the experiment."""
-    say: Say
+    echo: Echo
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class Opened:
             [self.context.prepare(job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             may_start=self._has_budget,
-            say=self.say,
+            echo=self.echo,
             charts=PngClassCharts(),
         )
 
@@ -74,18 +74,18 @@ class Opened:
         return seconds < (fields.max_billable_seconds or math.inf) and usd < (fields.max_usd or math.inf)
 
 
-def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], say: Say) -> Opened:
+def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], echo: Echo) -> Opened:
     """Open or resume a sweep.
 
     Raises TrainfareError if the storage or the tracking server does not answer, and InputError if another sweep has
     its name. Then no job is started and no run is opened.
     """
-    storage = open_storage(storage_url(), say=say)
+    storage = open_storage(storage_url(), echo=echo)
     name = jobs.sweep.fields.name
     studies = _studies(storage, name, jobs) if name else {}
     description = jobs.sweep.experiment.description
-    with hold_lease(storage, f"{key}/opening", say):  # workers that start together must share one group
-        store = open_store(say=say)
+    with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
+        store = open_store(echo=echo)
         group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
     return Opened(
         jobs=jobs,
@@ -95,7 +95,7 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequ
         storage=storage,
         studies=studies or _studies(storage, group.id, jobs),
         command=command,
-        say=say,
+        echo=echo,
     )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import cast
 
 from experiments.planning.plan import job, source_digest
-from experiments.planning.staged_inputs import Say, inputs_of
+from experiments.planning.staged_inputs import Echo, inputs_of
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.confirmation import Setting
@@ -31,13 +31,13 @@ class SweepJobs:
     name: str
     """Name of the experiment."""
     sweep: SweepPlan
-    say: Say
+    echo: Echo
 
     @cached_property
     def staged(self) -> Staged:
         """Data that all jobs share. Raises InputError, also if the largest batch exceeds the data."""
         largest = Point(self.sweep.space.batch_sizes[-1])
-        (inputs,) = inputs_of([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.say)
+        (inputs,) = inputs_of([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
         return cast(Staged, inputs)
 
     @property

@@ -25,10 +25,10 @@ def confirm(opened: Opened, bests: Bests) -> list[Outcome]:
     if not chosen or not sweep.fields.repeats or sweep.objective.is_front:
         return []  # a Pareto front has no single winner
     planned = opened.jobs.confirmation(opened.group.id, chosen)
-    opened.say(f"Repeating the winner and its controls: {len(planned)} jobs")
+    opened.echo(f"Repeating the winner and its controls: {len(planned)} jobs")
     outcomes = opened.run(planned)
     if len(outcomes) < len(planned):
-        opened.say("Not all repeats ran: the budget is spent, or a person stopped them.")
+        opened.echo("Not all repeats ran: the budget is spent, or a person stopped them.")
     return outcomes
 
 
@@ -40,7 +40,7 @@ def report(
     results = metadata(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
     write_sweep(opened.store, opened.group, results)
     report_group(opened.store, opened.group, jobs.name)
-    log_trained(opened.store, opened.context.service, opened.group, repeated, opened.say)
+    log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
     close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")
 
 

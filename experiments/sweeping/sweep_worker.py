@@ -25,22 +25,22 @@ def run(opened: Opened) -> int:
 
     Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
     """
-    sweep, say = opened.jobs.sweep, opened.say
+    sweep, echo = opened.jobs.sweep, opened.echo
     size = f"{len(sweep.space.points)} points for each compiler setting: {', '.join(sweep.fields.compilers)}"
-    say(f"{'Resuming' if opened.group.continued else 'Sweeping'} {opened.group.id}: {size}")
+    echo(f"{'Resuming' if opened.group.continued else 'Sweeping'} {opened.group.id}: {size}")
     try:
         parts = [_part(opened, compiler, search) for compiler, search in prepare_searches(opened).items()]
     except CalibrationIncomplete as stopped:
-        say(f"Stopped. {stopped.__doc__} The same command resumes it.")
+        echo(f"Stopped. {stopped.__doc__} The same command resumes it.")
         return 130
     _count_other_jobs(opened, parts)
     write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.command))
-    done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), say=say)
+    done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), echo=echo)
     if done.is_stopped:
-        say("Stopped. The same command resumes the sweep.")
+        echo("Stopped. The same command resumes the sweep.")
         return 130
-    say(f"The search ended: {done.reason}.")
-    with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", say):
+    echo(f"The search ended: {done.reason}.")
+    with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", echo):
         bests = bests_of(parts)
         repeated = confirm(opened, bests)
         report(opened, parts, bests, done.reasons, repeated)
@@ -57,7 +57,7 @@ def _part(opened: Opened, compiler: str, search: Search) -> Part:
 def _runner(opened: Opened, parts: Sequence[Part]) -> TrialJobs:
     service, objective = opened.context.service, parts[0].objective
     return TrialJobs(
-        opened.store, service, opened.group, opened.prepared_trial, objective, opened.say, PngClassCharts()
+        opened.store, service, opened.group, opened.prepared_trial, objective, opened.echo, PngClassCharts()
     )
 
 

@@ -16,7 +16,7 @@ from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
-MOST_LENGTH = 5_000
+MAX_LENGTH = 5_000
 """Longest value of a parameter, characters."""
 DEFAULT_EXPERIMENT = "predictions"
 """MLflow experiment for predictions of a model that has no run."""
@@ -60,7 +60,7 @@ def begin(store: Store, trained: TrainedModel | None, description: Mapping[str, 
         tags |= {"platform.model_run": trained.run_id, "platform.job_name": trained.job_name}
         tags |= {"platform.model_id": trained.model_id} if trained.model_id else {}
     store.tag(run_id, tags)
-    params = [Param(f"prediction.{name}", value[:MOST_LENGTH]) for name, value in description.items()]
+    params = [Param(f"prediction.{name}", value[:MAX_LENGTH]) for name, value in description.items()]
     store.call(store.client.log_batch, run_id, params=params)
     if trained is not None and trained.model_id:
         _link(store, run_id, trained.model_id)

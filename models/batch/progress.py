@@ -30,7 +30,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._is_terminal:
-            self._say("\r\x1b[K")
+            self._echo("\r\x1b[K")
 
     def saw(self, done: int) -> None:
         """Print the progress, unless it was printed a moment ago."""
@@ -38,9 +38,9 @@ class Progress:
         if now - self._said_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
             self._said_at = now
             text = line(self._what, done, self._total, (done - self._before) / (now - self._began_at))
-            self._say(f"\r{text}\x1b[K" if self._is_terminal else f"{text}\n")
+            self._echo(f"\r{text}\x1b[K" if self._is_terminal else f"{text}\n")
 
-    def _say(self, text: str) -> None:
+    def _echo(self, text: str) -> None:
         self._file.write(text)
         self._file.flush()
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from training.contract.price import Price, instance_seconds
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 """Prints one line of progress."""
 
 Status = Literal["Creating", "InService", "Updating", "Deleting", "OutOfService", "Failed"]
@@ -126,7 +126,7 @@ class Endpoints(Protocol):
     name: str
     """`local` or `sagemaker`."""
 
-    def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
+    def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Create the endpoint and return it once it answers; `say` prints the progress.
 
         A living endpoint of this name that serves the same is returned unchanged, once it answers. If `spec` has a
@@ -142,7 +142,7 @@ class Endpoints(Protocol):
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's state now. Raises `EndpointNotFound`."""
 
-    def undeploy(self, name: str, say: Say) -> None:
+    def undeploy(self, name: str, echo: Echo) -> None:
         """Delete everything that deploy made for this name, in any state. Raises `EndpointNotFound`."""
 
     def endpoints(self) -> list[EndpointState]:

@@ -19,10 +19,10 @@ from models.loading.loaded_model import Loaded
 HEAD = "AutoModelForCausalLM"
 
 NEW_TOKENS = 50
-MOST_NEW_TOKENS = 2_048
+MAX_NEW_TOKENS = 2_048
 
 PARAMETERS: Mapping[str, Rule] = {
-    "max_new_tokens": whole_number(1, MOST_NEW_TOKENS),
+    "max_new_tokens": whole_number(1, MAX_NEW_TOKENS),
     "do_sample": boolean,
     "temperature": number(0.0, 100.0),
     "top_k": whole_number(1, 1_000_000),

@@ -14,11 +14,11 @@ from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForSequenceClassification"
 
-MOST_LABELS = 100_000
+MAX_LABELS = 100_000
 
 
 def _top_k(name: str, value: Any) -> int | None:
-    return None if value is None else int(whole_number(1, MOST_LABELS)(name, value))
+    return None if value is None else int(whole_number(1, MAX_LABELS)(name, value))
 
 
 PARAMETERS: Mapping[str, Rule] = {

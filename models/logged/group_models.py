@@ -16,11 +16,11 @@ from tracking.server.store import Store
 from training.contract.errors import ServiceError, TrackingError
 from training.contract.service import Service
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
 def log_models(
-    store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, say: Say
+    store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, echo: Echo
 ) -> None:
     """Log the model of every completed job that kept one, unless its run has it.
 
@@ -33,7 +33,7 @@ def log_models(
     try:
         waiting = _without_models(store, group, outcomes)
     except TrackingError as error:
-        say(f"No model was logged: {_reason(error)}.")
+        echo(f"No model was logged: {_reason(error)}.")
         return
     for outcome in waiting:
         try:
@@ -47,9 +47,9 @@ def log_models(
                 break
     for reason, names in failures.items():
         more = f" (and of {len(names) - 1} more)" if len(names) > 1 else ""
-        say(f"The model of {names[0]}{more} was not logged: {reason}.")
+        echo(f"The model of {names[0]}{more} was not logged: {reason}.")
     if logged:
-        say(_summary(logged, last, time.monotonic() - started))
+        echo(_summary(logged, last, time.monotonic() - started))
 
 
 def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -32,10 +32,10 @@ MANIFEST = ".files.json"
 _MODEL, _TOKENIZER = "model", "components/tokenizer"
 """Folders of an MLflow model with the weights and configuration, and with the tokenizer."""
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
-def model_folder(store: Store, trained: TrainedModel, home: Path, say: Say = print) -> Path:
+def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = print) -> Path:
     """Return the folder that holds a model's configuration, weights and tokenizer: `<home>/models/<id>`.
 
     It is fetched from the MLflow model, or from the job's own artifact where the run has none, on the first call; later
@@ -49,7 +49,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, say: Say = pri
     while not (shared_folders.use(home.absolute(), [folder]) and is_whole(folder)):
         if not (trained.model_uri or trained.artifact_uri):
             raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_why_not(trained)}.")
-        _fetch(store, trained, folder, say)
+        _fetch(store, trained, folder, echo)
     return folder
 
 
@@ -84,19 +84,19 @@ def _why_not(trained: TrainedModel) -> str:
     return "its job left no artifact" if trained.status == "FINISHED" else f"its job ended {trained.status}"
 
 
-def _fetch(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
+def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
     """Fetch the model into a temporary folder, and rename that at the end."""
     with _taking_its_name(folder) as unfinished:
         if trained.model_uri:
-            _fetch_logged(store, trained, unfinished, say)
+            _fetch_logged(store, trained, unfinished, echo)
         else:
-            _fetch_artifact(str(trained.artifact_uri), unfinished, say)
+            _fetch_artifact(str(trained.artifact_uri), unfinished, echo)
         _check_model(trained, [path.name for path in unfinished.iterdir()])
         sizes = {path.relative_to(unfinished).as_posix(): path.stat().st_size for path in _files(unfinished)}
         (unfinished / MANIFEST).write_text(json.dumps(sizes), "utf-8")
 
 
-def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, say: Say) -> None:
+def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
     """Download an MLflow model and move its files to where Transformers expects them."""
     server = str(store.client.tracking_uri)
     store.subject = f"model {trained.model_uri}"
@@ -104,7 +104,7 @@ def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, say: Say) -
     sizes = store.call(lambda: dict(_listed(location, server)))
     names = files_of(sizes)
     _check_model(trained, list(names.values()))
-    say(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in names))}, from {store.uri}")
+    echo(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in names))}, from {store.uri}")
     raw = folder / "raw"
     raw.mkdir()
     arrived = Path(store.call(download_artifacts, artifact_uri=location, dst_path=str(raw), tracking_uri=server))
@@ -145,9 +145,9 @@ def _check_model(trained: TrainedModel, names: Sequence[str]) -> None:
         raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {problem}.")
 
 
-def _fetch_artifact(uri: str, folder: Path, say: Say) -> None:
+def _fetch_artifact(uri: str, folder: Path, echo: Echo) -> None:
     """Unpack the job's own artifact as a stream."""
-    say(f"Fetching the model artifact {uri}")
+    echo(f"Fetching the model artifact {uri}")
     with _opened(uri, folder.parent.parent) as archive:
         unpack(archive, folder, named=f"The model artifact {uri}", is_selected=is_needed)
 

@@ -20,11 +20,11 @@ from typing import Any, Protocol
 from models.server.batches import batches
 from models.server.errors import Refused, busy
 
-MOST_WAITING = 2048
+MAX_WAITING = 2048
 """Examples that may wait for the model; further requests are refused with 503."""
-MOST_TAKEN = 128
+MAX_TAKEN = 128
 """Examples taken at once, which limits how long later ones wait."""
-MOST_LOOP_SECONDS = 0.05
+MAX_LOOP_SECONDS = 0.05
 """Longest estimated time that a batch may block the event loop. The estimate uses the last batch's time a token."""
 
 
@@ -79,7 +79,7 @@ class Batcher:
         """Return the answers, in order. Raises `Refused`: 503 if too many examples wait, 500 if the model fails."""
         if not examples:
             return []
-        if len(self._waiting) + len(examples) > MOST_WAITING:
+        if len(self._waiting) + len(examples) > MAX_WAITING:
             raise busy(f"{len(self._waiting)} inputs wait for the model already: ask again in a second.")
         loop = asyncio.get_running_loop()
         work = _Work(len(examples), loop.create_future())
@@ -92,7 +92,7 @@ class Batcher:
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run what waits: here if that is short, else in a thread."""
-        taken = [self._waiting.popleft() for _ in range(min(MOST_TAKEN, len(self._waiting)))]
+        taken = [self._waiting.popleft() for _ in range(min(MAX_TAKEN, len(self._waiting)))]
         if self._is_short([example for _, _, example in taken]):
             self._resolve(loop, self._run_all(taken))
             return
@@ -105,7 +105,7 @@ class Batcher:
         """Return whether the examples may block the loop. Generation never may: each token is a run of the model."""
         if any(each.new_tokens for each in examples):
             return False
-        return sum(each.cost for each in examples) * self._seconds_per_token <= MOST_LOOP_SECONDS
+        return sum(each.cost for each in examples) * self._seconds_per_token <= MAX_LOOP_SECONDS
 
     def _run_in_thread(self, loop: asyncio.AbstractEventLoop, taken: Sequence[_Waiting]) -> None:
         thread = ThreadPoolExecutor(1, thread_name_prefix="model")

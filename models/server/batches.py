@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MOST_EXAMPLES = 32
+MAX_EXAMPLES = 32
 """Examples of one batch. On a CPU, more are not faster."""
-MOST_TOKENS = 16384
+MAX_TOKENS = 16384
 """Tokens of one batch, padding included; bounds its memory."""
-MOST_STRETCH = 2
+MAX_STRETCH = 2
 """Longest example of a batch, as a multiple of its shortest."""
 SHORT_TOKENS = 32
 """Up to this length examples share a batch in any case: it costs hardly more than one example."""
@@ -22,9 +22,9 @@ def batches(lengths: Sequence[int]) -> list[list[int]]:
         length = lengths[position]
         fits = (
             bool(result)
-            and len(result[-1]) < MOST_EXAMPLES
-            and (len(result[-1]) + 1) * length <= MOST_TOKENS
-            and (length <= MOST_STRETCH * shortest or length <= SHORT_TOKENS)
+            and len(result[-1]) < MAX_EXAMPLES
+            and (len(result[-1]) + 1) * length <= MAX_TOKENS
+            and (length <= MAX_STRETCH * shortest or length <= SHORT_TOKENS)
         )
         if fits:
             result[-1].append(position)

@@ -20,7 +20,7 @@ HEAD_SECONDS = 20.0
 """Time for a request's head to arrive, from its first byte or from the start of the connection."""
 UNREAD_SECONDS = 30
 """Time that a response may stay unread in the network's buffers."""
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 
 
 class Connection(H11Protocol):
@@ -33,7 +33,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         raw: socket.socket = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(busy("too many connections are open: ask again in a second."))
         self._watch_head()
 

@@ -10,7 +10,7 @@ from models.server.errors import Header, Refused, shown
 
 MAX_BODY_BYTES = 6 * 2**20
 """Largest body that SageMaker passes to an endpoint."""
-MOST_INPUTS = 1024
+MAX_INPUTS = 1024
 """Inputs of one request. Batch prediction takes more."""
 _KNOWN = ("inputs", "parameters")
 
@@ -46,8 +46,8 @@ def parsed(body: bytes) -> tuple[Any, Mapping[str, Any]]:
     if "inputs" not in document:
         raise Refused(400, "inputs is missing: it must be a text, an object or a list of them.")
     inputs, parameters = document["inputs"], document.get("parameters")
-    if isinstance(inputs, list) and len(inputs) > MOST_INPUTS:
-        raise Refused(400, f"inputs is a list of {len(inputs)}: a request has at most {MOST_INPUTS} inputs.")
+    if isinstance(inputs, list) and len(inputs) > MAX_INPUTS:
+        raise Refused(400, f"inputs is a list of {len(inputs)}: a request has at most {MAX_INPUTS} inputs.")
     if not isinstance(parameters, dict | None):
         raise Refused(400, f"parameters is {_kind(parameters)}: it must be an object.")
     return inputs, parameters or {}

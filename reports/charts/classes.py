@@ -12,7 +12,7 @@ from reports.charts.canvas import BACKGROUND, INK, plot
 from reports.model.blocks import Chart
 from reports.model.wording import short
 
-MOST_CLASSES = 60
+MAX_CLASSES = 60
 """Most classes of a chart: those with the most rows. The tables have all of them."""
 _WIDTH_POINTS = 400.0
 _SPLIT_COLOURS = ("#0072b2", "#d55e00", "#009e73")
@@ -85,12 +85,12 @@ def _label_rows(axes: Axes, names: Sequence[str]) -> None:
 
 def _most_frequent(counts: Sequence[int]) -> list[int]:
     """Return the numbers of the classes to show, in ascending order."""
-    chosen = sorted(range(len(counts)), key=lambda number: -counts[number])[:MOST_CLASSES]
+    chosen = sorted(range(len(counts)), key=lambda number: -counts[number])[:MAX_CLASSES]
     return sorted(chosen)
 
 
 def _left_out(classes: int) -> str:
-    return f"; the {MOST_CLASSES} most frequent of {classes} classes" if classes > MOST_CLASSES else ""
+    return f"; the {MAX_CLASSES} most frequent of {classes} classes" if classes > MAX_CLASSES else ""
 
 
 def _shares(counts: Sequence[int]) -> list[float]:

@@ -26,7 +26,7 @@ from reports.model.blocks import Chart
 from reports.model.numbers import figure
 from reports.model.wording import short
 
-MOST_BARS = 24
+MAX_BARS = 24
 """Most jobs with a bar each; if there are more, each arm has one bar of their means."""
 LABELS = {
     "queue": "queue (not billed)",
@@ -81,7 +81,7 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
 
 def rows_of(comparison: Comparison) -> list[Row]:
     """Return a bar per job that has ended and recorded a phase; for many jobs, one per arm and cache state."""
-    if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MOST_BARS:
+    if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MAX_BARS:
         return [row for arm in comparison.arms for row in _means(arm)]
     return [row for arm in comparison.arms for row in _each(arm)]
 

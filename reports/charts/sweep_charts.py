@@ -13,7 +13,7 @@ from reports.charts.canvas import MUTED, plot
 from reports.charts.phases import phases
 from reports.charts.sweep_descriptions import describe_points, describe_trials
 from reports.charts.sweep_importance import importance
-from reports.charts.sweep_markers import MOST_TICKS, Marks, batch_axis, legend, rows_of, thousands, value_axis
+from reports.charts.sweep_markers import MAX_TICKS, Marks, batch_axis, legend, rows_of, thousands, value_axis
 from reports.comparison.equal_work import BILLABLE
 from reports.model.blocks import Chart
 from reports.model.numbers import figure, score
@@ -250,7 +250,7 @@ def _lines_of_the_best(
         for trial in trials:
             if trial.setting.compiler == compiler:
                 by_size.setdefault(trial.setting.batch_size, []).append(trial)
-        if len(by_size) > MOST_TICKS:
+        if len(by_size) > MAX_TICKS:
             continue  # trials cover a fine grid sparsely, so that the line would jump with the rates
         best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
         points = [marks.x(trial) for trial in best], [value(trial) for trial in best]

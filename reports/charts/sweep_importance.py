@@ -7,7 +7,7 @@ from reports.charts.canvas import INK
 from reports.charts.sweep_markers import Marks
 from reports.model.blocks import Chart
 from reports.sweep.sweep import Sweep
-from tracking.groups.sweep_file import FEWEST_TRIALS
+from tracking.groups.sweep_file import MIN_TRIALS
 
 _PARAMETERS = {"batch_size": "batch size", "learning_rate": "learning rate"}
 
@@ -33,5 +33,5 @@ def importance_note(sweep: Sweep) -> str:
     counts = ", ".join(f"{ended.count(name)} have under {name}" for name in lacking)
     return (
         "The importance of batch size and learning rate is known once "
-        f"{FEWEST_TRIALS} trials of a compiler have completed at different cost; here {counts}."
+        f"{MIN_TRIALS} trials of a compiler have completed at different cost; here {counts}."
     )

@@ -27,7 +27,7 @@ _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
 """Rows above the highest value, by outcome."""
 _BAND = 0.6
 """Widest band of one batch size, in octaves; it holds the markers of compilers and rates side by side."""
-MOST_TICKS = 9
+MAX_TICKS = 9
 """Most batch sizes labelled on an axis."""
 _LOG_FROM = 8.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
@@ -142,9 +142,9 @@ def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
 def batch_axis(axes: Axes, sizes: Iterable[float]) -> None:
     """Label an axis of the logarithms of batch sizes, with no more labels than fit."""
     shown = sorted(set(sizes))
-    if len(shown) > MOST_TICKS:
+    if len(shown) > MAX_TICKS:
         powers = [size for size in shown if math.log2(size) % 1 == 0]
-        shown = powers[:: 1 + len(shown) // 64] or shown[:: len(shown) // MOST_TICKS]
+        shown = powers[:: 1 + len(shown) // 64] or shown[:: len(shown) // MAX_TICKS]
     axes.set_xticks([math.log2(size) for size in shown], [f"{size:g}" for size in shown])
     axes.set_xlim(math.log2(min(shown)) - 0.5, math.log2(max(shown)) + 0.5)
     axes.set_xlabel("batch size of each device")

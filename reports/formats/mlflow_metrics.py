@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from reports.model.report import Metric, Report
 
-MOST_LABELS = 50
+MAX_LABELS = 50
 """Arms with metrics: sections with more charts are of no use."""
 _MOST_CHARACTERS = 150
 """Length of an arm in a metric's name; MLflow allows 250 for the whole name."""
@@ -21,7 +21,7 @@ _SUFFIXES = ("", " low", " high")
 
 def run_metrics(report: Report) -> dict[str, float]:
     """Return the finite figures by names that MLflow accepts."""
-    labels = list(dict.fromkeys(metric.label for metric in report.metrics if metric.label))[:MOST_LABELS]
+    labels = list(dict.fromkeys(metric.label for metric in report.metrics if metric.label))[:MAX_LABELS]
     names = {"": "", **{label: f"/{name}" for label, name in metric_labels(labels).items()}}
     values = (pair for metric in report.metrics if metric.label in names for pair in _values(metric, names))
     return {name: value for name, value in values if math.isfinite(value)}

@@ -11,7 +11,7 @@ from reports.overview import messages
 from reports.overview.overview import Overview, TrackedGroup
 from reports.overview.tables import cost_table, group_table
 
-MOST_GROUPS = 20
+MAX_GROUPS = 20
 """Groups listed in the terminal; the page lists all."""
 _DEFINITIONS = (
     Definition(
@@ -63,8 +63,8 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
 
 def _listed(overview: Overview) -> tuple[Block, ...]:
     """Return the newest groups as a list, which fits a terminal better than their table."""
-    items = Items(tuple(_item(group) for group in overview.groups[:MOST_GROUPS]))
-    left_out = len(overview.groups) - MOST_GROUPS
+    items = Items(tuple(_item(group) for group in overview.groups[:MAX_GROUPS]))
+    left_out = len(overview.groups) - MAX_GROUPS
     more = Text(f"... and {left_out:,} older groups, which are on the page.")
     return (items, more) if left_out > 0 else (items,)
 

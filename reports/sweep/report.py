@@ -17,9 +17,9 @@ from reports.sweep.sweep import Sweep
 from reports.sweep.tables import best_table, cost_table, factorial_table, trial_table
 from reports.sweep.units import cost_name, quality_name
 
-MOST_TRIALS = 200
+MAX_TRIALS = 200
 """Trials on a page; the file of jobs holds all."""
-MOST_LISTED = 10
+MAX_LISTED = 10
 """Trials in the terminal and in the run's description."""
 _DEFINITIONS = (
     Definition(
@@ -50,8 +50,8 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_no
     """Return the report of a sweep; `chart_note` stands below the charts."""
     answer, remarks = headline(sweep), Sentences(tuple(messages.sentences(sweep)))
     lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
-    short_trials = (trial_table(sweep, MOST_LISTED, with_reasons=False),) if sweep.trials else ()
-    tables = (*((trial_table(sweep, MOST_LISTED),) if sweep.trials else ()), cost_table(sweep))
+    short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
+    tables = (*((trial_table(sweep, MAX_LISTED),) if sweep.trials else ()), cost_table(sweep))
     return Report(
         group=sweep.group,
         title=source.title,
@@ -86,7 +86,7 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
         yield Section("Cost of the sweep", (cost_table(sweep),))
     if sweep.trials:
         yield Section(
-            "The trials, best first", (trial_table(sweep, MOST_TRIALS, source.tracking_uri), *_left_out(sweep))
+            "The trials, best first", (trial_table(sweep, MAX_TRIALS, source.tracking_uri), *_left_out(sweep))
         )
     if sweep.confirmation and (repeats := settings_table(sweep.confirmation)):
         note = "Medians over the successful repeats, with the smallest and the largest value below."
@@ -99,7 +99,7 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
 
 def _left_out(sweep: Sweep) -> tuple[Text, ...]:
     n = len(sweep.trials)
-    return (Text(f"The first {MOST_TRIALS} of {n}; jobs.csv holds all.", "small"),) if n > MOST_TRIALS else ()
+    return (Text(f"The first {MAX_TRIALS} of {n}; jobs.csv holds all.", "small"),) if n > MAX_TRIALS else ()
 
 
 def _goal(sweep: Sweep) -> Iterator[Definition]:

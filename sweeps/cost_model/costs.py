@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from judging.step_time import StepTime
 
-LEAST_RELATIVE_ERROR = 0.01
+MIN_RELATIVE_ERROR = 0.01
 """Smallest relative error of a measured step time: the speed of an instance drifts by as much within minutes."""
 
 BEND = 0.1
@@ -129,7 +129,7 @@ def cost_model(
 def fit_line(rows: Sequence[Measurement]) -> StepTime:
     """Fit a line to the step times by least relative squares, with both coefficients at least 0.
 
-    Each size is weighted by its interval, with a relative error of at least `LEAST_RELATIVE_ERROR`.
+    Each size is weighted by its interval, with a relative error of at least `MIN_RELATIVE_ERROR`.
     """
     fixed, per_sample = _weighted(rows)
     distances = [
@@ -165,7 +165,7 @@ def _off_line(row: Measurement, line: StepTime) -> float:
 
 def _standard_error(row: Measurement) -> float:
     """Return the standard error of a mean step time, from its 95 % interval."""
-    least = LEAST_RELATIVE_ERROR * row.step_seconds
+    least = MIN_RELATIVE_ERROR * row.step_seconds
     half = (row.high - row.low) / 2
     return max(half / 1.96, least) if math.isfinite(half) else least
 

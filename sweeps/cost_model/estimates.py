@@ -25,9 +25,9 @@ QUALITY_ERROR = 0.2
 """Standard deviation of the logarithm of the samples to a bound, estimated from the final quality."""
 FAR_ERROR = 0.3
 """Standard deviation that is added for each factor of e between the trained samples and those to the bound."""
-MOST_RECORDS = 100
+MAX_RECORDS = 100
 """Trials that a prediction uses. Its time grows with their cube, and a trial must start at once."""
-MOST_REFERENCES = 10
+MAX_REFERENCES = 10
 """Trials that reached the target with which an unfinished one is compared."""
 
 
@@ -42,9 +42,9 @@ def informative(records: Sequence[Record]) -> list[Record]:
 
     The cheapest are near the best point. Of the trials that did not complete, the latest are running or just ended.
     """
-    if len(records) <= MOST_RECORDS:
+    if len(records) <= MAX_RECORDS:
         return list(records)
-    half = MOST_RECORDS // 2
+    half = MAX_RECORDS // 2
     complete = [(record.outcome.billable_instance_seconds, at) for at, record in enumerate(records) if record.outcome]
     ranked = [records[at] for _, at in sorted(complete) if records[at].state == "complete"]
     others = [record for record in records if record.state != "complete" and record.curve]
@@ -103,7 +103,7 @@ def _to_target(search: Search, aim: tuple[Quality, float], records: Sequence[Rec
         if record.outcome and record.outcome.reached and record.outcome.samples:
             estimates.append(_observed(record, math.log(record.outcome.samples), REPEAT_ERROR))
         elif record.curve:
-            estimates.append(_unfinished(search, aim[0], record, _spread(reached, MOST_REFERENCES)))
+            estimates.append(_unfinished(search, aim[0], record, _spread(reached, MAX_REFERENCES)))
     return estimates
 
 

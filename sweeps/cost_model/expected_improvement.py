@@ -19,9 +19,9 @@ from sweeps.cost_model.surrogate import Array, Observation, Prediction, predict
 from sweeps.cost_model.trials import Record, Search, best, free_points
 from sweeps.space.grid import Point
 
-LEAST_SAVING = 0.01
+MIN_SAVING = 0.01
 """Share of the best trial's cost. A point that is expected to save less is not worth a trial."""
-FEWEST_TRIALS = 4
+MIN_TRIALS = 4
 """A search does not end before this many trials: a single cost that a disturbance has increased would mislead it."""
 
 
@@ -126,15 +126,15 @@ def stop_reason(search: Search, records: Sequence[Record]) -> str | None:
         return _no_faster(search, records)
     ranked = expected_improvements(search, records)
     record = best(search, records)
-    if not ranked or record is None or record.outcome is None or len(records) < FEWEST_TRIALS:
+    if not ranked or record is None or record.outcome is None or len(records) < MIN_TRIALS:
         return None
     top = max(ranked, key=lambda each: each.saving_seconds)
-    if top.saving_seconds >= LEAST_SAVING * record.outcome.billable_instance_seconds:
+    if top.saving_seconds >= MIN_SAVING * record.outcome.billable_instance_seconds:
         return None
     return (
         f"the best of {len(ranked)} free point{'' if len(ranked) == 1 else 's'} (batch {top.point.batch_size}, rate × "
         f"{top.point.multiplier:g}) is expected to save {top.saving_seconds:.3g} of "
-        f"{record.outcome.billable_instance_seconds:.3g} billable seconds, less than {100 * LEAST_SAVING:g} %"
+        f"{record.outcome.billable_instance_seconds:.3g} billable seconds, less than {100 * MIN_SAVING:g} %"
     )
 
 
@@ -145,7 +145,7 @@ def _no_faster(search: Search, records: Sequence[Record]) -> str | None:
         return None
     fastest = max(costs.samples_per_second(point.batch_size) for point in free_points(search, records))
     known = costs.samples_per_second(record.point.batch_size)
-    if fastest > known * (1 + LEAST_SAVING):
+    if fastest > known * (1 + MIN_SAVING):
         return None
     return (
         f"no free batch size was calibrated at more than the {known:.4g} samples/s of batch {record.point.batch_size}"

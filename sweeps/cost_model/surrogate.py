@@ -37,9 +37,9 @@ DRIFTS = {-1.0: 0.1, -0.5: 0.25, -0.25: 0.2, 0.0: 0.3, 0.25: 0.15}
 """Octaves of the best multiplier per octave of the batch size, with their prior weights."""
 SHARPNESS = {0.3: 0.3, 1.0: 0.5, 3.0: 0.2}
 """The exponent k, with its prior weights."""
-MOST_HYPOTHESES, LEAST_HYPOTHESES = 200, 20
+MAX_HYPOTHESES, MIN_HYPOTHESES = 200, 20
 """Most and fewest hypotheses that predict; there are fewer for more points."""
-MOST_PREDICTIONS = 40_000
+MAX_PREDICTIONS = 40_000
 """Predictions of all hypotheses at all points."""
 
 
@@ -103,7 +103,7 @@ def predict(
     off = np.array([each.log_samples for each in seen]) - math.log(expected_samples) - hypotheses.at(*at, base_size)
     fits = [_fit(at, np.array([each.error for each in seen]), off, departure) for departure in DEPARTURES]
     log_weights = np.concatenate([fit.log_likelihood + hypotheses.log_prior for fit in fits])
-    count = min(max(MOST_PREDICTIONS // len(points), LEAST_HYPOTHESES), MOST_HYPOTHESES)
+    count = min(max(MAX_PREDICTIONS // len(points), MIN_HYPOTHESES), MAX_HYPOTHESES)
     likeliest = np.argsort(-log_weights, kind="stable")[:count]
     weights = np.exp(log_weights[likeliest] - log_weights[likeliest[0]])
     means, deviations = np.empty((2, len(likeliest), len(points)))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
 
-MOST_POINTS = 5_000
+MAX_POINTS = 5_000
 """A sweep plans every job that it may start. A larger space is taken for a typing error."""
 
 _RANGE = re.compile(r"\s*([0-9.eE+-]+?)\s*\.\.\s*([0-9.eE+-]+)\s*")
@@ -69,10 +69,10 @@ def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave
     """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError with one sentence."""
     sizes = _sizes(batch_sizes, grid)
     factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
-    if len(sizes) * len(factors) > MOST_POINTS:
+    if len(sizes) * len(factors) > MAX_POINTS:
         raise ValueError(
             f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers} make {len(sizes) * len(factors):,} "
-            f"points; a sweep has at most {MOST_POINTS:,}"
+            f"points; a sweep has at most {MAX_POINTS:,}"
         )
     return Space(batch_sizes=sizes, multipliers=factors, grid=grid, per_octave=per_octave)
 

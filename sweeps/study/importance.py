@@ -7,7 +7,7 @@ import warnings
 import optuna
 from optuna.trial import TrialState
 
-from tracking.groups.sweep_file import FEWEST_TRIALS
+from tracking.groups.sweep_file import MIN_TRIALS
 
 NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
 
@@ -18,7 +18,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
     Empty if too few trials completed, or if their values are equal.
     """
     done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if len(done) < FEWEST_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
+    if len(done) < MIN_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
         return {}
     try:
         with warnings.catch_warnings():

@@ -36,14 +36,14 @@ class StorageRetries:
         name: str,
         *,
         retry_seconds: float = 3600.0,
-        say: Callable[[str], None] = print,
+        echo: Callable[[str], None] = print,
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         """Address of the database, without a password."""
         self._policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
-        self._say = say
+        self._echo = echo
 
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Return `method(*args, **kwargs)`, and repeat it while the database does not answer.
@@ -57,7 +57,7 @@ class StorageRetries:
             nonlocal is_said
             if seconds >= _SILENT_SECONDS and not is_said:
                 is_said = True
-                self._say(f"The storage {self.name} does not answer; jobs keep running, and nothing is lost.")
+                self._echo(f"The storage {self.name} does not answer; jobs keep running, and nothing is lost.")
 
         try:
             answer = self._policy.call(
@@ -73,7 +73,7 @@ class StorageRetries:
                 raise StorageError(f"{silent}: {reason(error)}.") from error
             raise StorageError(f"The storage {self.name} cannot be used: {reason(error)}.") from error
         if is_said:
-            self._say(f"The storage {self.name} answers again.")
+            self._echo(f"The storage {self.name} answers again.")
         return answer
 
     def _gone(self, error: KeyError) -> Exception:

@@ -70,7 +70,7 @@ def open_storage(
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
     grace_seconds: int = GRACE_SECONDS,
     retry_seconds: float = 3600.0,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> Storage:
     """Return the storage at an address such as `sqlite:///sweeps.db` or `postgresql://user@host/sweeps`.
 
@@ -82,14 +82,16 @@ def open_storage(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         lock, lease = _locks(address, engine_options)
-        rdb = StorageRetries(name, retry_seconds=_OPENING_SECONDS, say=lambda _: None).call(
+        rdb = StorageRetries(name, retry_seconds=_OPENING_SECONDS, echo=lambda _: None).call(
             _opened, address, engine_options, lock, heartbeat_seconds, grace_seconds
         )
     except ImportError as error:
         raise InputError(f"storage {name}: the driver of {address.drivername} is not installed") from error
     except RuntimeError as error:  # raised by Optuna for tables of another version
         raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
-    return Storage(rdb=rdb, retries=StorageRetries(name, retry_seconds=retry_seconds, say=say), lock=lock, lease=lease)
+    return Storage(
+        rdb=rdb, retries=StorageRetries(name, retry_seconds=retry_seconds, echo=echo), lock=lock, lease=lease
+    )
 
 
 def database_url(url: str) -> URL:

@@ -18,7 +18,7 @@ from sweeps.study.lock import wait_for_lock
 from sweeps.study.storage import Storage
 from training.contract.errors import InputError
 
-MOST_RETRIES = 20
+MAX_RETRIES = 20
 """A trial that outlived this many workers is taken for the cause of their deaths."""
 
 _LOCKED_SECONDS = 60.0

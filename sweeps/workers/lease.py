@@ -17,7 +17,7 @@ SILENT_LOOKS = 3
 
 
 @contextmanager
-def hold_lease(storage: Storage, name: str, say: Callable[[str], None]) -> Iterator[None]:
+def hold_lease(storage: Storage, name: str, echo: Callable[[str], None]) -> Iterator[None]:
     """Hold the lease of a name. Says once that another worker holds it."""
     looks = 0
     while True:
@@ -27,5 +27,5 @@ def hold_lease(storage: Storage, name: str, say: Callable[[str], None]) -> Itera
                 return
         looks += 1
         if looks == SILENT_LOOKS:
-            say(f"Another worker is at {name.rpartition('/')[2]}; waiting for it.")
+            echo(f"Another worker is at {name.rpartition('/')[2]}; waiting for it.")
         time.sleep(POLL_SECONDS)

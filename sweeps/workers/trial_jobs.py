@@ -34,13 +34,13 @@ class TrialJobs:
         group: Group,
         planned: Callable[[str, Point], PlannedJob],
         objective: Objective,
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
         charts: ClassCharts | None = None,
     ) -> None:
         """`planned` returns the job of a compiler and a point, always the same one."""
         self._charts = charts
         self._store, self._service, self._group = store, service, group
-        self._planned, self._objective, self._say = planned, objective, say
+        self._planned, self._objective, self._echo = planned, objective, echo
         self._jobs: dict[tuple[str, Point], PlannedJob] = {}
 
     def job_name(self, compiler: str, point: Point) -> str:
@@ -67,10 +67,10 @@ class TrialJobs:
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         opened = run.opened if run else open_run(self._store, self._group, planned)
         try:
-            followed = FollowedJob(self._store, self._service, planned, opened, self._say, self._charts)
+            followed = FollowedJob(self._store, self._service, planned, opened, self._echo, self._charts)
         except (QuotaError, InputError) as error:
             if isinstance(error, InputError) or error.is_final:
-                record_refusal(self._store, planned, opened.id, error, self._say)
+                record_refusal(self._store, planned, opened.id, error, self._echo)
             raise
         return _RunningJob(followed, self._read, self._objective)
 

@@ -22,7 +22,7 @@ from sweeps.space.objective import Objective
 from sweeps.study.storage import Storage
 from sweeps.study.study import (
     DUPLICATE,
-    MOST_RETRIES,
+    MAX_RETRIES,
     SweepCost,
     cost_so_far,
     count,
@@ -33,7 +33,7 @@ from sweeps.study.study import (
 )
 from sweeps.workers.strategy import Strategy
 
-MOST_FAILURES = 5
+MAX_FAILURES = 5
 """If this many jobs failed and none completed, the points are not the cause."""
 
 
@@ -102,13 +102,13 @@ def claim_trial(
     parts: Sequence[Part],
     limits: Limits,
     job_name: Callable[[str, Point], str],
-    say: Callable[[str], None],
+    echo: Callable[[str], None],
 ) -> Claim | NoTrial:
     """Claim a trial for this worker, or return why there is none. One attempt, which can be repeated."""
     with storage.lock(sweep) as is_held:
         if not is_held:
             return NoTrial(reason="another worker is claiming a trial", is_busy=True)
-        trials = [recover_trials(part, say) for part in parts]
+        trials = [recover_trials(part, echo) for part in parts]
         running = sum(trial.state == TrialState.RUNNING for each in trials for trial in each)
         if running >= limits.max_parallel:
             return NoTrial(reason=f"{running} jobs are running, which is max_parallel")
@@ -124,7 +124,7 @@ def claim_trial(
         return _claim(storage, part, job_name)
 
 
-def recover_trials(part: Part, say: Callable[[str], None]) -> list[FrozenTrial]:
+def recover_trials(part: Part, echo: Callable[[str], None]) -> list[FrozenTrial]:
     """Enqueue the trials of dead workers again, and return all trials. The caller must hold the lock.
 
     Optuna fails trials whose heartbeat has stopped, but never those without any heartbeat. Under the lock, such a trial
@@ -139,12 +139,12 @@ def recover_trials(part: Part, say: Callable[[str], None]) -> list[FrozenTrial]:
     dead = [trial for trial in lost(part.trials if unclaimed else trials) if point_of(trial, part.space)]
     repeat = RetryHeartbeatStaleTrialCallback(inherit_intermediate_values=True)
     for trial in dead:  # a trial without a point has started nothing
-        if len(retries(trial)) < MOST_RETRIES:
+        if len(retries(trial)) < MAX_RETRIES:
             repeat(part.study, copy.deepcopy(trial))  # a copy, because the callback appends to a list that Optuna keeps
         elif trial.number not in part.given_up:
             part.given_up.add(trial.number)
             job = trial.user_attrs.get("job")
-            say(f"Trial {trial.number} of {part.compiler} outlived {MOST_RETRIES} workers and is given up: job {job}.")
+            echo(f"Trial {trial.number} of {part.compiler} outlived {MAX_RETRIES} workers and is given up: job {job}.")
     return part.trials if dead else trials
 
 
@@ -195,7 +195,7 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
 def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
     faults = [end for end in failed if end != f"failed: {OUT_OF_MEMORY}"]
-    if len(faults) >= MOST_FAILURES and len(failed) == len(trials):
+    if len(faults) >= MAX_FAILURES and len(failed) == len(trials):
         return f"{len(faults)} jobs have failed and no other has ended; the last one: {faults[-1]}"
     if not part.strategy.free_points(trials):
         return "no point is left"

@@ -49,7 +49,7 @@ def run_worker(
     runner: Runner,
     limits: Limits,
     *,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> WorkerResult:
     """Run trials until nothing is left to start and no trial of any worker is running.
 
@@ -58,7 +58,7 @@ def run_worker(
     leaves its jobs running, too, and has a note with their names.
     """
     with Heartbeats(storage.rdb) as heartbeats:
-        worker = _Worker(storage, sweep, parts, runner, limits, heartbeats, say)
+        worker = _Worker(storage, sweep, parts, runner, limits, heartbeats, echo)
         try:
             with Interrupts(worker.stop) as interrupts:
                 while not (done := worker.done(interrupts.stopping)):
@@ -85,7 +85,7 @@ class _Worker:
     runner: Runner
     limits: Limits
     heartbeats: Heartbeats
-    say: Callable[[str], None]
+    echo: Callable[[str], None]
     active: list[FollowedTrial] = field(default_factory=list)
     waiting: list[Claim] = field(default_factory=list)
     """Claimed trials whose jobs the service has no room for now."""
@@ -118,7 +118,7 @@ class _Worker:
         if len(self.active) + len(self.waiting) >= self.limits.parallel or time.monotonic() < self.claim_at:
             return False
         call = self.storage.retries.call
-        answer = call(claim_trial, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.say)
+        answer = call(claim_trial, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.echo)
         if isinstance(answer, NoTrial):
             self.no_trial = None if answer.is_busy else answer
             self.claim_at = time.monotonic() + self._pause_seconds(answer)
@@ -145,11 +145,11 @@ class _Worker:
             running = self.runner.start(compiler, claim.point, number)
         except (InputError, QuotaError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
-                self.say(f"  trial {number} of {compiler}: waits. {error}")
+                self.echo(f"  trial {number} of {compiler}: waits. {error}")
                 self.waiting.append(claim)
                 self.start_at = time.monotonic() + _FULL_SECONDS
                 return
-            self.say(f"  trial {number} of {compiler}: refused. {error}")
+            self.echo(f"  trial {number} of {compiler}: refused. {error}")
             self._record_outcome(
                 FollowedTrial(self.storage, claim, None), TrialOutcome(failure=("Refused", str(error)))
             )
@@ -174,7 +174,7 @@ class _Worker:
         try:
             end = followed.record_outcome(outcome, self.runner)
             reason = f" ({outcome.failure[1]})" if outcome.failure and not end.startswith("pruned") else ""
-            self.say(f"  {followed.name}: {end}{reason}")
+            self.echo(f"  {followed.name}: {end}{reason}")
         except UpdateFinishedTrialError:
             self._yield_trial(followed)
         self._drop(followed)
@@ -182,7 +182,7 @@ class _Worker:
 
     def _yield_trial(self, followed: FollowedTrial) -> None:
         """Leave a job to the worker that continues its trial."""
-        self.say(f"  {followed.name}: another worker continues it, because this worker sent no heartbeat")
+        self.echo(f"  {followed.name}: another worker continues it, because this worker sent no heartbeat")
         self._drop(followed)
 
     def _drop(self, followed: FollowedTrial) -> None:

@@ -11,18 +11,18 @@ from tests.support.browser.made_reports import BILLED
 from tests.support.browser.window import DESKTOP, PHONE, Window
 
 pytestmark = pytest.mark.browser
-MOST_STOPS = 80
+MAX_STOPS = 80
 FOCUSED = "document.activeElement.closest('table.{kind}') && document.activeElement.textContent"
 
 
 def tab_to(shown: Window, kind: str, heading: str) -> None:
     """Press Tab until a heading of a table has the focus."""
-    for _ in range(MOST_STOPS):
+    for _ in range(MAX_STOPS):
         shown.page.keyboard.press("Tab")
         told = shown.page.evaluate(FOCUSED.format(kind=kind))
         if told and told.startswith(heading):
             return
-    raise AssertionError(f"no heading '{heading}' of {kind} within {MOST_STOPS} stops")
+    raise AssertionError(f"no heading '{heading}' of {kind} within {MAX_STOPS} stops")
 
 
 def column(shown: Window, kind: str, at: int) -> list[str]:

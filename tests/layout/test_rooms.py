@@ -9,9 +9,9 @@ import pytest
 
 from tests.layout.imports import ORDER, ROOT, room_of, sources
 
-MOST_MODULES = 20
-FEWEST_MODULES = 3
-MOST_LINES = 300
+MAX_MODULES = 20
+MIN_MODULES = 3
+MAX_LINES = 300
 SMALL_ROOMS = {
     "experiments": "its files are in its rooms; `__main__.py` makes it a command",
     "experiments/scripts": "the two example scripts that the shipped experiments run",
@@ -38,17 +38,17 @@ def modules(room: str) -> list[str]:
 
 
 def test_no_room_has_more_than_twenty_modules() -> None:
-    assert {room: len(modules(room)) for room in ROOMS if len(modules(room)) > MOST_MODULES} == {}
+    assert {room: len(modules(room)) for room in ROOMS if len(modules(room)) > MAX_MODULES} == {}
 
 
 def test_small_rooms_have_a_reason() -> None:
-    assert {room for room in ROOMS if len(modules(room)) < FEWEST_MODULES} == set(SMALL_ROOMS)
+    assert {room for room in ROOMS if len(modules(room)) < MIN_MODULES} == set(SMALL_ROOMS)
 
 
 def test_benchmarks_are_rooms_of_at_most_twenty_modules() -> None:
     rooms = {path.parent for path in (ROOT / "benchmarks").rglob("*.py")}
     counts = {room.name: sum(path.name != "__init__.py" for path in room.glob("*.py")) for room in rooms}
-    assert {room: count for room, count in counts.items() if count > MOST_MODULES} == {}
+    assert {room: count for room, count in counts.items() if count > MAX_MODULES} == {}
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if not room.endswith(("/container", "experiments/scripts"))])
@@ -63,7 +63,7 @@ def test_a_room_says_what_belongs_in_it(room: str) -> None:
 def test_files_stay_small() -> None:
     paths = [path for top in (*ORDER, "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")]
     lines = {str(path.relative_to(ROOT)): _lines(path) for path in paths}
-    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+    assert {path: count for path, count in lines.items() if count > MAX_LINES} == {}
 
 
 def _lines(path: Path) -> int:

@@ -75,7 +75,7 @@ class State:
         """Run a group of one job to its end, and return the job's name."""
         group = self.open()
         name = f"{group.id}-a0r0"
-        [outcome] = run_jobs(self.store, self.service, group, [self.planned(name, data, **hyperparameters)], say=quiet)
+        [outcome] = run_jobs(self.store, self.service, group, [self.planned(name, data, **hyperparameters)], echo=quiet)
         close_group(self.store, group, "FAILED" if outcome.failure else "FINISHED")
         until(lambda: not JobFolder(self.home / "jobs" / name).is_supervised())
         return name
@@ -86,7 +86,7 @@ class State:
         jobs = [self.planned(f"{group.id}-a0r0", data, steps=3000, pause=0.1)]
         jobs.append(self.planned(f"{group.id}-a1r0", LATER_DATA))
         write_plan(self.store, group, jobs, 1)
-        assert start_jobs(self.store, self.service, group, jobs, say=quiet) == 1
+        assert start_jobs(self.store, self.service, group, jobs, echo=quiet) == 1
         return jobs[0].spec.name
 
     def run_of(self, name: str) -> Run:

@@ -46,12 +46,12 @@ class FollowedJob:
         service: Service,
         planned: PlannedJob,
         run: OpenRun,
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
         charts: ClassCharts | None = None,
     ):
         self.planned = planned
         self._recorder = Recorder(store, run.id, planned, charts)
-        self._progress = Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned))
+        self._progress = Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned))
         self.job = Job(service, planned.spec.name)
         if not run.is_described:
             body = request.build(planned.spec)
@@ -125,12 +125,12 @@ class FollowedJob:
 
 
 def record_refusal(
-    store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, say: Callable[[str], None]
+    store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, echo: Callable[[str], None]
 ) -> Outcome:
     """End the run of a job that the service refused to start, so that no later launcher waits for the job."""
     failure = "Refused", str(refusal)
     Recorder(store, run_id, planned).finish_refused(failure)
-    Progress(planned.run_name, say, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)
+    Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)
     return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
 
 

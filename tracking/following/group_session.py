@@ -38,7 +38,7 @@ def run_jobs(
     *,
     parallel: int = 1,
     may_start: Callable[[], bool] = lambda: True,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
@@ -49,7 +49,7 @@ def run_jobs(
     The result is shorter than `planned` if `may_start` returned False or the user stopped the jobs. An error that ends
     the loop has a note that names the jobs that may still be running.
     """
-    jobs, waiting, outcomes = _resume(store, service, group, planned, say, charts)
+    jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
         while jobs.active or (waiting and not interrupts.stopping):
             # Alternate between one start and one look: starting hundreds of jobs must not delay following the others.
@@ -73,11 +73,11 @@ def start_jobs(
     planned: Sequence[PlannedJob],
     *,
     parallel: int = 1,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> int:
     """Start the jobs that `run_jobs` would start first, and leave them running. Return how many jobs remain."""
-    jobs, waiting, _ = _resume(store, service, group, planned, say, charts)
+    jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
         while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
             waiting.popleft()
@@ -102,14 +102,14 @@ def _resume(
     service: Service,
     group: Group,
     planned: Sequence[PlannedJob],
-    say: Callable[[str], None],
+    echo: Callable[[str], None],
     charts: ClassCharts | None,
 ) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
     """Attach to the running jobs of a group. Return the followed jobs, the jobs left to start and the outcomes."""
     runs = child_runs(store, group)
     outcomes = {name: kept for job in planned if (kept := _recorded_outcome(job, runs.get(name := job.spec.name)))}
     opened = {name: existing_run(run) for name, run in runs.items()}
-    jobs = _Jobs(store, service, group, opened, outcomes, say, charts)
+    jobs = _Jobs(store, service, group, opened, outcomes, echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
@@ -124,11 +124,11 @@ class _Jobs:
         group: Group,
         runs: dict[str, OpenRun],
         outcomes: dict[str, Outcome],
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
         charts: ClassCharts | None,
     ) -> None:
         self._charts = charts
-        self._store, self._service, self._group, self._say = store, service, group, say
+        self._store, self._service, self._group, self._echo = store, service, group, echo
         self._runs, self._outcomes = runs, outcomes
         self._full_until = 0.0
         self.active: dict[str, FollowedJob] = {}
@@ -138,7 +138,7 @@ class _Jobs:
         run = self._runs.get(job.spec.name)
         if run is None or not run.is_described:
             return False
-        self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._say, self._charts)
+        self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._echo, self._charts)
         return True
 
     def start(self, job: PlannedJob) -> bool:
@@ -149,13 +149,13 @@ class _Jobs:
         if name not in self._runs:
             self._runs[name] = open_run(self._store, self._group, job)
         try:
-            self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._say, self._charts)
+            self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._echo, self._charts)
         except (QuotaError, InputError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
-                self._say(f"  {job.run_name}: waits. {error}")
+                self._echo(f"  {job.run_name}: waits. {error}")
                 self._full_until = time.monotonic() + _FULL_SECONDS
                 return False
-            self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._say)
+            self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
         return True
 
     def look(self) -> bool:

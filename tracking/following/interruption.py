@@ -43,7 +43,7 @@ class Interrupts:
             raise Detached
         if answer == "stop" and not self.stopping:
             self.stopping = True
-            _say("Stopping; the job has 120 s to end. Ctrl-C again leaves it to end by itself.")
+            _echo("Stopping; the job has 120 s to end. Ctrl-C again leaves it to end by itself.")
             # In a thread, because the interrupted code may hold a lock that a call of the service needs.
             threading.Thread(target=self._stop, name="stop-jobs").start()
 
@@ -51,7 +51,7 @@ class Interrupts:
         try:
             self._stop_jobs()
         except TrainfareError as error:
-            _say(f"error: {error}")
+            _echo(f"error: {error}")
 
 
 def _ask_at_terminal() -> str:
@@ -59,12 +59,12 @@ def _ask_at_terminal() -> str:
     if not sys.stdin.isatty() or "MLFLOW_RUN_ID" in os.environ:
         return "stop"
     try:
-        _say("\nStop the running job (s), leave it running and go (l), or keep following it (Enter)? ")
+        _echo("\nStop the running job (s), leave it running and go (l), or keep following it (Enter)? ")
         answer = sys.stdin.readline().strip().lower()
     except (OSError, ValueError, RuntimeError):
         return "stop"
     return {"s": "stop", "stop": "stop", "l": "leave", "leave": "leave"}.get(answer, "follow")
 
 
-def _say(text: str) -> None:
+def _echo(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

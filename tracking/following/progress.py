@@ -45,17 +45,17 @@ def _calibration_line(event: Event) -> str:
 
 
 class Progress:
-    """Progress of one job, printed through `say`."""
+    """Progress of one job, printed through `echo`."""
 
     def __init__(
         self,
         name: str,
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         usd_per_second: float | None = None,
     ) -> None:
         """`usd_per_second` is the price of all instances of the job together, if it is known."""
-        self._name, self._say, self._clock, self._usd_per_second = name, say, clock, usd_per_second
+        self._name, self._echo, self._clock, self._usd_per_second = name, echo, clock, usd_per_second
         self._said_at = clock()
 
     def show(self, events: Iterable[Event]) -> None:
@@ -104,7 +104,7 @@ class Progress:
     def show_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
         """Print the last traceback of a failed job, and where its log is."""
         for line in last_traceback(lines):
-            self._say(f"    {line}")
+            self._echo(f"    {line}")
         self._line(f"job {job_name}, log: {location}")
 
     def _projected(self, event: Event) -> str:
@@ -117,4 +117,4 @@ class Progress:
 
     def _line(self, text: str) -> None:
         self._said_at = self._clock()
-        self._say(f"  {self._name}: {text}")
+        self._echo(f"  {self._name}: {text}")

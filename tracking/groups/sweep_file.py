@@ -11,7 +11,7 @@ from tracking.groups.group import Group
 from tracking.server.store import Store
 
 FILE = "sweep.json"
-FEWEST_TRIALS = 4
+MIN_TRIALS = 4
 """Completed trials of one compiler without which the importance of a parameter is not computed."""
 
 

@@ -29,7 +29,7 @@ from mlflow.utils.proto_json_utils import message_to_json
 from tracking.server.errors import translated
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
-MOST_POINTS = 2500
+MAX_POINTS = 2500
 """Points of one metric and run; a server returns at most this many in one call."""
 _RUNS_A_CALL = 20
 """Keeps an answer within some tens of MB, and allows several calls at the same time."""
@@ -41,7 +41,7 @@ Point = tuple[int, int, float]
 
 
 def histories(
-    client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], *, most_points: int = MOST_POINTS
+    client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], *, most_points: int = MAX_POINTS
 ) -> dict[str, pd.DataFrame]:
     """Return the points of the metrics `keys` by run id, see `curve_table`; at most `most_points` of each.
 

@@ -40,13 +40,13 @@ class Store:
         client: MlflowClient,
         *,
         retry_seconds: float = 3600.0,
-        say: Callable[[str], None] = print,
+        echo: Callable[[str], None] = print,
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = client
         self._retry_policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
-        self._say = say
+        self._echo = echo
         self.subject = "the experiment"
         """Object of the current work, for error messages."""
 
@@ -88,7 +88,7 @@ class Store:
 
     def _report_silence(self, seconds: float) -> None:
         if seconds >= _SILENT_SECONDS:
-            self._say(f"The tracking server has not answered for {seconds:.0f} s; nothing is lost.")
+            self._echo(f"The tracking server has not answered for {seconds:.0f} s; nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
@@ -123,7 +123,7 @@ class Store:
 def open_store(
     uri: str | None = None,
     *,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
     retry_seconds: float = 3600.0,
     otherwise: str = "Nothing was started.",
 ) -> Store:
@@ -135,13 +135,13 @@ def open_store(
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
     try:
         client = MlflowClient(tracking_uri=uri)
-        Store(client, retry_seconds=3.0, say=lambda _: None).call(client.search_experiments, max_results=1)
+        Store(client, retry_seconds=3.0, echo=lambda _: None).call(client.search_experiments, max_results=1)
     except TrackingError as error:
         raise type(error)(f"{str(error).rstrip('.')}. {otherwise}") from error
     except (MlflowException, OSError, ImportError) as error:
         failure = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used"
         raise TrackingError(f"{failure}: {reason(error).rstrip('.')}. {otherwise}") from error
-    return Store(client, retry_seconds=retry_seconds, say=say)
+    return Store(client, retry_seconds=retry_seconds, echo=echo)
 
 
 def _is_no_arn_warning(record: logging.LogRecord) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.endpoints.local.server_folder import ServerFolder
-from models.endpoints.protocol import Say
+from models.endpoints.protocol import Echo
 from training.state.locks import exclusive_lock
 
 
@@ -75,9 +75,9 @@ class EndpointFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     @contextlib.contextmanager
-    def locked(self, say: Say) -> Iterator[None]:
+    def locked(self, echo: Echo) -> Iterator[None]:
         """Lock the name against other commands that change it. Prints a line if it has to wait."""
-        lock = self._take(say)
+        lock = self._take(echo)
         try:
             yield
         finally:
@@ -86,7 +86,7 @@ class EndpointFolder:
                 shutil.rmtree(self.path, ignore_errors=True)
             os.close(lock)
 
-    def _take(self, say: Say) -> int:
+    def _take(self, echo: Echo) -> int:
         is_reported = False
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -96,6 +96,6 @@ class EndpointFolder:
                 continue  # deleted with its folder before we had it
             except BlockingIOError:
                 if not is_reported:
-                    say(f"Another command works on endpoint {self.name}; waiting for it.")
+                    echo(f"Another command works on endpoint {self.name}; waiting for it.")
                 is_reported = True
                 time.sleep(0.1)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from models.endpoints.local.deploy_request import difference, record_of
 from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.server_folder import ServerFolder
-from models.endpoints.protocol import ALIVE, EndpointSpec, EndpointState, Say
+from models.endpoints.protocol import ALIVE, Echo, EndpointSpec, EndpointState
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.retry import RetryPolicy
 
@@ -34,13 +34,13 @@ class LocalEndpoints:
     def __init__(self, root: Path) -> None:
         self._root = root / "endpoints"
 
-    def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
+    def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Return the endpoint once it answers; see `Endpoints.deploy`."""
         folder = self._folder(spec.name)
-        with folder.locked(say):
+        with folder.locked(echo):
             folder.sweep()
             current = folder.current()
-            if current is not None and (kept := self._kept(folder, current, spec, say)):
+            if current is not None and (kept := self._kept(folder, current, spec, echo)):
                 return kept
             server = folder.new()
             try:
@@ -49,7 +49,7 @@ class LocalEndpoints:
                     # Before its server starts: one that lives must be listed, wherever this command is killed.
                     folder.publish(server)
                 self._start(server, spec)
-                self._wait(server, spec, say)
+                self._wait(server, spec, echo)
                 folder.publish(server)
             except BaseException:
                 server.end()
@@ -61,7 +61,7 @@ class LocalEndpoints:
             return _state(folder.name, server)
 
     def _kept(
-        self, folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec, say: Say
+        self, folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec, echo: Echo
     ) -> EndpointState | None:
         """Return the living endpoint of this name if it matches `spec`; None if a new one must be created."""
         state = _state(folder.name, current)
@@ -76,10 +76,10 @@ class LocalEndpoints:
             )
         if state.status == "Creating":
             try:
-                self._wait(current, spec, say)
+                self._wait(current, spec, echo)
             except EndpointFailed:
                 return None
-        say(f"Endpoint {folder.name} serves {spec.identity} already")
+        echo(f"Endpoint {folder.name} serves {spec.identity} already")
         if spec.lifetime_seconds is not None:
             current.write_state(current.state() | _lifetime(spec))
         return _state(folder.name, current)
@@ -99,10 +99,10 @@ class LocalEndpoints:
         options += ["--max-length", str(spec.max_length)] if spec.max_length else []
         server.start(options)
 
-    def _wait(self, server: ServerFolder, spec: EndpointSpec, say: Say) -> None:
+    def _wait(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
         """Wait until the server answers. Raises `EndpointFailed` where it ends or takes too long."""
         reported_at_seconds = 0.0
-        say(f"Starting {spec.name}: a server of {spec.model}")
+        echo(f"Starting {spec.name}: a server of {spec.model}")
         policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
         for elapsed_seconds in policy.attempts():
             if server.answers():
@@ -111,7 +111,7 @@ class LocalEndpoints:
                 raise EndpointFailed(f"endpoint {spec.name} did not come up: {_words(server)}")
             if elapsed_seconds - reported_at_seconds > SAY_SECONDS:
                 reported_at_seconds = elapsed_seconds
-                say(f"Waiting for {spec.name} for {elapsed_seconds:.0f} s: its model is being loaded")
+                echo(f"Waiting for {spec.name} for {elapsed_seconds:.0f} s: its model is being loaded")
         raise EndpointFailed(f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}")
 
     def predict(self, name: str, body: bytes) -> bytes:
@@ -142,14 +142,14 @@ class LocalEndpoints:
             raise self._missing(name)
         return _state(name, current)
 
-    def undeploy(self, name: str, say: Say) -> None:
+    def undeploy(self, name: str, echo: Echo) -> None:
         """End the server and delete its folder. Raises `EndpointNotFound`."""
         folder = self._folder(name)
         if not folder.servers():
             raise self._missing(name)
-        with folder.locked(say):
+        with folder.locked(echo):
             folder.delete()
-        say(f"{name}: deleted")
+        echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints here, newest first."""

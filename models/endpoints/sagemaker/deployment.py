@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from models.endpoints.protocol import Say
+from models.endpoints.protocol import Echo
 from models.endpoints.sagemaker.endpoint_state import DEAD
 from models.endpoints.sagemaker.removal import Removing
 from models.endpoints.sagemaker.requests import Deployment
@@ -31,7 +31,7 @@ class Deploying:
     """Location of the endpoint's log."""
     last_lines: Callable[[datetime], Sequence[str]]
     """Returns the last log lines of its containers since a time."""
-    say: Say
+    echo: Echo
 
     def current(self) -> Resource | None:
         """Return the endpoint of this name that lives; what is left of a dead one is deleted first.
@@ -51,7 +51,7 @@ class Deploying:
             self._removing.gone(name)
             return None
         if status in DEAD:
-            self.say(f"Endpoint {name} is {status}: it is deleted and made again.")
+            self.echo(f"Endpoint {name} is {status}: it is deleted and made again.")
             self._removing.remove(self._removing.all_of(name))
             return None
         return endpoint
@@ -73,7 +73,7 @@ class Deploying:
         try:
             yield
         except BaseException as error:
-            self.say(f"Endpoint {self.deployment.name}: deleting what was made for it.")
+            self.echo(f"Endpoint {self.deployment.name}: deleting what was made for it.")
             try:
                 endpoint = self.resources.find(ENDPOINT, self.deployment.name)
                 # Another command's, of this name, may have come between.
@@ -103,7 +103,7 @@ class Deploying:
     def wait(self, verb: str) -> None:
         """Return once the endpoint answers from this deployment. Raises EndpointFailed."""
         name, status = self.deployment.name, verb
-        for _ in self.waiting.looks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.say):
+        for _ in self.waiting.looks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.echo):
             description = self.resources.described(ENDPOINT, name)
             if description is None:
                 raise EndpointFailed(f"Endpoint {name} was deleted by somebody while it was made.")
@@ -142,7 +142,7 @@ class Deploying:
 
     def _update(self) -> None:
         what = f"Endpoint {self.deployment.name} is at work on an earlier change: waiting since"
-        for _ in self.waiting.looks(what, self.wait_seconds, self.say):
+        for _ in self.waiting.looks(what, self.wait_seconds, self.echo):
             try:
                 return self.resources.update(self.deployment.name, self.deployment.part)
             except InProgress:
@@ -161,7 +161,7 @@ class Deploying:
 
     @property
     def _removing(self) -> Removing:
-        return Removing(resources=self.resources, waiting=self.waiting, say=self.say)
+        return Removing(resources=self.resources, waiting=self.waiting, echo=self.echo)
 
 
 def _reason(description: Mapping[str, Any]) -> str:

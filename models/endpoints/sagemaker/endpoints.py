@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from models.endpoints.protocol import EndpointSpec, EndpointState, Say
+from models.endpoints.protocol import Echo, EndpointSpec, EndpointState
 from models.endpoints.sagemaker import model_archive, toolkit
 from models.endpoints.sagemaker.deployment import Deploying
 from models.endpoints.sagemaker.endpoint_state import billed_marks, left_over, log_address, machine_of, state
@@ -52,7 +52,7 @@ class SageMakerEndpoints:
         self._waiting = waiting or Waiting()
         self._resources = Resources(clients, self._waiting.sleep)
 
-    def deploy(self, spec: EndpointSpec, say: Say) -> EndpointState:
+    def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Return the endpoint once it answers. See `models.endpoints.protocol.Endpoints`."""
         if not spec.machine.startswith("ml."):
             raise InputError(f"machine is '{spec.machine}': SageMaker's begin with 'ml.', such as ml.g4dn.xlarge.")
@@ -61,11 +61,11 @@ class SageMakerEndpoints:
         site, image = self._site(), self._chosen_image(spec)
         task = toolkit.task_of(spec.task, spec.model)
         model = _Model(spec, site, with_code=toolkit.needs_code(task))
-        deploying = self._deploying(spec, _deployment(spec, site, image, task, model.uri), say)
+        deploying = self._deploying(spec, _deployment(spec, site, image, task, model.uri), echo)
         endpoint = deploying.current()
         if endpoint is None:
-            say(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
-            model.bring(say)
+            echo(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
+            model.bring(echo)
         if endpoint is None or (deploying.serves(endpoint) and endpoint.description["EndpointStatus"] == "Creating"):
             with deploying.undone():
                 deploying.create()
@@ -75,7 +75,7 @@ class SageMakerEndpoints:
             deploying.wait("Updating")
         else:
             _check_replaced(endpoint, spec, deploying.deployment)
-            model.bring(say)
+            model.bring(echo)
             deploying.replace()
         return self._settled(deploying, billed_marks(before, datetime.now(UTC)))
 
@@ -93,9 +93,9 @@ class SageMakerEndpoints:
             raise EndpointNotFound(self._missing(name, endpoint))
         return left_over(parts, self._clients.region)
 
-    def undeploy(self, name: str, say: Say) -> None:
+    def undeploy(self, name: str, echo: Echo) -> None:
         """Delete the endpoint of ours with all that belongs to it. Raises EndpointNotFound."""
-        removing = self._removing(say)
+        removing = self._removing(echo)
         resources = removing.all_of(name)
         if not resources:
             raise EndpointNotFound(self._missing(name, self._resources.find(ENDPOINT, name)))
@@ -120,7 +120,7 @@ class SageMakerEndpoints:
         deploying.settle(billed)
         return self.describe(deploying.deployment.name)
 
-    def _deploying(self, spec: EndpointSpec, deployment: Deployment, say: Say) -> Deploying:
+    def _deploying(self, spec: EndpointSpec, deployment: Deployment, echo: Echo) -> Deploying:
         return Deploying(
             deployment=deployment,
             resources=self._resources,
@@ -128,11 +128,11 @@ class SageMakerEndpoints:
             wait_seconds=spec.wait_seconds,
             log=self._log(spec.name),
             last_lines=lambda since: last_lines(self._clients, spec.name, since),
-            say=say,
+            echo=echo,
         )
 
-    def _removing(self, say: Say) -> Removing:
-        return Removing(resources=self._resources, waiting=self._waiting, say=say)
+    def _removing(self, echo: Echo) -> Removing:
+        return Removing(resources=self._resources, waiting=self._waiting, echo=echo)
 
     def _state(self, endpoint: Resource) -> EndpointState:
         return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
@@ -159,13 +159,13 @@ class _Model:
         self._files = model_archive.contents(spec.model, with_code=with_code)
         self.uri = self._storage.uri(model_archive.key_of(self._files))
 
-    def bring(self, say: Say) -> None:
+    def bring(self, echo: Echo) -> None:
         """Upload the archive, unless it exists."""
         if self._files:
-            model_archive.put(self._storage, self._files, home() / "uploads", say)
+            model_archive.put(self._storage, self._files, home() / "uploads", echo)
 
 
-def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | None = None) -> SageMakerEndpoints:
+def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: Waiting | None = None) -> SageMakerEndpoints:
     """Return the endpoints of the account that an experiment's `aws` fields name.
 
     Beside those, `image` is the container's address, where it is not to be AWS's for the training's versions. Raises
@@ -180,10 +180,10 @@ def open_endpoints(aws_fields: Mapping[str, Any], say: Say, waiting: Waiting | N
         try:
             if table:
                 return table_price(Path(table), machine)
-            return listed_price(clients, machine, home() / "prices.json", say, "Hosting")
+            return listed_price(clients, machine, home() / "prices.json", echo, "Hosting")
         except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
             # No endpoint is given up for want of a price.
-            say(f"Note: costs are omitted: {error}")
+            echo(f"Note: costs are omitted: {error}")
             return None
 
     return SageMakerEndpoints(

@@ -12,9 +12,9 @@ from training.services.sagemaker.clients import Clients
 GROUP = "/aws/sagemaker/Endpoints/"
 VARIANT = "AllTraffic"
 """Prefix of each stream's name: the only variant that we create."""
-MOST_PAGES = 10
+MAX_PAGES = 10
 LINES = 5
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 """Longest line, characters."""
 
 
@@ -29,8 +29,8 @@ def last_lines(clients: Clients, name: str, since: datetime) -> list[str]:
         with translated(f"The log of endpoint {name}"):
             pages = clients.get("logs").get_paginator("filter_log_events")
             for at, page in enumerate(pages.paginate(**query, startTime=int(1000 * since.timestamp()))):
-                lines += [each["message"].strip()[:MOST_CHARACTERS] for each in page["events"]]
-                if at + 1 == MOST_PAGES:
+                lines += [each["message"].strip()[:MAX_CHARACTERS] for each in page["events"]]
+                if at + 1 == MAX_PAGES:
                     break
     except ServiceError:
         return []

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from models.endpoints.protocol import Say
+from models.endpoints.protocol import Echo
 from models.loading.answer_spans import PATH as ANSWER_SPANS
 from training.contract.errors import InputError
 from training.services.sagemaker.storage import Storage
@@ -40,7 +40,7 @@ def key_of(files: Mapping[str, Path]) -> str:
     return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
 
 
-def put(storage: Storage, files: Mapping[str, Path], scratch: Path, say: Say) -> str:
+def put(storage: Storage, files: Mapping[str, Path], scratch: Path, echo: Echo) -> str:
     """Pack the files, upload them where nobody has, and return the archive's URI.
 
     The archive stands in a folder of `scratch` meanwhile; no more than a few blocks of it are ever in memory.
@@ -51,7 +51,7 @@ def put(storage: Storage, files: Mapping[str, Path], scratch: Path, say: Say) ->
         _forget_old(scratch)
         with tempfile.TemporaryDirectory(dir=scratch, prefix="model-") as folder:
             archive = pack(files, Path(folder) / "model.tar.gz")
-            storage.put_file(archive, key, say)
+            storage.put_file(archive, key, echo)
     return storage.uri(key)
 
 

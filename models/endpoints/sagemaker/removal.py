@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from models.endpoints.protocol import Say
+from models.endpoints.protocol import Echo
 from models.endpoints.sagemaker.requests import over_marks, part_prefix
 from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, InProgress, Resource, Resources
 from models.endpoints.sagemaker.waiting import Waiting
@@ -20,7 +20,7 @@ class Removing:
 
     resources: Resources
     waiting: Waiting
-    say: Say
+    echo: Echo
 
     def all_of(self, name: str) -> list[Resource]:
         """Return the existing resources of our endpoint: the endpoint, its configurations, its models."""
@@ -52,7 +52,7 @@ class Removing:
 
     def gone(self, name: str) -> None:
         """Wait until the endpoint is deleted. Raises EndpointFailed if it is not."""
-        for _ in self.waiting.looks(f"Endpoint {name} is being deleted:", self.waiting.delete_seconds, self.say):
+        for _ in self.waiting.looks(f"Endpoint {name} is being deleted:", self.waiting.delete_seconds, self.echo):
             if self.resources.described(ENDPOINT, name) is None:
                 return
         raise EndpointFailed(
@@ -63,7 +63,7 @@ class Removing:
     def _delete_endpoint(self, endpoint: Resource) -> None:
         name, is_marked = endpoint.name, False
         what = f"Endpoint {name} cannot be deleted before SageMaker has ended its work on it: waiting since"
-        for _ in self.waiting.looks(what, self.waiting.delete_seconds, self.say):
+        for _ in self.waiting.looks(what, self.waiting.delete_seconds, self.echo):
             try:
                 self.resources.delete(endpoint)
                 return self.gone(name)
@@ -78,6 +78,6 @@ class Removing:
 
     def _mark(self, endpoint: Resource) -> None:
         """Mark the endpoint so that the next command deletes it if this one is killed."""
-        self.say(f"Endpoint {endpoint.name} cannot be deleted before SageMaker has ended its work on it; waiting.")
+        self.echo(f"Endpoint {endpoint.name} cannot be deleted before SageMaker has ended its work on it; waiting.")
         with suppress(EndpointNotFound):
             self.resources.mark(endpoint, over_marks(datetime.now(UTC), "delete"))

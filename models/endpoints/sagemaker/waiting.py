@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from models.endpoints.protocol import Say
+from models.endpoints.protocol import Echo
 from training.contract.retry import RetryPolicy
 
 BACK_OFF = 1.3
@@ -27,7 +27,7 @@ class Waiting:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
 
-    def looks(self, what: str, limit_seconds: float, say: Say) -> Iterator[float]:
+    def looks(self, what: str, limit_seconds: float, echo: Echo) -> Iterator[float]:
         """Yield the seconds so far at each look, until the limit is over; say `what` and the seconds now and then."""
         policy = RetryPolicy(
             first_pause_seconds=self.first_seconds,
@@ -41,5 +41,5 @@ class Waiting:
         for elapsed_seconds in policy.attempts():
             if elapsed_seconds - reported_at_seconds >= self.line_seconds:
                 reported_at_seconds = elapsed_seconds
-                say(f"{what} {elapsed_seconds:.0f} s")
+                echo(f"{what} {elapsed_seconds:.0f} s")
             yield elapsed_seconds

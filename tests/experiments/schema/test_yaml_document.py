@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.schema.yaml_document import MOST_BYTES, parse, read_document, scalar
+from experiments.schema.yaml_document import MAX_BYTES, parse, read_document, scalar
 from training.contract.errors import InputError
 
 
@@ -88,7 +88,7 @@ def test_a_bomb_is_refused_at_its_first_alias() -> None:
         (b"- a\n", "must contain a mapping of fields, not a list"),
         (b"demo\n", "must contain a mapping of fields, not the single value 'demo'"),
         (b"a: 1\nb: \xff\n", "line 2 is not UTF-8: byte 0xff"),
-        (b"#" * (MOST_BYTES + 1), "is larger than 256 KiB"),
+        (b"#" * (MAX_BYTES + 1), "is larger than 256 KiB"),
     ],
 )
 def test_files_that_hold_no_experiment(tmp_path: Path, content: bytes, sentence: str) -> None:

@@ -69,4 +69,4 @@ def test_a_server_that_goes_away_is_told(tracking_server: Any, monkeypatch: pyte
     run_id = client.create_run(client.create_experiment("gone")).info.run_id
     tracking_server.stop()
     with pytest.raises(TrackingError, match="has not answered"):
-        trace(Store(client, retry_seconds=1, say=lambda _: None), asked(run_id))
+        trace(Store(client, retry_seconds=1, echo=lambda _: None), asked(run_id))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from models.server.batcher import MOST_WAITING, Batcher
+from models.server.batcher import MAX_WAITING, Batcher
 from models.server.errors import Refused
 
 
@@ -86,7 +86,7 @@ def test_too_much_is_refused_and_nothing_of_it_is_run() -> None:
         batcher = Batcher(model)
         first = asyncio.create_task(batcher.answers([Word("a")]))
         await asyncio.to_thread(model.has_begun.wait)
-        waiting = asyncio.create_task(batcher.answers([Word("b")] * MOST_WAITING))
+        waiting = asyncio.create_task(batcher.answers([Word("b")] * MAX_WAITING))
         await asyncio.sleep(0)
         with pytest.raises(Refused) as refused:
             await batcher.answers([Word("c")])
@@ -94,7 +94,7 @@ def test_too_much_is_refused_and_nothing_of_it_is_run() -> None:
         assert (b"retry-after", b"1") in refused.value.headers
         model.may_go_on.set()
         assert await first == ["aa"]
-        assert await waiting == ["bb"] * MOST_WAITING
+        assert await waiting == ["bb"] * MAX_WAITING
 
     asyncio.run(ask())
     assert not any("c" in batch for batch in model.batches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.server.batches import MOST_EXAMPLES, MOST_STRETCH, MOST_TOKENS, SHORT_TOKENS, batches
+from models.server.batches import MAX_EXAMPLES, MAX_STRETCH, MAX_TOKENS, SHORT_TOKENS, batches
 
 
 def test_one_is_a_batch() -> None:
@@ -34,6 +34,6 @@ def test_all_examples_are_run_once_within_the_bounds(lengths: list[int]) -> None
     assert sorted(position for batch in found for position in batch) == list(range(len(lengths)))
     for batch in found:
         longest, shortest = max(lengths[at] for at in batch), min(lengths[at] for at in batch)
-        assert len(batch) <= MOST_EXAMPLES
-        assert len(batch) == 1 or len(batch) * longest <= MOST_TOKENS
-        assert longest <= max(SHORT_TOKENS, MOST_STRETCH * shortest)
+        assert len(batch) <= MAX_EXAMPLES
+        assert len(batch) == 1 or len(batch) * longest <= MAX_TOKENS
+        assert longest <= max(SHORT_TOKENS, MAX_STRETCH * shortest)

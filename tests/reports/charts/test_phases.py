@@ -7,7 +7,7 @@ import math
 import pytest
 
 from reports.charts.curves import rows_of_an_epoch
-from reports.charts.phases import MOST_BARS, phases, rows_of
+from reports.charts.phases import MAX_BARS, phases, rows_of
 from reports.comparison.comparison import Comparison, compare
 from reports.render import render
 from tests.support.tracking.tracked import Tracked
@@ -73,10 +73,10 @@ def test_a_job_that_failed_before_its_first_phase_leaves_its_arm_its_name(tracke
 
 
 def test_of_many_jobs_each_arm_has_one_bar_of_their_means(tracked: Tracked) -> None:
-    for repeat in range(MOST_BARS + 1):
+    for repeat in range(MAX_BARS + 1):
         tracked.trained("none", repeat, 30.0 + repeat)
     (row,) = rows_of(compared(tracked))
-    assert row.heading == f"none  (mean of {MOST_BARS + 1})"
+    assert row.heading == f"none  (mean of {MAX_BARS + 1})"
     assert row.note == "42.0 s"
 
 

@@ -13,7 +13,7 @@ from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
 from reports.comparison.comparison import STEADY, Comparison, compare
 from reports.comparison.report import Source, comparison_report
-from reports.formats.mlflow_metrics import MOST_LABELS, metric_labels, run_metrics
+from reports.formats.mlflow_metrics import MAX_LABELS, metric_labels, run_metrics
 from reports.formats.run_name import LONGEST, is_ours, name_with_answer
 from reports.model.report import Report
 from reports.probe.projections import Probes, probes_of
@@ -97,9 +97,9 @@ def test_what_is_not_finite_is_no_figure() -> None:
 
 
 def test_a_section_has_so_many_charts_and_no_more() -> None:
-    arms = [row(f"batch {size}", 10.0 + size) for size in range(MOST_LABELS + 5) for _ in range(2)]
+    arms = [row(f"batch {size}", 10.0 + size) for size in range(MAX_LABELS + 5) for _ in range(2)]
     told = run_metrics(report(comparison(*arms)))
-    assert sum(name.startswith("billable_instance_seconds/") for name in told) == MOST_LABELS
+    assert sum(name.startswith("billable_instance_seconds/") for name in told) == MAX_LABELS
     assert len(told) < 1000, "MLflow takes no more at once"
 
 

@@ -13,7 +13,7 @@ from experiments.__main__ import main
 from experiments.running.write_report import report_group
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
-from reports.overview.report import MOST_GROUPS, overview_report
+from reports.overview.report import MAX_GROUPS, overview_report
 from reports.render import render_overview
 from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page
@@ -84,7 +84,7 @@ def test_hostile_names(empty: Experiment) -> None:
 
 
 def test_many_groups_with_many_arms_keep_to_the_terminal(empty: Experiment) -> None:
-    for number in range(MOST_GROUPS + 3):
+    for number in range(MAX_GROUPS + 3):
         group = f"a-group-with-a-telling-name-{number}"
         empty.parent(group, f"2026-01-01 {number:02}:00", "sweep", "The best setting is another one. " * 5)
     for arm in range(8):
@@ -96,10 +96,10 @@ def test_many_groups_with_many_arms_keep_to_the_terminal(empty: Experiment) -> N
     text = out.getvalue()
     assert all(len(line) <= 100 for line in text.splitlines())
     assert "... and 3 older groups, which are on the page." in text
-    assert f"name-{MOST_GROUPS + 2}\n" in text
+    assert f"name-{MAX_GROUPS + 2}\n" in text
     assert "name-2\n" not in text
     assert "rate 0.00012 and 2 more" in " ".join(text.split())
-    assert len(list(csv.DictReader(io.StringIO(report.rows_csv)))) == MOST_GROUPS + 3
+    assert len(list(csv.DictReader(io.StringIO(report.rows_csv)))) == MAX_GROUPS + 3
 
 
 def test_a_report_tells_its_answer_to_the_overview(

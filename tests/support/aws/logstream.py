@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from training.contract.service import LogPage
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-MOST_EVENT_BYTES = 262_144 - 26
+MAX_EVENT_BYTES = 262_144 - 26
 """Size limit of an event's message: PutLogEvents adds 26 bytes to it. A longer line becomes several events."""
-MOST_CALL_BYTES, MOST_CALL_EVENTS = 1_048_576, 10_000
+MAX_CALL_BYTES, MAX_CALL_EVENTS = 1_048_576, 10_000
 """Limits of one call, including the 26 bytes of each event."""
 
 
@@ -36,13 +36,13 @@ class LogStream:
 
 def _calls(page: LogPage) -> Iterator[list[dict[str, Any]]]:
     events: list[dict[str, Any]] = []
-    room = MOST_CALL_BYTES
+    room = MAX_CALL_BYTES
     for line, at in zip(page.lines, page.times, strict=True):
         for piece in _pieces(line):
             size = len(piece.encode()) + 26
-            if size > room or len(events) == MOST_CALL_EVENTS:
+            if size > room or len(events) == MAX_CALL_EVENTS:
                 yield events
-                events, room = [], MOST_CALL_BYTES
+                events, room = [], MAX_CALL_BYTES
             events.append({"timestamp": int(1000 * at), "message": piece})
             room -= size
     if events:
@@ -52,8 +52,8 @@ def _calls(page: LogPage) -> Iterator[list[dict[str, Any]]]:
 def _pieces(line: str) -> Iterator[str]:
     """Yield the line in pieces that fit into an event; an empty line becomes a blank."""
     content = line.encode() or b" "
-    for start in range(0, len(content), MOST_EVENT_BYTES):
-        yield content[start : start + MOST_EVENT_BYTES].decode("utf-8", "replace")
+    for start in range(0, len(content), MAX_EVENT_BYTES):
+        yield content[start : start + MAX_EVENT_BYTES].decode("utf-8", "replace")
 
 
 def _create(call: Any, **fields: Any) -> None:

@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.messages: list[str] = []
         self.url = f"sqlite:///{folder}/sweeps.db"
-        self.storage = open_storage(self.url, heartbeat_seconds=1, grace_seconds=2, say=self.messages.append)
+        self.storage = open_storage(self.url, heartbeat_seconds=1, grace_seconds=2, echo=self.messages.append)
         self.service = SimulatedService(folder / "jobs")
 
     def part(
@@ -62,7 +62,7 @@ class Bench:
         return self.run_with(self.runner(behaviour), *parts, limits=limits)
 
     def run_with(self, runner: Runner, *parts: Part, limits: Limits = LIMITS) -> WorkerResult:
-        return run_worker(self.storage, "s", parts, runner, limits, say=self.messages.append)
+        return run_worker(self.storage, "s", parts, runner, limits, echo=self.messages.append)
 
     def ask(self, *parts: Part, limits: Limits = LIMITS) -> Claim | NoTrial:
         return self.storage.retries.call(

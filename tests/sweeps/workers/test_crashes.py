@@ -178,7 +178,7 @@ def test_calls_wait_for_a_silent_storage() -> None:
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    retries = StorageRetries("postgresql://host/s", say=messages.append, sleep=sleep, clock=lambda: clock[0])
+    retries = StorageRetries("postgresql://host/s", echo=messages.append, sleep=sleep, clock=lambda: clock[0])
     assert retries.call(gone_for_a_minute) == "answer"
     assert messages == [
         "The storage postgresql://host/s does not answer; jobs keep running, and nothing is lost.",
@@ -190,7 +190,7 @@ def test_a_storage_that_stays_silent_is_an_error() -> None:
     def gone() -> None:
         raise OperationalError("SELECT 1", {}, Exception("no host at postgresql://me:secret@host"))
 
-    retries = StorageRetries("postgresql://host/s", retry_seconds=0.2, say=lambda _: None)
+    retries = StorageRetries("postgresql://host/s", retry_seconds=0.2, echo=lambda _: None)
     with pytest.raises(StorageError, match=r"has not answered for 0 s: no host at postgresql://host\.$"):
         retries.call(gone)
 

@@ -37,7 +37,7 @@ def test_a_job_is_recorded_as_a_run(tracking_uri: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
     group = open_group(store, experiment_name="demo", verb="train", key="k1")
-    outcomes = run_jobs(store, service, group, [planned(tmp_path, "job-1")], say=quiet)
+    outcomes = run_jobs(store, service, group, [planned(tmp_path, "job-1")], echo=quiet)
     close_group(store, group, "FINISHED")
     assert [o.failure for o in outcomes] == [None]
     [run] = jobs_of(store.client, group.id)
@@ -70,7 +70,7 @@ def test_a_failed_job_is_recorded_with_its_reason(
     monkeypatch.chdir(tmp_path)
     store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
     group = open_group(store, experiment_name="demo", verb="train", key="k1")
-    [outcome] = run_jobs(store, service, group, [planned(tmp_path, "job-1", die=3)], say=quiet)
+    [outcome] = run_jobs(store, service, group, [planned(tmp_path, "job-1", die=3)], echo=quiet)
     assert outcome.failure is not None
     assert outcome.failure[0] == "Error"
     [run] = jobs_of(store.client, group.id)
@@ -192,7 +192,7 @@ def test_parallel_jobs_overlap(tracking_uri: str, tmp_path: Path, monkeypatch: p
     for parallel in (1, 2):
         group = open_group(store, experiment_name="demo", verb="compare", key=f"p{parallel}")
         jobs = [planned(tmp_path, f"p{parallel}-{n}", repeat=n, steps=20, pause=0.05) for n in range(2)]
-        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, say=quiet)
+        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, echo=quiet)
         assert [outcome.failure for outcome in outcomes] == [None, None]
         first, second = (service.describe(job.spec.name) for job in jobs)
         overlaps.append(second["TrainingStartTime"] < first["TrainingEndTime"])

@@ -16,7 +16,7 @@ KEY = "a1" * 16
 
 
 def store_of(client: MlflowClient) -> Store:
-    return Store(client, retry_seconds=0.5, say=lambda _: None)
+    return Store(client, retry_seconds=0.5, echo=lambda _: None)
 
 
 def parent(tracked: Tracked, group: str, state: str, **tags: str) -> str:

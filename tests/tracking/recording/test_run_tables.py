@@ -11,7 +11,7 @@ import matplotlib.image
 import pytest
 
 from reports.charts.class_charts import PngClassCharts
-from reports.charts.classes import MOST_CLASSES, class_distribution, confusion_matrix
+from reports.charts.classes import MAX_CLASSES, class_distribution, confusion_matrix
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import DataSource
 from tracking.recording.run_tables import class_rows, log_class_distribution, log_confusion_matrix, log_tables
@@ -100,7 +100,7 @@ def test_charts_have_a_maximum_size(classes: int) -> None:
     for plot in (distribution, matrix):
         height, width, _ = matplotlib.image.imread(io.BytesIO(plot.png)).shape
         assert width == 1111
-        assert height <= 200 * (1 + 0.34 * MOST_CLASSES)
-        assert f">class {min(classes, MOST_CLASSES) - 1}<" in plot.svg
-        assert f">class {MOST_CLASSES}<" not in plot.svg
-        assert (f"the {MOST_CLASSES} most frequent of {classes} classes" in plot.svg) == (classes > MOST_CLASSES)
+        assert height <= 200 * (1 + 0.34 * MAX_CLASSES)
+        assert f">class {min(classes, MAX_CLASSES) - 1}<" in plot.svg
+        assert f">class {MAX_CLASSES}<" not in plot.svg
+        assert (f"the {MAX_CLASSES} most frequent of {classes} classes" in plot.svg) == (classes > MAX_CLASSES)

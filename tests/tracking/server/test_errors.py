@@ -111,7 +111,7 @@ def test_transient_errors_are_retried(status: int) -> None:
         store = Store(
             MlflowClient(uri),
             retry_seconds=2,
-            say=lambda _: None,
+            echo=lambda _: None,
             sleep=slept.append,
             clock=lambda: sum(slept),
         )

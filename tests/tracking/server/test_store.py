@@ -39,7 +39,7 @@ def test_a_halted_server_causes_delay_but_no_loss(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     messages: list[str] = []
-    store = Store(MlflowClient(tracking_server.uri), say=messages.append)
+    store = Store(MlflowClient(tracking_server.uri), echo=messages.append)
     client = MlflowClient(tracking_server.database_uri)
     run_id = client.create_run(client.create_experiment("e")).info.run_id
     store.call(store.client.log_batch, run_id, metrics=points(1, 10))
@@ -102,7 +102,7 @@ def lossy(tracking_server: TrackingServer) -> Iterator[Lossy]:
 
 
 def test_nothing_is_created_twice_when_an_answer_is_lost(tracking_server: TrackingServer, lossy: Lossy) -> None:
-    store = Store(MlflowClient(f"http://127.0.0.1:{lossy.server_port}"), say=lambda _: None)
+    store = Store(MlflowClient(f"http://127.0.0.1:{lossy.server_port}"), echo=lambda _: None)
     group = open_group(store, experiment_name="lost", verb="train", key="k")
     close_group(store, group, "FINISHED")
     client = MlflowClient(tracking_server.database_uri)
@@ -124,7 +124,7 @@ def test_a_server_that_stays_silent_is_an_error(monkeypatch: pytest.MonkeyPatch)
     store = Store(
         MlflowClient("http://127.0.0.1:9"),
         retry_seconds=40,
-        say=lambda _: None,
+        echo=lambda _: None,
         sleep=slept.append,
         clock=lambda: sum(slept),
     )

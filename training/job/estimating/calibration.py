@@ -12,7 +12,7 @@ from loop.samplers import train_sampler
 from measuring import memory, result_metrics
 from measuring.clocks import clock_for
 from measuring.meter import Meter
-from measuring.step_sample import FEWEST_STEPS, Plan, mean_step, plan, steps_to_measure
+from measuring.step_sample import MIN_STEPS, Plan, mean_step, plan, steps_to_measure
 from processes import ranks
 from reporting.events import Events
 from reporting.failure import failure_class
@@ -103,10 +103,10 @@ class Calibration:
         if self._warms_up:
             self._steps.warm_up(planned)
         meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
-        taken = self._steps.take(planned, sample, FEWEST_STEPS, meter)
+        taken = self._steps.take(planned, sample, MIN_STEPS, meter)
         count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
-        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else FEWEST_STEPS
-        taken += self._steps.take(planned, sample, count - FEWEST_STEPS, meter)
+        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else MIN_STEPS
+        taken += self._steps.take(planned, sample, count - MIN_STEPS, meter)
         mean = mean_step(meter.step_seconds(), planned.positions[taken], float(planned.positions.mean()))
         return {
             "step_seconds": mean.seconds,

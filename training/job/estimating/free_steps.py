@@ -18,7 +18,7 @@ from loop.job_trainer import JobTrainer
 from loop.samplers import train_sampler
 from measuring import memory
 from measuring.meter import Meter
-from measuring.step_sample import FEWEST_STEPS, Plan
+from measuring.step_sample import MIN_STEPS, Plan
 from processes import ranks
 from settings.job_settings import Settings
 
@@ -69,10 +69,10 @@ class FreeSteps:
     def warm_up(self, planned: Plan) -> None:
         """Take untimed steps before the measured ones, in all processes together."""
         if self._settings.device_kind != "xla":
-            self.take(planned, planned.sample(), FEWEST_STEPS, None)
+            self.take(planned, planned.sample(), MIN_STEPS, None)
             return
         with self._trainer.meter.phase("compile"):
-            self.take(planned, planned.sample(), FEWEST_STEPS, None)
+            self.take(planned, planned.sample(), MIN_STEPS, None)
 
     def take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
         """Take `count` steps of the sample, time them with the meter, and return their numbers."""

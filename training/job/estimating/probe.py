@@ -16,7 +16,7 @@ from data.batch_shapes import planned_batches, step_positions
 from data.channels import Rows
 from data.sampler import TrainSampler
 from loop.job_trainer import JobTrainer
-from measuring.projection import FEWEST_STEPS, Estimate, remaining
+from measuring.projection import MIN_STEPS, Estimate, remaining
 from processes import ranks
 from reporting.events import Events
 from settings.arguments import Arguments
@@ -76,7 +76,7 @@ def last_step(arguments: Arguments, steps: int, global_batch_size: int) -> int:
     """Return the step at which a probe ends at the latest. It always has enough steps for an estimate."""
     limit = arguments.probe_samples
     most = math.ceil(limit / global_batch_size) if limit else math.ceil(steps / SHARE)
-    return min(steps, max(most, arguments.steady_after_steps + FEWEST_STEPS))
+    return min(steps, max(most, arguments.steady_after_steps + MIN_STEPS))
 
 
 def evaluation_share(settings: Settings) -> float:
@@ -115,7 +115,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         assert self._full is not None, "planned when the training began"
         measured = state.global_step - self._first_step - self._warmup
         # A probe that resumes from a checkpoint has to measure again.
-        is_last = state.global_step >= self._full.last_step and measured >= FEWEST_STEPS
+        is_last = state.global_step >= self._full.last_step and measured >= MIN_STEPS
         if not is_last and measured < self._next_check:
             return
         while self._next_check <= measured:
@@ -184,7 +184,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
 
 def _checks() -> Iterator[int]:
     """Yield the numbers of measured steps at which a probe checks its estimate."""
-    return (FEWEST_STEPS * CHECK_SPACING**number for number in itertools.count())
+    return (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
 
 
 def _times(strategy: str, every: Optional[int], steps: int, steps_an_epoch: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from data.padding import NO_WORK, Work
 
-FEWEST_STEADY_STEPS = 2
+MIN_STEADY_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Meter:
     def steady(self) -> Optional[Steady]:
         """Return the steady part of the training, or None if it has too few steps."""
         seconds = self.step_seconds()[self._warmup_steps :]
-        if self._warm is None or self._done is None or len(seconds) < FEWEST_STEADY_STEPS:
+        if self._warm is None or self._done is None or len(seconds) < MIN_STEADY_STEPS:
             return None
         work = Work(*(end - start for end, start in zip(self._done.work, self._warm.work)))
         p25, p50, p75 = (float(np.percentile(seconds, at)) for at in (25, 50, 75))

@@ -15,10 +15,10 @@ from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 
-FEWEST_STEPS = 25
+MIN_STEPS = 25
 """Fewest measured steps for an estimate: five blocks of five."""
 
-MOST_BLOCKS = 10
+MAX_BLOCKS = 10
 """Long blocks capture slow changes. More than ten blocks add little certainty (Schmeiser, Operations Research 30,
 1982)."""
 
@@ -75,12 +75,12 @@ def fit(seconds: Sequence[float], positions: np.ndarray) -> Line:
 def remaining(
     seconds: Sequence[float], positions: np.ndarray, mean_to_come: float, steps_to_come: int
 ) -> Optional[Estimate]:
-    """Return the time of `steps_to_come` steps, or None if fewer than `FEWEST_STEPS` were measured.
+    """Return the time of `steps_to_come` steps, or None if fewer than `MIN_STEPS` were measured.
 
     `seconds` and `positions` belong to the measured steps, in order, without warm-up. `mean_to_come` is the mean number
     of positions of the steps to come.
     """
-    if len(seconds) < FEWEST_STEPS:
+    if len(seconds) < MIN_STEPS:
         return None
     line = fit(seconds, positions)
     away = mean_to_come - line.mean_positions
@@ -101,7 +101,7 @@ def t_975(freedom: int) -> float:
 
 
 def _blocks(values: np.ndarray) -> np.ndarray:
-    """Return the means of sqrt(n) blocks, but at most `MOST_BLOCKS`. The last block takes the remainder."""
-    size = len(values) // min(math.isqrt(len(values)), MOST_BLOCKS)
+    """Return the means of sqrt(n) blocks, but at most `MAX_BLOCKS`. The last block takes the remainder."""
+    size = len(values) // min(math.isqrt(len(values)), MAX_BLOCKS)
     starts = np.arange(len(values) // size) * size
     return np.asarray(np.add.reduceat(values, starts) / np.diff([*starts, len(values)]))

@@ -19,10 +19,10 @@ from measuring.projection import Estimate, fit, t_975
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 
-FEWEST_STEPS = 4
+MIN_STEPS = 4
 """Fewest steps measured at each batch size. With three, a line leaves one degree of freedom and the interval is three
 times as wide (Student's t of 12.7 instead of 4.3)."""
-MOST_STEPS = 30
+MAX_STEPS = 30
 """Most steps measured at each batch size, however short they are."""
 
 
@@ -88,8 +88,8 @@ def plan(
 def steps_to_measure(seconds: Sequence[float], target_seconds: float) -> int:
     """Return the number of steps that fill `target_seconds`, estimated from the seconds of the first steps."""
     mean = sum(seconds) / len(seconds)
-    count = math.ceil(target_seconds / mean) if mean > 0 else MOST_STEPS
-    return min(max(count, FEWEST_STEPS), MOST_STEPS)
+    count = math.ceil(target_seconds / mean) if mean > 0 else MAX_STEPS
+    return min(max(count, MIN_STEPS), MAX_STEPS)
 
 
 def mean_step(seconds: Sequence[float], positions: np.ndarray, mean_positions: float) -> Estimate:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 EVENT_PREFIX = "trainfare-event "
 PART_PREFIX = "trainfare-part "
-MOST_CHARACTERS = 4000
+MAX_CHARACTERS = 4000
 """Longest event on one line; a longer one is split into parts. At four bytes a character, a part stays below the 16 KiB
 that Docker passes on as one line, and far below CloudWatch's 256 KiB. Both cut longer lines."""
 FILE_NAME = "events.jsonl"
@@ -81,12 +81,12 @@ class Events:
 
 def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
     """Yield the event as one line, or in parts of the form "sequence time number/count text"."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= MAX_CHARACTERS:
         yield EVENT_PREFIX + text
         return
-    count = -(-len(text) // MOST_CHARACTERS)
+    count = -(-len(text) // MAX_CHARACTERS)
     for at in range(count):
-        piece = text[at * MOST_CHARACTERS : (at + 1) * MOST_CHARACTERS]
+        piece = text[at * MAX_CHARACTERS : (at + 1) * MAX_CHARACTERS]
         yield "{}{} {!r} {}/{} {}".format(PART_PREFIX, event["seq"], event["time"], at + 1, count, piece)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from data.padding import Padding
 from measuring.memory import free_bytes
-from measuring.step_sample import MOST_STEPS, mean_step, plan, steps_to_measure
+from measuring.step_sample import MAX_STEPS, mean_step, plan, steps_to_measure
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
 
@@ -137,7 +137,7 @@ def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
 @pytest.mark.parametrize(
     ("first", "target_seconds", "steps"),
     # 2 s of 0.1 s; fewer than four; more than thirty; no time at all.
-    [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MOST_STEPS)],
+    [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MAX_STEPS)],
 )
 def test_number_of_steps_to_measure(first: list[float], target_seconds: float, steps: int) -> None:
     assert steps_to_measure(first, target_seconds) == steps

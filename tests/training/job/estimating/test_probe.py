@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 from data.batch_shapes import step_positions
 from data.padding import Padding
 from experiments.planning import probe_arms
-from measuring.projection import FEWEST_STEPS, remaining, t_975
+from measuring.projection import MIN_STEPS, remaining, t_975
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
 
@@ -29,7 +29,7 @@ def test_quantiles_are_those_of_students_t() -> None:
 
 def test_a_probe_that_is_too_short_is_refused_before_it_starts() -> None:
     """The experiment's rule needs the job's fewest steps, but may not import the job."""
-    assert probe_arms.FEWEST_STEPS == FEWEST_STEPS
+    assert probe_arms.MIN_STEPS == MIN_STEPS
 
 
 def test_the_projection_follows_the_positions() -> None:
@@ -42,7 +42,7 @@ def test_the_projection_follows_the_positions() -> None:
     assert estimate is not None
     # Without noise the interval has no width.
     assert estimate == pytest.approx((250.0, 250.0, 250.0))
-    assert remaining(seconds[: FEWEST_STEPS - 1], positions[: FEWEST_STEPS - 1], 25.0, 100) is None
+    assert remaining(seconds[: MIN_STEPS - 1], positions[: MIN_STEPS - 1], 25.0, 100) is None
 
 
 def test_projection_interval_by_hand() -> None:

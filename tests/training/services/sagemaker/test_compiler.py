@@ -44,7 +44,7 @@ class Compared:
             for arm in ("trcomp-off", "trcomp")
         ]
         messages: list[str] = []
-        outcomes = run_jobs(store, harness.service, group, jobs, parallel=4, say=messages.append)
+        outcomes = run_jobs(store, harness.service, group, jobs, parallel=4, echo=messages.append)
         assert [outcome.failure for outcome in outcomes] == [None] * len(jobs)
         self.messages = "\n".join(messages)
         self.runs: dict[str, Run] = child_runs(store, group)

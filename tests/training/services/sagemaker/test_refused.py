@@ -31,7 +31,7 @@ def test_rejected_jobs_leave_the_others_running(
     steps = {"hyperparameters": {"steps": 2}}
     jobs = [planned_as(harness.spec(TRAIN_PY, name=name, **steps, **kind), name) for name, kind in kinds.items()]
     messages: list[str] = []
-    outcomes = run_jobs(store, harness.service, group, jobs, say=messages.append)
+    outcomes = run_jobs(store, harness.service, group, jobs, echo=messages.append)
     assert account.jobs.names() == ["granted"]
     assert [outcome.failure[0] if outcome.failure else None for outcome in outcomes] == ["Refused"] * 3 + [None]
     reasons = [str(outcome.refusal) for outcome in outcomes[:3]]
