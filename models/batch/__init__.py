@@ -1,4 +1,4 @@
-"""Answer every row of a file, resumable and in the order of the file.
+"""Predict every row of a file, in the file's order. A killed prediction can be resumed.
 
 Open `prediction.py` first.
 """

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 CPU_TOKENS = 512
-"""Tokens of a batch, padding included. More is not faster: a core multiplies at full speed from here on, and
-activations still fit its cache (measured with MiniLM, 128 to 4,096)."""
+"""Most tokens of a batch, including padding. Larger batches are not faster: at this size a core multiplies at full
+speed, and the activations still fit its cache (measured with MiniLM, 128 to 4,096 tokens)."""
 CUDA_TOKENS = 65_536
 
 
 def batches(lengths: Sequence[int], rows: Sequence[int], most_tokens: int) -> list[list[int]]:
-    """Return the positions of inputs in batches of similar length, the longest first.
+    """Group inputs of similar length, and return the positions of each batch's inputs. The longest inputs come first.
 
-    So no long input runs by itself at the end. An input costs its `rows` x the longest length of its batch, in tokens.
+    This order keeps a long input from running alone at the end. In tokens, an input costs its number of `rows` times
+    the length of the longest input in its batch.
     """
     result: list[list[int]] = []
     longest = taken = 0

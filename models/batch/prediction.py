@@ -1,6 +1,7 @@
-"""Answer the rows of a file, window by window. The rows of a window are sorted by length, and each core runs batches.
+"""Predict the rows of a file, one window of rows at a time. Each window is sorted by length and cut into batches.
 
-On a CPU each batch runs in one thread: cores that share a small matrix product wait for each other after each one.
+On a CPU, each core runs batches of its own in a single thread. If cores shared the small matrix products of one batch,
+they would wait for each other after every product.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from training.contract.errors import InputError
 
 WINDOW_ROWS = 8_192
 WINDOW_CHARACTERS = 2**25
-"""Characters of a window, which is held in memory."""
+"""Most characters of a window, which is kept in memory."""
 
 OnProgress = Callable[[int], None]
 """Called with the number of rows that are done."""
@@ -32,7 +33,7 @@ OnProgress = Callable[[int], None]
 def check(
     predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, on_progress: OnProgress
 ) -> int:
-    """Check all rows and return their number. Raises `InputError` with file and line for the first broken row."""
+    """Check all rows and return their number. Raises `InputError` with file and line for the first invalid row."""
     count = 0
     for count, row in enumerate(rows, start=1):
         examples = _read(predictor, row, parameters)
@@ -49,7 +50,7 @@ def run(
     unfinished: Unfinished,
     on_progress: OnProgress,
 ) -> None:
-    """Answer the rows that have no answer yet. Answers are kept if this is interrupted."""
+    """Predict the rows that have no answer yet. If this is interrupted, the answers so far stay on disk."""
     left = iter(rows)
     for _ in range(unfinished.done):
         next(left)
@@ -90,7 +91,7 @@ def _run_window(
             unfinished.keep((first + at, answer) for at, answer in made)
         except ValueError as error:
             place = next(window[at].place for at, answer in made if not _is_finite(answer))
-            problem = "the model's answer is not a number: its weights or its precision are broken"
+            problem = "the model's answer is not a finite number: check the model's weights, or use precision fp32"
             raise InputError(f"{place}: {problem}") from error
         answers.update(made)
         on_progress(first + len(answers))
@@ -123,7 +124,7 @@ def _named(row: InputRow, step: Callable[[], Any]) -> Any:
 
 
 class _Pool:
-    """Threads that run batches: one for each core, or one for a GPU."""
+    """Threads that run batches: one thread per CPU core, or one thread for a GPU."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -131,7 +132,7 @@ class _Pool:
         self._most_tokens = CPU_TOKENS if is_cpu else CUDA_TOKENS
         self._threads_before = torch.get_num_threads()
         workers = len(os.sched_getaffinity(0)) if is_cpu else 1
-        # torch counts the threads of a matrix product separately for each calling thread.
+        # torch keeps the number of threads for matrix products separately for each calling thread.
         self._executor = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
 
     def __enter__(self) -> _Pool:

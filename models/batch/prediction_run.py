@@ -1,4 +1,4 @@
-"""MLflow run that records the prediction of a file, linked to the training run of the model."""
+"""Record the prediction of a file as an MLflow run, linked to the model's training run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
 MAX_LENGTH = 5_000
-"""Longest value of a parameter, characters."""
+"""Longest value of an MLflow parameter, in characters."""
 DEFAULT_EXPERIMENT = "predictions"
-"""MLflow experiment for predictions of a model that has no run."""
+"""MLflow experiment for predictions with a model that has no run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """Settings with which a model was evaluated, as recorded by its run."""
+    """Settings of a model's evaluation, as its run records them."""
 
     precision: str | None
     """fp32, bf16 or fp16."""
     max_length: int | None
-    """Tokens that texts were cut to. None for a language model, whose texts were cut into blocks."""
+    """Tokens to which texts were truncated. None for a language model, whose texts were cut into blocks."""
 
 
 def evaluated(store: Store, trained: TrainedModel) -> Evaluated:
-    """Return the settings with which the model of a run was evaluated."""
+    """Return the settings with which a run's model was evaluated."""
     params = store.call(store.client.get_run, trained.run_id).data.params
     precision = params.get("hp.precision")
     length = "" if trained.task == "causal-lm" else params.get("hp.max_length", "")
@@ -44,10 +44,10 @@ def evaluated(store: Store, trained: TrainedModel) -> Evaluated:
 
 
 def begin(store: Store, trained: TrainedModel | None, description: Mapping[str, str], earlier: str | None) -> str:
-    """Return the id of a RUNNING run.
+    """Return the id of a RUNNING run for this prediction.
 
-    It is the run that `mlflow run` opened, the run of the `earlier` process that this one resumes, or a new run in the
-    model's experiment.
+    If `mlflow run` started this process, it is the run that MLflow opened. If this process resumes an interrupted
+    prediction, it is that prediction's run, `earlier`. Otherwise it is a new run in the model's experiment.
     """
     opened = os.environ.get("MLFLOW_RUN_ID")
     run_id = opened or (earlier if earlier and _resume(store, earlier) else None)
@@ -68,7 +68,7 @@ def begin(store: Store, trained: TrainedModel | None, description: Mapping[str, 
 
 
 def end(store: Store, run_id: str, status: str, figures: Mapping[str, float], note: str) -> None:
-    """End the run as FINISHED, FAILED or KILLED. Figures are named as in `prediction/rows_per_second`."""
+    """End the run as FINISHED, FAILED or KILLED. The metrics have names such as `prediction/rows_per_second`."""
     now_ms = get_current_time_millis()
     metrics = [Metric(name, value, now_ms, 0) for name, value in figures.items()]
     with suppress(TrackingError):  # the answers exist, even if MLflow is down
@@ -81,7 +81,7 @@ def _resume(store: Store, run_id: str) -> bool:
     try:
         store.call(store.client.update_run, run_id, status=RunStatus.to_string(RunStatus.RUNNING))
     except TrackingError as error:
-        if isinstance(error.__cause__, MlflowException):  # of another server, or deleted
+        if isinstance(error.__cause__, MlflowException):  # the run was deleted, or belongs to a different server
             return False
         raise
     return True
@@ -102,6 +102,6 @@ def _experiment_id(store: Store, trained: TrainedModel | None) -> str:
 
 
 def _link(store: Store, run_id: str, model_id: str) -> None:
-    """Link the run to the model. Servers before MLflow 3 have no logged models."""
+    """Link the run to the model. Errors are ignored: servers older than MLflow 3 have no logged models."""
     with suppress(TrackingError):
         store.call(store.client.log_inputs, run_id, models=[LoggedModelInput(model_id=model_id)])

@@ -1,4 +1,4 @@
-"""Progress of a prediction: one line of a terminal, or a line a minute in a log."""
+"""Print the progress of a prediction: one updating line on a terminal, or one line per minute in a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOG_SECONDS = 60.0
 
 
 class Progress:
-    """Prints how many rows are done, how fast, and how long the rest will take."""
+    """Prints the rows done, the rate and the remaining time."""
 
     def __init__(self, what: str, file: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._file, self._clock = what, file, clock
@@ -21,7 +21,7 @@ class Progress:
         self._total: int | None = None
 
     def of(self, total: int, *, before: int) -> Self:
-        """Set the number of rows, and of those that an earlier process did."""
+        """Set the number of rows, and how many of them an earlier process predicted."""
         self._total, self._before = total, before
         return self
 
@@ -33,7 +33,7 @@ class Progress:
             self._echo("\r\x1b[K")
 
     def saw(self, done: int) -> None:
-        """Print the progress, unless it was printed a moment ago."""
+        """Print the progress, at most once per interval."""
         now = self._clock()
         if now - self._said_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
             self._said_at = now
@@ -46,7 +46,7 @@ class Progress:
 
 
 def line(what: str, done: int, total: int | None, rows_per_second: float) -> str:
-    """Return one line: rows done of all rows, rate and remaining time."""
+    """Return a progress line: rows done, total rows, rate and remaining time."""
     if total is None:
         return f"{what}: {done:,} rows"
     left = f", {_duration((total - done) / rows_per_second)} left" if rows_per_second > 0 else ""

@@ -1,4 +1,4 @@
-"""Rows of a file as inputs of a model, each with its location for messages."""
+"""Read the rows of a file as model inputs. Each row has a location for error messages."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "question-answering": (("question", "context"), ()),
     "causal-lm": (("text",), ()),
 }
-"""Texts that an input must have, and those that it may have, by task."""
+"""Texts of an input by task: those that are required, and those that are optional."""
 NAME = "id"
-"""Column that is copied to each answer, if it is named."""
+"""Role of the column that is copied to each answer, if the user names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """One row."""
+    """One row of the file."""
 
     number: int
-    """Line, from 1, including the header; in Parquet the row, in SQuAD's JSON the question."""
+    """Line number from 1, counting the header. For Parquet, the row number; for SQuAD's JSON, the question's number."""
     place: str
-    """Name of the row in messages."""
+    """Location of the row for messages, such as `a.jsonl line 3`."""
     name: Any
-    """Value of the column `id`, if it is named."""
+    """Value of the id column, if the user names one."""
     inputs: Any
-    """Input of the model."""
+    """The model's input: a text, or texts by role."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +53,14 @@ class Source:
         for role in self.columns:
             if role not in known:
                 listed = ", ".join(known)
-                raise InputError(f"columns.{role} is unknown to {self.task}; known are {listed}.{nearest(role, known)}")
+                raise InputError(f"columns.{role} is unknown for task {self.task}: use {listed}.{nearest(role, known)}")
         if self.is_squad and self.columns:
-            raise InputError(f"{self.path} is read as SQuAD's JSON, whose names are known: it takes no columns")
+            raise InputError(f"{self.path} is in SQuAD's JSON format, which has fixed names: remove columns.*")
         reader_name(self.path)
 
     @property
     def is_squad(self) -> bool:
-        """True if the file is in SQuAD's own JSON."""
+        """True if the file is in SQuAD's JSON format."""
         return self.task == "question-answering" and reader_name(self.path) == ".json"
 
     def rows(self) -> Iterator[InputRow]:
@@ -83,7 +83,7 @@ class Source:
                 for role, column in at.items()
                 if role != NAME
             }
-            if is_plain:  # its reader keeps the end of the line
+            if is_plain:  # the reader of plain text keeps line endings
                 texts = {role: text.rstrip("\n") for role, text in texts.items()}
             inputs = texts["text"] if list(texts) == ["text"] else texts
             name = _name(place, self.columns.get(NAME, NAME), values[at[NAME]]) if NAME in at else None
@@ -91,11 +91,13 @@ class Source:
 
 
 def _name(place: str, column: str, value: Any) -> Any:
-    """Return the value of the column `id`. Raises `InputError` if it cannot be written as JSON."""
+    """Return the value of the id column. Raises `InputError` if it cannot be written as JSON."""
     try:
         as_line({NAME: value}).encode()
     except UnicodeEncodeError:
-        raise InputError(f"{place}: column {column!r} holds half a surrogate pair, which is no text") from None
+        raise InputError(f"{place}: column {column!r} contains half a surrogate pair, which is not text") from None
     except (ValueError, RecursionError):
-        raise InputError(f"{place}: column {column!r} is {shown(value)}: an id is text or a finite number") from None
+        raise InputError(
+            f"{place}: column {column!r} is {shown(value)}; an id must be text or finite numbers"
+        ) from None
     return value

@@ -1,7 +1,7 @@
-"""Answers of an unfinished prediction, kept on disk: a killed prediction resumes, and no row is predicted twice.
+"""Keep the answers of an unfinished prediction on disk, so that a killed prediction resumes where it stopped.
 
-`<output>.unfinished/` holds the identity of the prediction, the finished lines in the order of the input, and the
-answers of the current window in the order of their completion. The output appears at the end, in one step.
+The folder `<output>.unfinished/` contains the prediction's identity, the lines of finished windows in input order, and
+the answers of the current window in order of completion. At the end, one rename creates the output.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ class Unfinished:
     """Folder of one prediction, locked by this process."""
 
     def __init__(self, output: Path, identity: Mapping[str, str]) -> None:
-        """Resume an earlier process, or begin. `identity` holds everything that the answers depend on.
+        """Resume an interrupted prediction, or begin a new one. `identity` is everything that the answers depend on.
 
-        Raises `InputError` if the output exists, another process writes it, or the kept answers have another identity.
+        Raises `InputError` if the output exists, another process writes it, or the answers on disk have a different
+        identity.
         """
         self.output = output
         self.folder = output.with_name(f"{output.name}.unfinished")
         if output.exists() or output.is_symlink():
-            raise InputError(f"output {output} exists already: name another file, or delete it first")
+            raise InputError(f"output {output} already exists: choose a different file, or delete it first")
         try:
             self.folder.mkdir(exist_ok=True)
             with ExitStack() as opened:
@@ -52,16 +53,16 @@ class Unfinished:
         self._opened.close()
 
     def keep(self, answers: Iterable[tuple[int, Any]]) -> None:
-        """Keep answers of the current window, each with the number of its row, from 0.
+        """Write answers of the current window. Each comes with the position of its row in the file, from 0.
 
-        Raises `ValueError` if a number is not finite; then none of these answers is kept.
+        Raises `ValueError` if a number is not finite. In that case, none of these answers is written.
         """
         lines = "".join(as_line({"at": at, "answer": answer}) for at, answer in answers)
         self._window.write(lines.encode())
         self._window.flush()
 
     def append(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Add the lines of a finished window and drop its kept answers."""
+        """Write the lines of a finished window and delete its individual answers."""
         self._lines.write("".join(map(as_line, lines)).encode())
         self._lines.flush()
         os.fsync(self._lines.fileno())
@@ -74,7 +75,7 @@ class Unfinished:
         shutil.rmtree(self.folder)
 
     def note(self, name: str) -> str | None:
-        """Return the note of this name, or None."""
+        """Return the note with this name; None if it does not exist."""
         path = self.folder / f"{name}.txt"
         return path.read_text("utf-8") if path.is_file() else None
 
@@ -93,8 +94,8 @@ class Unfinished:
         other = next((name for name in {**stored, **identity} if stored.get(name) != identity.get(name)), None)
         if other is not None:
             raise InputError(
-                f"{self.folder} holds answers of another {other} ({stored.get(other)}, now {identity.get(other)}): "
-                f"delete it, or name another output"
+                f"{self.folder} has answers for a different {other} ({stored.get(other)}, now {identity.get(other)}): "
+                f"delete it, or choose a different output"
             )
 
     def _read_window(self) -> dict[int, Any]:
@@ -104,15 +105,15 @@ class Unfinished:
 
 
 def _lock(folder: Path) -> int:
-    """Return the descriptor that holds the lock of the folder. The kernel releases it when the process ends."""
+    """Lock the folder and return the lock's file descriptor. The kernel releases the lock when the process ends."""
     try:
         return exclusive_lock(folder)
     except BlockingIOError as error:
-        raise InputError(f"{folder} is being written by another process: wait for it") from error
+        raise InputError(f"{folder} is being written by another process: wait until it ends, or stop it") from error
 
 
 def _whole_lines(path: Path) -> tuple[BinaryIO, int]:
-    """Return a file opened for appending, and its number of lines. An incomplete last line is removed."""
+    """Open a file for appending; return it and its number of lines. An incomplete last line is removed."""
     count, end = 0, 0
     with path.open("ab+") as file:
         file.seek(0)
@@ -124,5 +125,5 @@ def _whole_lines(path: Path) -> tuple[BinaryIO, int]:
 
 
 def as_line(value: Mapping[str, Any]) -> str:
-    """Return a value as a line of JSON. Raises `ValueError` if it holds a number that is not finite."""
+    """Return a value as a line of JSON. Raises `ValueError` if it contains a number that is not finite."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str) + "\n"

@@ -1,4 +1,4 @@
-"""Deploy a model to an endpoint, list endpoints and delete them, on this machine or on SageMaker.
+"""Deploy models to endpoints, list endpoints and delete them, on this machine or on SageMaker.
 
-Open `protocol.py` first: the calls that `local` and `sagemaker` implement.
+Open `protocol.py` first: it defines the calls that `local` and `sagemaker` implement.
 """

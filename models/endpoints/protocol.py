@@ -1,4 +1,4 @@
-"""Protocol of endpoint services, which the verbs `deploy`, `predict`, `undeploy` and `endpoints` call."""
+"""Protocol of endpoint services. The verbs `deploy`, `predict`, `undeploy` and `endpoints` call it."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ Status = Literal["Creating", "InService", "Updating", "Deleting", "OutOfService"
 """Status of an endpoint, in SageMaker's spelling. Unknown values are shown unchanged."""
 
 ALIVE: frozenset[str] = frozenset({"Creating", "InService", "Updating"})
-"""Statuses of endpoints that answer, or will."""
+"""Statuses of endpoints that answer, or are about to."""
 
 WhenOver = Literal["warn", "delete"]
-"""Action of the next command on an endpoint whose lifetime has ended."""
+"""What the next command does with an endpoint whose lifetime has ended."""
 
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-"""SageMaker's rule for the name of an endpoint. Locally the name is also a folder."""
+"""SageMaker's rule for endpoint names. A local endpoint also has a folder with this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSpec:
-    """Request for an endpoint: the model, the machines and the lifetime."""
+    """Request for an endpoint: model, machines and lifetime."""
 
     name: str
-    """Name that matches `NAME_PATTERN`; unique among the living endpoints of a service."""
+    """Name that matches `NAME_PATTERN`. It is unique among the existing endpoints of a service."""
     model: Path
-    """Existing Transformers folder on this machine: config.json, weights, tokenizer files."""
+    """Transformers folder on this machine: config.json, weights, tokenizer files."""
     task: str | None = None
-    """Task, as in experiment files; None: read from the folder's config.json."""
+    """Task, as in experiment files. None: read from the folder's config.json."""
     run_id: str | None = None
-    """MLflow run of the job that trained the model; None: a folder of the user's own."""
+    """MLflow run of the job that trained the model. None: the user gave a folder."""
     model_id: str | None = None
     """MLflow logged model (`m-...`), if the run has one."""
     artifact_uri: str | None = None
-    """The training job's own model.tar.gz (`s3://...` or `file:///...`), if known."""
+    """The training job's model.tar.gz (`s3://...` or `file:///...`), if known."""
     versions: str = ""
-    """Library versions of the training: the run's tag `platform.versions`. Empty: unknown."""
+    """Library versions of the training, from the run's tag `platform.versions`. Empty: unknown."""
     precision: str | None = None
-    """fp32, bf16 or fp16; None: that of the evaluation, else the fastest of the device."""
+    """fp32, bf16 or fp16. None: as in the evaluation if that was in fp32, otherwise the device's fastest."""
     evaluated_precision: str | None = None
-    """Precision of the evaluation; None: unknown."""
+    """Precision of the evaluation. None: unknown."""
     max_length: int | None = None
-    """Tokens that inputs are cut to, as in training; None: the model's limit."""
+    """Tokens to which inputs are truncated, as in training. None: the model's limit."""
     machine: str = "local"
     """Instance type, such as `ml.g4dn.xlarge`; `local` for this machine."""
     machines: int = 1
     """Number of machines."""
     lifetime_seconds: float | None = None
-    """Lifetime of the endpoint, seconds; None: until it is undeployed."""
+    """Lifetime of the endpoint in seconds. None: until it is undeployed."""
     when_over: WhenOver = "warn"
     replace: bool = False
-    """True if this model may replace another one under the same name."""
+    """True if this model may replace a different one on the endpoint with this name."""
     wait_seconds: float = 1800.0
-    """Longest wait for the endpoint to answer; then it has failed and is deleted."""
+    """Longest wait for the endpoint to answer. After this, it counts as failed and is deleted."""
 
     @property
     def identity(self) -> str:
-        """Identity of the model: the run, or the folder if there is no run."""
+        """Identity of the model: the run id, or the folder's path if there is no run."""
         return self.run_id or str(self.model.resolve())
 
 
@@ -77,7 +77,7 @@ class EndpointState:
     service: str
     """`local` or `sagemaker`."""
     status: str
-    """One of `Status`, or another word of SageMaker's."""
+    """One of `Status`, or a different status of SageMaker."""
     identity: str
     """`EndpointSpec.identity` of the model that it serves."""
     run_id: str | None = None
@@ -87,29 +87,29 @@ class EndpointState:
     machine: str
     machines: int = 1
     created: datetime
-    """Timezone-aware, as all times."""
+    """Timezone-aware, like all times."""
     expires: datetime | None = None
-    """End of its lifetime; None: never."""
+    """End of its lifetime. None: it has no end."""
     when_over: WhenOver = "warn"
     reason: str | None = None
     """Reason of a failure, with the last lines of the log."""
     log: str | None = None
     """Location of its log: a path or a console address."""
     price: Price | None = None
-    """Price of one machine, with source and date; None if unknown, or on this machine."""
+    """Price of one machine, with source and date. None if it is unknown, and for local endpoints."""
     billed_from: datetime | None = None
-    """Time since which it runs on these machines; None: since it was created."""
+    """Time since when it runs on its current machines. None: since it was created."""
     billed_before_usd: float = 0.0
-    """Cost until then, dollars."""
+    """Cost before `billed_from`, in dollars."""
     ended: datetime | None = None
-    """Time of its failure, after which it costs nothing."""
+    """Time of its failure. From then on it costs nothing."""
 
     def is_over(self, now: datetime | None = None) -> bool:
         """Return whether the lifetime has ended."""
         return self.expires is not None and (now or datetime.now(UTC)) >= self.expires
 
     def usd_so_far(self, now: datetime | None = None) -> float | None:
-        """Return its cost since it was created, dollars; None if no price is known."""
+        """Return its cost since it was created, in dollars; None if the price is unknown."""
         if self.price is None:
             return None
         until = self.ended or now or datetime.now(UTC)
@@ -120,30 +120,33 @@ class EndpointState:
 class Endpoints(Protocol):
     """A service that hosts endpoints. Any process may make any call at any time.
 
-    Refusals of a service are raised as errors of `training.contract.errors`, in one sentence.
+    If a service refuses a call, the method raises an error of `training.contract.errors` with a one-sentence message.
     """
 
     name: str
     """`local` or `sagemaker`."""
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
-        """Create the endpoint and return it once it answers; `say` prints the progress.
+        """Create the endpoint and return it once it answers; `echo` prints the progress.
 
-        A living endpoint of this name that serves the same is returned unchanged, once it answers. If `spec` has a
-        lifetime, it begins now. An endpoint with another identity or other options raises `EndpointTaken`. With
-        `spec.replace` it is replaced: the new model answers before the old one is deleted. Raises `EndpointFailed` if
-        the endpoint does not answer. After a failure or Ctrl-C, everything that was created here is deleted.
+        If an endpoint with this name already serves the same model with the same options, it is returned unchanged. If
+        `spec` has a lifetime, it begins now. If the endpoint has a different model or options, the call raises
+        `EndpointTaken`, or replaces it if `spec.replace` is set: the new model answers before the old one is deleted.
+        Raises `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, everything that this call
+        created is deleted.
         """
 
     def predict(self, name: str, body: bytes) -> bytes:
-        """Return the answer to one JSON request, as JSON. Raises `EndpointNotFound`, `EndpointFailed`, and
-        `InputError` where the endpoint refuses the request."""
+        """Return the answer to one JSON request, as JSON.
+
+        Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
+        """
 
     def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's state now. Raises `EndpointNotFound`."""
+        """Return the endpoint's current state. Raises `EndpointNotFound`."""
 
     def undeploy(self, name: str, echo: Echo) -> None:
-        """Delete everything that deploy made for this name, in any state. Raises `EndpointNotFound`."""
+        """Delete everything that deploy created under this name, in any state. Raises `EndpointNotFound`."""
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints that we made here, newest first, including failed ones."""
+        """Return all endpoints that trainfare created here, newest first, including failed ones."""

@@ -1,4 +1,4 @@
-"""Record a request to an endpoint and its answer as an MLflow trace in the experiment of the model's run."""
+"""Record a request and its answer as an MLflow trace, in the experiment of the model's run."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Prediction:
     """Request as it was sent: inputs and parameters."""
     answer: Any
     started_ns: int
-    """Time of the request, nanoseconds since the epoch; the time until the answer is the trace's latency."""
+    """Time of the request, in nanoseconds since the epoch."""
     ended_ns: int
 
 
 def trace(store: Store, prediction: Prediction) -> str:
-    """Record the trace and return its id. Raises `TrackingError` if the server does not have it afterwards."""
+    """Record the trace and return its id. Raises `TrackingError` if the server did not store it."""
     store.subject = f"the experiment of run '{prediction.run_id}'"
     run = store.call(store.client.get_run, prediction.run_id)
     with _quietly():
@@ -49,13 +49,13 @@ def trace(store: Store, prediction: Prediction) -> str:
             store.client.get_trace(trace_id, display=False)
         except Exception as error:
             raise TrackingError(
-                f"the tracking server {store.uri} does not hold the trace: it is older than MLflow 3, or refuses it."
+                f"The tracking server {store.uri} did not store the trace: it rejected it, or is older than MLflow 3."
             ) from error
     return trace_id
 
 
 def _written(client: MlflowClient, prediction: Prediction, experiment_id: str) -> str:
-    # By this key MLflow shows the trace on the page of the model.
+    # With this key, MLflow shows the trace on the model's page.
     with context(metadata={"mlflow.modelId": prediction.model_id} if prediction.model_id else None):
         span = client.start_trace(
             NAME,
@@ -77,7 +77,7 @@ def _is_text(answer: Any) -> bool:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Make MLflow write at once, and silence its log."""
+    """Make MLflow write traces synchronously, and silence its log."""
     before = os.environ.get("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING")
     os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = "false"
     levels = {name: logging.getLogger(name).level for name in _LOGGERS}
@@ -85,7 +85,7 @@ def _quietly() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
-            # A warning of mlflow.pyfunc about its own type hints.
+            # mlflow.pyfunc warns about its own type hints.
             warnings.filterwarnings("ignore", message=".*Any type hint is inferred", category=UserWarning)
             yield
     finally:

@@ -1,4 +1,4 @@
-"""Compute a model's answers, one file a task.
+"""Compute a model's answers. Each task has one file.
 
-Open `predictor.py` first. HTTP belongs in `models.server`, files of rows in `models.batch`.
+Open `predictor.py` first. HTTP belongs in `models.server`, prediction of files in `models.batch`.
 """

@@ -1,7 +1,7 @@
-"""Continuations of texts, as `transformers.pipeline("text-generation")` returns them.
+"""Continue texts, in the format of `transformers.pipeline("text-generation")`.
 
-Without parameters each next token is the likeliest one, so the same text has the same continuation. The pipeline
-samples (`do_sample`).
+By default each new token is the likeliest one, so the same text always has the same continuation. Transformers'
+pipeline samples by default (`do_sample`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Example:
     """A text to continue."""
 
     location: str
-    """Name of this input in messages."""
+    """Location of this input for messages, such as `inputs[1]`."""
     text: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ def reads(architecture: str) -> bool:
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
-    """Return True: `encode` refuses texts that leave no room for new tokens."""
+    """Return True: `encode` rejects texts that leave no room for new tokens."""
     return True
 
 
@@ -58,7 +58,7 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
     options = parameters(arguments, PARAMETERS)
     for name in SAMPLING:
         if name in options and not options.get("do_sample"):
-            raise BadInputs(f"parameter {name} goes with do_sample true: without it the likeliest token is taken")
+            raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
     values = listed(inputs)
     names = [input_name(at, len(values)) for at in range(len(values))]
     texts = [text(location, each, may_be_blank=False) for location, each in zip(names, values, strict=True)]
@@ -66,7 +66,7 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
-    """Tokenize. Raises `BadInputs` for a text that leaves no room for new tokens."""
+    """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
     encodings = loaded.backend.encode_batch_fast([each.text for each in examples])
     for example, encoding in zip(examples, encodings, strict=True):
         _check_room(loaded, example, len(encoding.ids))
@@ -82,18 +82,18 @@ def _new_tokens(example: Example) -> int:
 
 def _check_room(loaded: Loaded, example: Example, tokens: int) -> None:
     if tokens == 0:
-        raise BadInputs(f"{example.location} has no token to go on from")
+        raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
     follows = _new_tokens(example)
     if loaded.max_length is not None and tokens + follows > loaded.max_length:
         at_least = " or more" if tokens == loaded.max_length else ""
         raise BadInputs(
-            f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: together the "
-            f"model takes at most {loaded.max_length}"
+            f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model accepts at "
+            f"most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
         )
 
 
 def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"generated_text"}` for each text; texts with the same parameters run together."""
+    """Return `{"generated_text"}` for each text. Texts with the same parameters run together."""
     answers: list[Any] = [None] * len(encoded)
     left = list(range(len(encoded)))
     while left:
@@ -106,7 +106,7 @@ def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
 
 
 def _generated(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str, Any]) -> list[Any]:
-    # Padding on the left, so that new tokens follow each text directly.
+    # Pad on the left, so that new tokens follow each text directly.
     batch = padded([each.rows[0] for each in encoded], loaded.padding.leftwards(), loaded.device)
     batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
     settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}

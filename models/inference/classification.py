@@ -1,4 +1,4 @@
-"""Labels of texts and of pairs of texts, as `transformers.pipeline("text-classification")` returns them."""
+"""Classify texts and pairs of texts, in the format of `transformers.pipeline("text-classification")`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARAMETERS: Mapping[str, Rule] = {
     "top_k": _top_k,
     "function_to_apply": one_of("softmax", "sigmoid", "none"),
 }
-"""`top_k` returns a list of so many labels, the likeliest first; null returns all."""
+"""With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Example:
     """A text or a pair of texts to classify."""
 
     location: str
-    """Name of this input in messages."""
+    """Location of this input for messages, such as `inputs[1]`."""
     text: str
     text_pair: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -45,12 +45,12 @@ def reads(architecture: str) -> bool:
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
-    """Return whether an input can encode to no tokens, which is so if the tokenizer adds no special tokens."""
+    """Return whether an empty text has no tokens at all, because the tokenizer adds no special tokens."""
     return int(loaded.backend.num_special_tokens_to_add(False)) == 0
 
 
 def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
-    """Return the texts: each a string, or an object with `text` and, for a pair, `text_pair`."""
+    """Return the texts. An input is a string, or an object with `text` and, for a pair, `text_pair`."""
     options = parameters(arguments, PARAMETERS)
     values = listed(inputs)
     return [_example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
@@ -66,7 +66,10 @@ def _example(location: str, value: object, options: Mapping[str, Any]) -> Exampl
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
-    """Tokenize. Inputs that are too long are cut, in a pair the longer text first. Raises `BadInputs` for no token."""
+    """Tokenize the texts. Inputs that are too long are truncated; in a pair, the longer text first.
+
+    Raises `BadInputs` for an input without tokens.
+    """
     values = [each.text if each.text_pair is None else (each.text, each.text_pair) for each in examples]
     encodings = loaded.backend.encode_batch_fast(values)
     return [Encoded(each, (_row(loaded, each, one),)) for each, one in zip(examples, encodings, strict=True)]
@@ -75,14 +78,14 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 def _row(loaded: Loaded, example: Example, encoding: Any) -> Row:
     if not encoding.ids:
         raise BadInputs(
-            f"{example.location} makes no token, and the model's tokenizer adds none: nothing can be classified"
+            f"{example.location} has no tokens, because this model's tokenizer adds none to an empty text: give a text"
         )
     typed = loaded.takes_types and example.text_pair is not None
     return Row(encoding.ids, encoding.type_ids if typed else None)
 
 
 def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"label", "score"}` for each, or with `top_k` a list of them."""
+    """Return `{"label", "score"}` for each input, or a list of them with `top_k`."""
     logits = loaded.forward([each.rows[0] for each in encoded]).logits.float()
     functions = [each.example.options.get("function_to_apply") or _function(loaded.model.config) for each in encoded]
     output = {name: FUNCTIONS[name](logits).tolist() for name in set(functions)}
@@ -101,7 +104,7 @@ FUNCTIONS = {
 
 
 def _function(config: Any) -> str:
-    """Return the function that turns logits into scores, chosen as in Transformers' pipeline."""
+    """Return the function that turns logits into scores. Transformers' pipeline uses the same rule."""
     if config.problem_type == "regression":
         return "none"
     if config.problem_type == "multi_label_classification" or config.num_labels == 1:

@@ -1,6 +1,6 @@
-"""Answers of a model, in three steps: read inputs, tokenize them, run them in padded batches.
+"""Compute a model's answers in three steps: read inputs, tokenize them, run them in padded batches.
 
-The steps are apart so that a server can refuse a bad request before it waits, and run the inputs of many requests in
+The steps are separate, so that a server can reject a bad request immediately, and run the inputs of many requests in
 one batch.
 """
 
@@ -18,20 +18,20 @@ from training.contract.errors import InputError, nearest
 
 
 class Predictor:
-    """A loaded model and its task. All three steps may be called from any thread."""
+    """A loaded model and its task. Any thread may call any step."""
 
     def __init__(self, name: str, task: ModuleType, loaded: Loaded) -> None:
         self.task = name
         """classification | question-answering | causal-lm."""
         self.loaded = loaded
         self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
-        """True if `encode` raises `BadInputs` for some inputs that `read` accepts."""
+        """True if `encode` can raise `BadInputs` for inputs that `read` accepts."""
         self._task = task
 
     def read(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return one example for each input; `inputs` is one input or a list of them.
+        """Return one example per input. `inputs` is one input or a list of inputs.
 
-        Raises `BadInputs` with one sentence on what is wrong.
+        Raises `BadInputs` with one sentence that describes the error.
         """
         return list(self._task.read(self.loaded, inputs, parameters))
 
@@ -44,7 +44,7 @@ class Predictor:
         return list(self._task.run(self.loaded, encoded))
 
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return the answers to the inputs, in order. Runs all three steps."""
+        """Run all three steps and return the answers, in the order of the inputs."""
         return self.run(self.encode(self.read(inputs, parameters)))
 
 
@@ -57,11 +57,12 @@ def load_predictor(
     max_length: int | None = None,
     device: str | None = None,
 ) -> Predictor:
-    """Return the predictor of a Transformers folder: configuration, weights and tokenizer.
+    """Return a predictor for a Transformers folder, which has configuration, weights and tokenizer.
 
-    A `task` of None is read from the configuration. `precision` is auto (None), fp32, bf16 or fp16; see
+    If `task` is None, it is read from the configuration. `precision` is auto (None), fp32, bf16 or fp16; see
     `models.loading.precision.choose_precision`. `evaluated_precision` is the precision of the evaluation, if known.
-    `max_length` cuts inputs to fewer tokens than the model takes, such as those of the training. Raises `InputError`.
+    `max_length` truncates inputs to fewer tokens than the model accepts, for example to the length used in training.
+    Raises `InputError`.
     """
     name = task or task_of(architecture(folder))
     if name not in TASKS:

@@ -1,6 +1,6 @@
-"""Question answering: find the answer span in a context, in the format of Transformers 4's question-answering pipeline.
+"""Find the span of a context that answers a question, in the format of Transformers 4's question-answering pipeline.
 
-Windows, spans and scores are those of evaluation: see `training/job/tasks/answer_spans.py`.
+Windows, spans and scores are computed as in evaluation: see `training/job/tasks/answer_spans.py`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ HEAD = "AutoModelForQuestionAnswering"
 
 MAX_TOP_K = 20
 ROWS_A_FORWARD = 32
-"""Bounds the memory of a context of thousands of windows."""
+"""Limits the memory for a context of thousands of windows."""
 FEW_WINDOWS = 32
-"""Up to this many windows may share any part of the context; more must be at least `least_step` apart."""
+"""Up to this many windows may overlap by any amount. If there are more, they must start at least `least_step` apart."""
 
 PARAMETERS: Mapping[str, Rule] = {
     "top_k": whole_number(1, MAX_TOP_K),
@@ -32,25 +32,25 @@ PARAMETERS: Mapping[str, Rule] = {
     "max_seq_len": whole_number(8, 100_000),
     "doc_stride": whole_number(1, 100_000),
 }
-"""`top_k` returns a list of answers. The others are tokens; `doc_stride` is what neighbouring windows share."""
+"""With `top_k`, the answer is a list. The other parameters are tokens; `doc_stride` is the overlap of two windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question about a text."""
+    """A question about a context."""
 
     location: str
-    """Name of this input in messages."""
+    """Location of this input for messages, such as `inputs[1]`."""
     question: str
     context: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Cut(NamedTuple):
-    """Windows of a question, as `answer_spans` returns them."""
+    """A question's context, cut into windows by `answer_spans`."""
 
     offsets: list[tuple[int, int]]
-    """Characters of the context that each of its tokens covers: first, one past the last."""
+    """Range of characters that each token of the context covers: first, one past the last."""
     windows: Any
     """Position of the context in each window: `answer_spans.Windows`."""
 
@@ -61,12 +61,12 @@ def reads(architecture: str) -> bool:
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
-    """Return True: `encode` refuses questions that leave no room for their context."""
+    """Return True: `encode` rejects questions that leave no room for their context."""
     return True
 
 
 def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
-    """Return the questions: each an object with `question` and `context`."""
+    """Return the questions. An input is an object with `question` and `context`."""
     options = parameters(arguments, PARAMETERS)
     values = listed(inputs)
     return [_example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
@@ -79,14 +79,14 @@ def _example(location: str, value: object, options: Mapping[str, Any]) -> Exampl
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
-    """Cut the context of each question into windows."""
+    """Tokenize the questions and cut their contexts into windows. Raises `BadInputs`."""
     return [_encoded(loaded, example) for example in examples]
 
 
 def _encoded(loaded: Loaded, example: Example) -> Encoded:
     tokens = answer_spans.tokenize(loaded.tokenizer, example.question, example.context)
     if not tokens.offsets:
-        raise BadInputs(f"{example.location}: the tokenizer finds no token in its context")
+        raise BadInputs(f"{example.location}: the tokenizer finds no tokens in its context")
     length = _window_tokens(loaded, example.options)
     stride = example.options.get("doc_stride", answer_spans.stride_of(loaded.answer_options, length))
     _check_step(example.location, tokens, length, stride)
@@ -99,37 +99,37 @@ def _encoded(loaded: Loaded, example: Example) -> Encoded:
 
 
 def least_step(window_tokens: int) -> int:
-    """Return the least number of tokens between the starts of two windows of a long context.
+    """Return the smallest allowed distance between the starts of two windows of a long context, in tokens.
 
-    With fewer, a body of 6 MiB becomes millions of windows, and takes gigabytes before the model runs.
+    Below this, a request body of 6 MiB could become millions of windows, which need gigabytes before the model runs.
     """
     return max(16, window_tokens // 8)
 
 
 def _check_step(location: str, tokens: Any, length: int, stride: int) -> None:
     step, least = tokens.room(length) - stride, least_step(length)
-    if step <= 0 or step >= least:  # `cut` refuses a step of 0 or less
+    if step <= 0 or step >= least:  # `cut` rejects a step of 0 or less
         return
     windows = math.ceil((len(tokens.offsets) - stride) / step)
     if windows > FEW_WINDOWS:
         raise BadInputs(
-            f"{location}: doc_stride {stride} cuts the context into {windows:,} windows that are {step} of {length} "
-            f"tokens apart: more than {FEW_WINDOWS} must be {least} or more apart, so make doc_stride smaller or "
-            "max_seq_len larger"
+            f"{location}: with doc_stride {stride}, the context becomes {windows:,} windows of {length} tokens, "
+            f"{step} apart. More than {FEW_WINDOWS} windows must be at least {least} apart: lower doc_stride or raise "
+            "max_seq_len"
         )
 
 
 def _window_tokens(loaded: Loaded, options: Mapping[str, Any]) -> int:
-    """Return the tokens of a window: as requested, else as in training, and never more than the model takes."""
+    """Return the tokens of a window: as requested, else as in training, but never more than the model accepts."""
     trained = loaded.max_length if loaded.is_cut else None
     requested = int(options.get("max_seq_len", trained or loaded.answer_options.max_length))
     return min(requested, loaded.max_length or requested)
 
 
 def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"answer", "score", "start", "end"}` for each question, or with `top_k` a list of them.
+    """Return `{"answer", "score", "start", "end"}` for each question, or a list of them with `top_k`.
 
-    Start and end are characters of the context. The answer is empty if no span is possible.
+    Start and end are character positions in the context. The answer is empty if no span is possible.
     """
     rows = [row for each in encoded for row in each.rows]
     starts, ends = _logits(loaded, rows)

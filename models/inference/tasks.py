@@ -1,10 +1,10 @@
-"""Tasks of models: one file each, all with the same names.
+"""Tasks of models. Each task is a module with these names:
 
-HEAD               class of Transformers that loads a model with the task's head
-encode_may_refuse  returns whether `encode` refuses some inputs, such as those that are too long
-reads              returns whether a saved model, by the name of its class, is of the task
+HEAD               Transformers class that loads a model with the task's head
+encode_may_refuse  returns whether `encode` rejects some inputs, such as those that are too long
+reads              returns whether the task supports a saved model, given the name of its class
 read               checks inputs and returns examples
-encode             returns the examples as tokens
+encode             tokenizes examples
 run                returns the answers of one batch
 """
 
@@ -23,8 +23,8 @@ TASKS: dict[str, ModuleType] = {
 
 
 def task_of(architecture: str) -> str:
-    """Return the task of a model from the class that it was saved as."""
+    """Return a model's task, given the class that it was saved as. Raises `InputError`."""
     for name, task in TASKS.items():
         if task.reads(architecture):
             return name
-    raise InputError(f"a model of the class {architecture!r} answers none of the tasks {', '.join(TASKS)}")
+    raise InputError(f"the model's class {architecture!r} fits none of the supported tasks: {', '.join(TASKS)}")

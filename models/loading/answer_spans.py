@@ -1,6 +1,7 @@
-"""The job's module for answers to questions, loaded by path.
+"""Load the job's module for question answering by its path.
 
-The job's files import each other flatly, so its package cannot be imported here. This file imports none of them.
+The job's files import each other by bare names, so they cannot be imported here as a package. `answer_spans.py`
+imports none of them.
 """
 
 from __future__ import annotations

@@ -17,21 +17,21 @@ class Row:
     ids: list[int]
     """Token ids, special tokens included, without padding."""
     types: list[int] | None
-    """Number of the text (0 or 1) of each token; None for a single text, or if the model takes no types."""
+    """Token types: 0 for the first text, 1 for the second. None for a single text, or a model without token types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One input, tokenised."""
+    """One tokenized input."""
 
     example: Any
-    """Example, as the task read it."""
+    """The example, as returned by the task's `read`."""
     rows: tuple[Row, ...]
-    """One row; for a question with a long context, one for each window."""
+    """One row, or one row per window for a question with a long context."""
     detail: Any = None
-    """Data of the task for making an answer of the model's output."""
+    """Data that the task needs to turn the model's output into an answer."""
     new_tokens: int = 0
-    """Most tokens to generate, one run of the model each; 0 if the model runs once."""
+    """Most tokens to generate; each is one run of the model. 0 if the model runs only once."""
 
     @property
     def length(self) -> int:
@@ -40,25 +40,28 @@ class Encoded:
 
     @property
     def cost(self) -> int:
-        """Tokens that the model processes: those of all rows, and those it generates."""
+        """Tokens that the model processes: the tokens of all rows and the generated tokens."""
         return sum(len(row.ids) for row in self.rows) + self.new_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """Padding of the shorter rows of a batch."""
+    """Tokens and side for padding the shorter rows of a batch."""
 
     token: int
     type: int
     on_left: bool
 
     def leftwards(self) -> Padding:
-        """Return the same padding on the left."""
+        """Return a copy that pads on the left."""
         return replace(self, on_left=True)
 
 
 def padded(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]:
-    """Return the model's inputs, padded to (rows, tokens of the longest row). A batch without padding has no mask."""
+    """Return the model's inputs, padded to the shape (rows, tokens of the longest row).
+
+    A batch of rows of equal length has no attention mask.
+    """
     lengths = [len(row.ids) for row in rows]
     width = max(lengths)
     if min(lengths) == width:

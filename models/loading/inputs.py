@@ -1,4 +1,4 @@
-"""Checks of inputs and parameters. Each error is one sentence."""
+"""Check inputs and parameters. Each error is one sentence."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from training.staging.rows.examples import shown
 
 
 class BadInputs(ValueError):
-    """Bad input for a model. The message is one sentence with the field and the reason."""
+    """Invalid input for a model. The message is one sentence with the field and the reason."""
 
 
 Rule = Callable[[str, Any], Any]
-"""Check of a parameter: returns its value, or raises `BadInputs` with its name."""
+"""Function that checks a parameter, given its name and value: returns the value or raises `BadInputs`."""
 
 
 def listed(inputs: object) -> list[Any]:
-    """Return the inputs as a list; a single input is a list of one."""
+    """Return the inputs as a list. A single input becomes a list of one."""
     if not isinstance(inputs, list):
         return [inputs]
     if not inputs:
-        raise BadInputs("inputs is an empty list: at least one input is needed")
+        raise BadInputs("inputs is an empty list: give at least one input")
     return inputs
 
 
 def input_name(at: int, count: int) -> str:
-    """Return the name in messages of the input at `at`, from 0."""
+    """Return the location for messages of the input at position `at`, from 0, out of `count` inputs."""
     return "inputs" if count == 1 else f"inputs[{at}]"
 
 
 def text(location: str, value: object, *, may_be_blank: bool = True) -> str:
-    """Return a value that must be text. Half a surrogate pair, which JSON can spell, is not text."""
+    """Check that a value is text, and return it. Half a surrogate pair is valid in JSON but is not text."""
     if not isinstance(value, str):
         raise BadInputs(f"{location} must be text, not {shown(value)}")
     try:
         value.isascii() or value.encode("utf-8")
     except UnicodeEncodeError:
-        raise BadInputs(f"{location} holds half a surrogate pair, which is no text") from None
+        raise BadInputs(f"{location} contains half a surrogate pair, which is not text") from None
     if not may_be_blank and not value.strip():
         raise BadInputs(f"{location} is empty")
     return value
 
 
 def fields(location: str, value: object, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an object with the fields `needed` and, at most, those in `optional`."""
+    """Check that an object has all fields of `needed` and no others except `optional`, and return it."""
     names = " and ".join(repr(name) for name in needed)
     if not isinstance(value, dict):
         raise BadInputs(f"{location} must be an object with {names}, not {shown(value)}")
@@ -58,13 +58,13 @@ def fields(location: str, value: object, *, needed: tuple[str, ...], optional: t
             known = (*needed, *optional)
             listing = ", ".join(repr(each) for each in known)
             raise BadInputs(
-                f"{location} has the unknown field {shown(name)}; known are {listing}.{nearest(name, known)}"
+                f"{location} has the unknown field {shown(name)}; known fields: {listing}.{nearest(name, known)}"
             )
     return value
 
 
 def parameters(arguments: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -> dict[str, Any]:
-    """Return the parameters, each checked by its rule."""
+    """Check each parameter by its rule, and return the parameters."""
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
@@ -72,7 +72,9 @@ def parameters(arguments: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -
     for name in arguments:
         if name not in rules:
             known = ", ".join(rules)
-            raise BadInputs(f"parameter {shown(name)} is unknown; known are {known}.{nearest(str(name), rules)}")
+            raise BadInputs(
+                f"parameter {shown(name)} is unknown; known parameters: {known}.{nearest(str(name), rules)}"
+            )
     return {name: rules[name](f"parameter {name}", value) for name, value in arguments.items()}
 
 
@@ -100,14 +102,14 @@ def number(low: float, high: float) -> Rule:
 
 
 def boolean(name: str, value: Any) -> bool:
-    """Return a value that must be true or false."""
+    """Check that a value is true or false, and return it."""
     if not isinstance(value, bool):
         raise BadInputs(f"{name} is {shown(value)}: it must be true or false")
     return value
 
 
 def one_of(*choices: str) -> Rule:
-    """Return a rule for one of some words."""
+    """Return a rule that accepts only the given choices."""
 
     def checked(name: str, value: Any) -> str:
         if value not in choices:

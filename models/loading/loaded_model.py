@@ -1,4 +1,4 @@
-"""Model and tokenizer, loaded from a folder."""
+"""Load a model and its tokenizer from a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """Loaded model, with everything that the tasks need to answer."""
+    """A loaded model, with everything that the tasks need to compute answers."""
 
     folder: Path
     model: Any
@@ -32,12 +32,12 @@ class Loaded:
     tokenizer: Any
     """The fast tokenizer of Transformers."""
     backend: Any
-    """Tokenizer of the `tokenizers` library, which does not pad and cuts to `max_length`."""
+    """The same tokenizer in the `tokenizers` library; it truncates to `max_length` and does not pad."""
     padding: Padding
     max_length: int | None
-    """Tokens of a row, including special tokens; None if the model has no limit."""
+    """Most tokens of a row, including special tokens; None if the model has no limit."""
     is_cut: bool
-    """True if `max_length` was requested, and is not the model's own limit."""
+    """True if the caller requested `max_length`; False if it is the model's own limit."""
     takes_types: bool
     """True if the model takes token types."""
     device: str
@@ -45,7 +45,7 @@ class Loaded:
     precision: str
     """fp32 | bf16 | fp16."""
     answer_options: Any
-    """Options of question answering that the training recorded: `answer_spans.AnswerOptions`."""
+    """Options for question answering that the training recorded: `answer_spans.AnswerOptions`."""
 
     def forward(self, rows: Sequence[Row]) -> Any:
         """Run the rows as one padded batch and return the model's output."""
@@ -62,13 +62,13 @@ def load(
     max_length: int | None,
     device: str | None,
 ) -> Loaded:
-    """Return the model of a folder, loaded by the class `head` of Transformers. Raises `InputError`."""
+    """Load a folder's model with the Transformers class `head`. Raises `InputError`."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     precision = choose_precision(precision, evaluated_precision, device)
     tokenizer = load_tokenizer(ModelSource(name=str(folder), folder=folder, revision=None), None)
     model = _model(folder, head, DTYPES[precision]).to(device)
     pad = pad_token_id(tokenizer)
-    if model.config.pad_token_id is None:  # GPT-like models find a row's last token by it
+    if model.config.pad_token_id is None:  # GPT-like models use it to find a row's last token
         model.config.pad_token_id = pad
     limit = _limit(read_config(folder), tokenizer, max_length)
     return Loaded(
@@ -93,7 +93,7 @@ def _model(folder: Path, head: str, dtype: torch.dtype) -> Any:
     transformers.logging.disable_progress_bar()
     try:
         model = getattr(transformers, head).from_pretrained(folder, dtype=dtype)
-    # Missing files, damaged weights, unknown classes: each raises another class, some bare `Exception`.
+    # Missing files, damaged weights and unknown classes raise different errors, some of them a bare `Exception`.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"the model in {folder} cannot be loaded: {reason}") from error
@@ -104,12 +104,12 @@ def _limit(config: dict[str, Any], tokenizer: Any, max_length: int | None) -> in
     known = [usable_positions(config), tokenizer.model_max_length]
     limits = [limit for limit in known if limit is not None and limit < NO_LIMIT_TOKENS]
     if max_length is not None and limits and max_length > min(limits):
-        raise InputError(f"max_length is {max_length}, but the model takes at most {min(limits)} tokens")
+        raise InputError(f"max_length is {max_length}, but the model accepts at most {min(limits)} tokens")
     return min([*limits, *([] if max_length is None else [max_length])], default=None)
 
 
 def _backend(tokenizer: Any, max_length: int | None) -> Any:
-    """Return a copy of the `tokenizers` tokenizer, whose settings nothing else changes."""
+    """Return a copy of the tokenizer in the `tokenizers` library. Changing the original does not affect it."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -121,7 +121,7 @@ def _backend(tokenizer: Any, max_length: int | None) -> Any:
 
 
 def _takes_types(model: Any, tokenizer: Any) -> bool:
-    """Return whether the model distinguishes two texts: DistilBERT takes no types, RoBERTa has only type 0."""
+    """Return whether the model distinguishes two texts. DistilBERT has no token types, RoBERTa has only type 0."""
     is_argument = "token_type_ids" in inspect.signature(model.forward).parameters
     known = getattr(model.config, "type_vocab_size", 2)
     return is_argument and known > 1 and "token_type_ids" in tokenizer.model_input_names
@@ -131,11 +131,11 @@ def architecture(folder: Path) -> str:
     """Return the class that the model was saved as, such as `BertForSequenceClassification`."""
     names = read_config(folder).get("architectures")
     if not isinstance(names, list) or not names or not isinstance(names[0], str):
-        raise InputError(f"{folder / 'config.json'} names no architecture, so the task of the model is unknown")
+        raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
     return names[0]
 
 
 def describe(loaded: Loaded) -> str:
-    """Return class, device and precision of a loaded model, as JSON."""
+    """Return the class, device and precision of a loaded model, as JSON."""
     description = {"model": type(loaded.model).__name__, "device": loaded.device, "precision": loaded.precision}
     return json.dumps(description)

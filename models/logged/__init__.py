@@ -1,4 +1,4 @@
-"""Log the models of completed jobs to their MLflow runs, and fetch them back as folders.
+"""Log the models of completed jobs to their MLflow runs, and fetch logged models as folders.
 
-Open `log_model.py` first. Code that is stored with a model and imports nothing of ours is in `stored/`.
+Open `log_model.py` first. `stored/` has the code that is stored with each model and imports nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""Contents of a trained model's folder, read without loading weights."""
+"""Read the contents of a trained model's folder without loading its weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TASKS = {
     "ForCausalLM": "causal-lm",
     "LMHeadModel": "causal-lm",
 }
-"""Task of a model, by the end of its architecture's name."""
+"""Task of a model, by the end of its class name in config.json."""
 
 WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TOKENIZER = re.compile(
@@ -26,7 +26,7 @@ README = "README.md"
 
 
 class NoModel(Exception):
-    """The folder holds no model that can be served. The message is one sentence."""
+    """The folder has no model that can be served. The message is one sentence about the folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +36,14 @@ class Checkpoint:
     task: str
     """classification, question-answering or causal-lm."""
     architecture: str
-    """Class of Transformers."""
+    """Name of the Transformers class."""
     label_names: tuple[str, ...]
-    """Labels of a classifier, in the order of their numbers."""
+    """Label names of a classifier, in the order of their numbers."""
     tokenizer_files: tuple[str, ...]
 
 
 def is_needed(path: PurePosixPath) -> bool:
-    """Return whether a model needs a file of an artifact. Checkpoints and optimizer states are not needed."""
+    """Return whether a served model needs a file of the job's artifact. It needs no checkpoints or optimizer states."""
     is_at_top, name = len(path.parts) == 1, path.name
     patterns = (WEIGHTS, TOKENIZER, CONFIGURATION)
     return is_at_top and (name == README or any(pattern.fullmatch(name) for pattern in patterns))
@@ -56,13 +56,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     task = next((task for ending, task in TASKS.items() if architecture.endswith(ending)), None)
     if task is None:
         known = ", ".join(TASKS)
-        raise NoModel(f"its config.json names {architecture or 'no architecture'}: served are {known}")
+        raise NoModel(f"its config.json names {architecture or 'no architecture'}: supported classes end in {known}")
     files = {path.name for path in folder.iterdir() if path.is_file()}
     if not any(WEIGHTS.fullmatch(name) for name in files):
-        raise NoModel("it has no model.safetensors and no pytorch_model.bin")
+        raise NoModel("it has neither model.safetensors nor pytorch_model.bin")
     tokenizer_files = tuple(sorted(name for name in files if TOKENIZER.fullmatch(name)))
     if not tokenizer_files:
-        raise NoModel("it has no tokenizer: without one, no text can be asked")
+        raise NoModel("it has no tokenizer files, so the model cannot read texts")
     return Checkpoint(
         task=task,
         architecture=architecture,
@@ -74,20 +74,20 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 def _config(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
-        raise NoModel("it has no config.json, so it is no folder of Transformers")
+        raise NoModel("it has no config.json, so it is not a Transformers folder")
     try:
         config = json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise NoModel(f"its config.json is no JSON: {error}") from error
+        raise NoModel(f"its config.json is not valid JSON: {error}") from error
     if not isinstance(config, dict):
-        raise NoModel("its config.json holds no object")
+        raise NoModel("its config.json is not a JSON object")
     return config
 
 
 def _architecture(config: dict[str, Any]) -> str:
     names = config.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise NoModel(f"its config.json has architectures {json.dumps(names)[:60]}, which must be a list of names")
+        raise NoModel(f"its config.json has architectures {json.dumps(names)[:60]}: it must be a list of names")
     return next(iter(names), "")
 
 
@@ -95,6 +95,6 @@ def _label_names(config: dict[str, Any]) -> tuple[str, ...]:
     names = config.get("id2label") or {}
     if not isinstance(names, dict) or not all(re.fullmatch("[0-9]{1,9}", number) for number in names):
         raise NoModel(
-            f"its config.json has id2label {json.dumps(names)[:60]}, which must be an object of names by number"
+            f"its config.json has id2label {json.dumps(names)[:60]}: it must be an object from numbers to names"
         )
     return tuple(str(names[number]) for number in sorted(names, key=int))

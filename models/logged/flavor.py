@@ -1,12 +1,12 @@
-"""A trained model's folder becomes an MLflow model where it stands: the files around the weights are written.
+"""Turn a trained model's folder into an MLflow model, by writing the files around the weights.
 
-What `mlflow.transformers.save_model` writes it writes from a model in memory. Here the weights stay on the disk, and
-neither torch nor transformers is imported. The folder then holds
+`mlflow.transformers.save_model` needs the model in memory. Here the weights stay on disk, and neither torch nor
+transformers is imported. The finished folder contains
 
     MLmodel, requirements.txt, python_env.yaml, input_example.json, serving_input_example.json
-    model/                  a whole folder of Transformers: configuration, weights, tokenizer
-    components/tokenizer/   the tokenizer once more, where `mlflow.transformers` looks for it
-    code/                   how it answers as a `python_function`
+    model/                  a complete Transformers folder: configuration, weights, tokenizer
+    components/tokenizer/   a copy of the tokenizer, where `mlflow.transformers` looks for it
+    code/                   the model's `python_function`
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from models.logged.checkpoint import Checkpoint
 from tracking.groups.planned_job import ModelPlan
 
 WEIGHTS = "model"
-"""Folder of the MLflow model that holds a whole folder of Transformers."""
+"""Subfolder of the MLflow model that is a complete Transformers folder."""
 TASKS = {
     "classification": "text-classification",
     "question-answering": "question-answering",
     "causal-lm": "text-generation",
 }
-"""Transformers' names of the tasks."""
+"""Names of the tasks in Transformers."""
 PIPELINES = {
     "classification": "TextClassificationPipeline",
     "question-answering": "QuestionAnsweringPipeline",
@@ -43,7 +43,7 @@ PIPELINES = {
 REQUIREMENTS = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "pandas")
 CODE = Path(__file__).resolve().parent / "stored" / "trainfare_pyfunc.py"
 SPANS = "trainfare_answer_spans.py"
-"""Name of the stored copy of `answer_spans.py`."""
+"""File name of the stored copy of `answer_spans.py`."""
 
 SENTENCE = "Winter is coming and it will be dark soon."
 QUESTION = {"question": "What is coming?", "context": SENTENCE}
@@ -51,9 +51,9 @@ PAIR = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
 
 
 def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, about: Mapping[str, Any], **names: Any) -> None:
-    """Write all that stands around `folder/model`, `MLmodel` last: without it the folder is no model.
+    """Write all files around `folder/model`. `MLmodel` comes last: a folder without it is not an MLflow model.
 
-    `about` goes to the model's metadata; `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
+    `about` is added to the model's metadata. `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
     """
     for name in checkpoint.tokenizer_files:
         target = folder / "components" / "tokenizer" / name
@@ -81,7 +81,7 @@ def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, about: Mapping[
 
 
 def signature(task: str, plan: ModelPlan) -> ModelSignature:
-    """Return the signature of a model: its inputs, outputs and parameters."""
+    """Return a model's signature: inputs, outputs and parameters."""
     inputs: list[ColSpec | TensorSpec] = [ColSpec("string")]
     params = ParamSchema([])
     outputs: list[ColSpec | TensorSpec] = [ColSpec("string", "label"), ColSpec("double", "score")]
@@ -104,7 +104,7 @@ def _example(task: str, plan: ModelPlan) -> str | dict[str, str]:
 
 
 def _transformers(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return the flavour as `mlflow.transformers.load_model` reads it."""
+    """Return the flavor that `mlflow.transformers.load_model` reads."""
     return {
         "transformers_version": version("transformers"),
         "code": None,
@@ -114,7 +114,7 @@ def _transformers(checkpoint: Checkpoint) -> dict[str, Any]:
         "source_model_name": WEIGHTS,
         "model_binary": WEIGHTS,
         "components": ["tokenizer"],
-        # The class that a tokenizer names may be another version's; this one finds it.
+        # The tokenizer's own class may not exist in a different version of Transformers.
         "tokenizer_type": "AutoTokenizer",
     }
 
@@ -136,7 +136,7 @@ def _write_code(folder: Path) -> None:
 
 
 def _write_environment(folder: Path) -> None:
-    """Pin what is installed here: the model answers under these versions, whatever it was trained with."""
+    """Pin the versions installed here. The model runs under them, even if it was trained with different ones."""
     lines = [f"{name}=={version}" for name in REQUIREMENTS if (version := _version(name))]
     (folder / "requirements.txt").write_text("\n".join(lines) + "\n", "utf-8")
     environment = {
@@ -148,7 +148,7 @@ def _write_environment(folder: Path) -> None:
 
 
 def _version(package: str) -> str | None:
-    """Return the version of an installed package, without what tells one build of it from another (`+cpu`)."""
+    """Return the version of an installed package without its build suffix (`+cpu`); None if it is not installed."""
     try:
         return version(package).partition("+")[0]
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Log the models of a group's jobs after its report. A failure is reported and does not stop the others."""
+"""Log the models of a group's jobs after its report. If one model fails, the others are still logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Echo = Callable[[str], None]
 def log_models(
     store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, echo: Echo
 ) -> None:
-    """Log the model of every completed job that kept one, unless its run has it.
+    """Log the model of every completed job that saved one, unless its run already has it.
 
     Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
     remaining models are skipped.
@@ -33,7 +33,7 @@ def log_models(
     try:
         waiting = _without_models(store, group, outcomes)
     except TrackingError as error:
-        echo(f"No model was logged: {_reason(error)}.")
+        echo(f"No model was logged to MLflow: {_reason(error)}.")
         return
     for outcome in waiting:
         try:
@@ -46,14 +46,14 @@ def log_models(
             if isinstance(error, TrackingError) and not is_refusal(error):
                 break
     for reason, names in failures.items():
-        more = f" (and of {len(names) - 1} more)" if len(names) > 1 else ""
-        echo(f"The model of {names[0]}{more} was not logged: {reason}.")
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        echo(f"The model of job {names[0]}{more} was not logged to MLflow: {reason}.")
     if logged:
         echo(_summary(logged, last, time.monotonic() - started))
 
 
 def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the completed jobs that kept a model which their runs lack. One call reads all runs."""
+    """Return the completed jobs that saved a model but whose runs have no MLflow model. One call reads all runs."""
     runs = {str(run.info.run_id): run for run in child_runs(store, group).values()}
     completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id in runs]
     kept = [each for each in completed if "platform.model_uri" in runs[each.run_id].data.tags]
@@ -68,7 +68,7 @@ def _summary(logged: Sequence[Logged], run_id: str, seconds: float) -> str:
 
 def _reason(error: Exception) -> str:
     reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"the job's artifact holds no model to serve: {reason}" if isinstance(error, NoModel) else reason
+    return f"the job's artifact is not a model that can be served: {reason}" if isinstance(error, NoModel) else reason
 
 
 def _tag(store: Store, run_id: str, error: Exception) -> None:

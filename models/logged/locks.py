@@ -1,4 +1,4 @@
-"""Lock that lets one command of this machine at a time log the model of a run."""
+"""Lock that lets only one command on this machine log a run's model at a time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from training.state.locks import exclusive_lock
 
 @contextmanager
 def logging_lock(scratch: Path, run_id: str) -> Iterator[None]:
-    """Hold the lock of a run's model; wait while another command has it.
+    """Hold the lock of a run's model; wait while a different command has it.
 
-    The lock is a file in `scratch`, the state's folder of models, where `jobs prune` looks at folders only. Raises
+    The lock is a file in `scratch`, the state folder's folder of models. `jobs prune` ignores files there. Raises
     OSError if the folder cannot be written.
     """
     scratch.mkdir(parents=True, exist_ok=True)

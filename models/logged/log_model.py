@@ -1,10 +1,11 @@
-"""The model of one job's run, logged once: whoever comes again finds what an earlier try has left.
+"""Log the model of one job's run, once. A repeated call continues from what an interrupted one left.
 
-Where the tracking server knows logged models (MLflow 3), the model is one, named `model`, so that `models:/m-...` and
-`runs:/RUN/model` lead to it; on an older server it is an artifact of the run, in the folder `model`.
+If the tracking server supports logged models (MLflow 3), the model becomes a logged model with the name `model`, which
+`models:/m-...` and `runs:/RUN/model` both refer to. On an older server, it becomes an artifact of the run, in the
+folder `model`.
 
-Where artifacts lie on this machine, the job's artifact is unpacked straight into its place there: a second copy on the
-way would take as long again, and as much disk.
+If MLflow's artifacts are on this machine, the job's artifact is unpacked directly into its final folder. A temporary
+copy would double the time and the disk space.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from training.contract.service import Service
 from training.services.artifact import unpack
 
 NAME = "model"
-"""Name of the logged model, and its path in its run."""
+"""Name of the logged model, and its artifact path in the run."""
 MODEL_ARTIFACT = "platform.model_artifact"
-"""Tag of a run whose model is an artifact of it: `runs:/RUN/model`."""
+"""Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
 TRIES = 3
-"""Attempts to read an artifact from a service whose connection breaks."""
+"""Attempts to read an artifact if the connection to the service breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +50,17 @@ class Logged:
 
 
 def is_logged(run: Run) -> bool:
-    """Return whether a run has its model."""
+    """Return whether the model of a run was logged."""
     return MODEL_ID in run.data.tags or MODEL_ARTIFACT in run.data.tags
 
 
 def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, scratch: Path) -> Logged | None:
-    """Log the model that a completed job left at `platform.model_uri`, and tag its run; None where it has it by now.
+    """Log the model that a completed job left at `platform.model_uri`, and tag its run.
 
-    `scratch` is the state's folder of models: there another command of this machine that logs the same model is waited
-    for, and the model is built where artifacts are not on this machine. Raises NoModel where the artifact holds none,
-    ServiceError, TrackingError, OSError.
+    Returns None if a different command has logged it in the meantime. `scratch` is the state folder's folder of models.
+    It has the lock against other commands on this machine that log the same model. If MLflow's artifacts are not on
+    this machine, the model is built there. Raises NoModel if the artifact has no usable model; ServiceError,
+    TrackingError, OSError.
     """
     with logging_lock(scratch, run_id):
         run = store.call(store.client.get_run, run_id)
@@ -76,7 +78,7 @@ def _log(store: Store, service: Service, planned: PlannedJob, run: Run, scratch:
             elif _local(location) is None:
                 store.call(store.client.log_model_artifacts, model.model_id, str(folder))
         except (NoModel, ServiceError, TrackingError, OSError) as error:
-            # Where the server does not answer, the next try goes on with what there is.
+            # If the server did not answer, keep the files and the entry: the next attempt continues from them.
             if not isinstance(error, TrackingError) or is_refusal(error):
                 _give_up(store, model if is_new else None, folder)
             raise
@@ -86,9 +88,9 @@ def _log(store: Store, service: Service, planned: PlannedJob, run: Run, scratch:
 
 
 def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
-    """Return the run's logged model, and whether it was made just now; None where the server knows no such thing.
+    """Return the run's logged model, and whether this call created it. None if the server has no logged models.
 
-    One that was there is an earlier try's, or is being written on another machine.
+    An existing one comes from an earlier attempt, or is being written on a different machine.
     """
     client, info = store.client, run.info
     is_new = False
@@ -110,7 +112,7 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
     try:
         model = store.call(existing) or store.create(create, existing=existing)
     except TrackingError as error:
-        # SageMaker's server answers 403 to calls that it does not know.
+        # SageMaker's tracking server answers 403 to unknown calls.
         if is_unknown_call(error.__cause__) or store.uri.startswith("arn:"):
             return None, False
         raise
@@ -118,7 +120,7 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
 
 
 def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel | None, folder: Path) -> int:
-    """Build an MLflow model of the job's artifact in `folder`, and return the artifact's bytes."""
+    """Build an MLflow model from the job's artifact in `folder`, and return the bytes read."""
     assert planned.model is not None
     uri = run.data.tags["platform.model_uri"]
     for tries_left in reversed(range(TRIES)):
@@ -150,7 +152,7 @@ def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
 
 
 def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> None:
-    """Mark the model as ready and link it to the run. The tag is written last."""
+    """Mark the model as ready and link it to the run. The run's tag is written last."""
     client, run_id = store.client, run.info.run_id
     if model is None:
         store.tag(run_id, {MODEL_ARTIFACT: uri})
@@ -167,9 +169,9 @@ def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> No
 
 @contextmanager
 def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
-    """Yield the folder in which the model is built: its final location, if that is on this machine.
+    """Yield the folder in which to build the model: its final location, if that is on this machine.
 
-    An incomplete model stays there. MLflow does not list it, and the next attempt starts again.
+    If building is interrupted, the incomplete model stays there. MLflow does not list it; the next attempt replaces it.
     """
     if (own := _local(location)) is not None:
         yield own
@@ -182,7 +184,7 @@ def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
 
 
 def _local(location: str | None) -> Path | None:
-    """Return the path of an artifact location on this machine; None for any other."""
+    """Return the path of an artifact location on this machine; None if it is elsewhere."""
     if not location:
         return None
     parts = urlsplit(location)

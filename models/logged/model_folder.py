@@ -1,4 +1,4 @@
-"""Fetch a trained model as a Transformers folder on this machine, once, and completely or not at all."""
+"""Fetch a trained model as a Transformers folder on this machine: once, and either completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from training.state import shared_folders
 PLACE = "models"
 _UNFINISHED_PREFIX = ".unfinished-"
 MANIFEST = ".files.json"
-"""Name and bytes of every file. Written last."""
+"""File with the name and size of every other file. It is written last."""
 _MODEL, _TOKENIZER = "model", "components/tokenizer"
-"""Folders of an MLflow model with the weights and configuration, and with the tokenizer."""
+"""Folders of an MLflow model: one with weights and configuration, one with the tokenizer."""
 
 Echo = Callable[[str], None]
 
 
 def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = print) -> Path:
-    """Return the folder that holds a model's configuration, weights and tokenizer: `<home>/models/<id>`.
+    """Return the folder with a model's configuration, weights and tokenizer: `<home>/models/<id>`.
 
-    It is fetched from the MLflow model, or from the job's own artifact where the run has none, on the first call; later
-    ones find it, and fetch it anew where a file of it is missing or has another size. It stays as long as this process
-    lives, whatever `jobs prune` deletes. Nothing of it is held in memory.
+    The first call fetches it from the MLflow model, or from the job's artifact if the run has no MLflow model. Later
+    calls reuse it, unless a file is missing or has a different size. As long as this process runs, `jobs prune` does
+    not delete the folder. Files are copied without reading them into memory as a whole.
 
-    Raises `InputError` for a run without a model or one that is no folder of Transformers, and `TrackingError`.
+    Raises `InputError` for a run without a model or a model that is not a Transformers folder, and `TrackingError`.
     """
     folder = home.absolute() / PLACE / (trained.model_id or trained.run_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether a folder has all files that were fetched, each with its size."""
+    """Return whether a folder has all files of its manifest, each with its recorded size."""
     try:
         sizes: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
         return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
@@ -63,10 +63,10 @@ def is_whole(folder: Path) -> bool:
 
 
 def files_of(paths: Mapping[str, int]) -> dict[str, str]:
-    """Return which files of an MLflow model make the folder: their path there to their name in it.
+    """Return the files of an MLflow model that belong in the Transformers folder: path in the model to name.
 
-    `paths` are all of its files. The model's own folder, `model`, has the weights; the tokenizer's files lie apart, and
-    only those are taken that the model's folder has not.
+    `paths` are all files of the MLflow model. Files of its folder `model` come first. Files of `components/tokenizer`
+    are added if `model` has no file with the same name.
     """
     names: dict[str, str] = {}
     for location in (_TOKENIZER, _MODEL):
@@ -85,7 +85,7 @@ def _why_not(trained: TrainedModel) -> str:
 
 
 def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
-    """Fetch the model into a temporary folder, and rename that at the end."""
+    """Fetch the model into a temporary folder and rename it at the end."""
     with _taking_its_name(folder) as unfinished:
         if trained.model_uri:
             _fetch_logged(store, trained, unfinished, echo)
@@ -97,7 +97,7 @@ def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> Non
 
 
 def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
-    """Download an MLflow model and move its files to where Transformers expects them."""
+    """Download an MLflow model and arrange its files as Transformers expects them."""
     server = str(store.client.tracking_uri)
     store.subject = f"model {trained.model_uri}"
     location = location_of(store, trained)
@@ -112,7 +112,7 @@ def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, echo: Echo)
         source, target = arrived / path, folder / name
         if not source.is_file() or source.stat().st_size != sizes[path]:
             raise TrackingError(
-                f"The model {trained.model_uri} did not arrive whole: {path} is not of {sizes[path]} bytes."
+                f"The download of {trained.model_uri} is incomplete: {path} should be {sizes[path]} bytes. Try again."
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
@@ -121,7 +121,7 @@ def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, echo: Echo)
 
 
 def _write_answer_options(mlmodel: Path, folder: Path) -> None:
-    """Write the options of question answering that the training recorded, where endpoints read them."""
+    """Copy the options for question answering from `MLmodel` to the file where endpoints read them."""
     flavors = yaml.safe_load(mlmodel.read_text("utf-8"))["flavors"] if mlmodel.is_file() else {}
     config = flavors.get("python_function", {}).get("config") or {}
     record = {name: config[name] for name in answer_spans.AnswerOptions._fields if name in config}
@@ -130,7 +130,7 @@ def _write_answer_options(mlmodel: Path, folder: Path) -> None:
 
 
 def _listed(location: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:
-    """Yield path and bytes of all files of an MLflow model."""
+    """Yield path and size in bytes of all files of an MLflow model."""
     repository = get_artifact_repository(location, tracking_uri=server)
     for each in repository.list_artifacts(path or None):
         if each.is_dir:
@@ -141,12 +141,12 @@ def _listed(location: str, server: str, path: str = "") -> Iterator[tuple[str, i
 
 def _check_model(trained: TrainedModel, names: Sequence[str]) -> None:
     if "config.json" not in names:
-        problem = "holds no config.json, so it is no folder of Transformers"
+        problem = "has no config.json, so it is not a Transformers folder"
         raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {problem}.")
 
 
 def _fetch_artifact(uri: str, folder: Path, echo: Echo) -> None:
-    """Unpack the job's own artifact as a stream."""
+    """Unpack the job's artifact while it is read."""
     echo(f"Fetching the model artifact {uri}")
     with _opened(uri, folder.parent.parent) as archive:
         unpack(archive, folder, named=f"The model artifact {uri}", is_selected=is_needed)
@@ -161,13 +161,13 @@ def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def new_unfinished(location: Path) -> Path:
-    """Return a path for a new folder in `location`. By its name, `jobs prune` finds what a killed command left."""
+    """Return a new path for a temporary folder in `location`. `jobs prune` finds leftovers by this name pattern."""
     return location / f"{_UNFINISHED_PREFIX}{uuid.uuid4().hex}"
 
 
 @contextmanager
 def _taking_its_name(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder. It is renamed to `folder` on success, and deleted otherwise."""
+    """Yield a temporary folder. On success it is renamed to `folder`; otherwise it is deleted."""
     unfinished = new_unfinished(folder.parent)
     try:
         unfinished.mkdir()
@@ -175,7 +175,7 @@ def _taking_its_name(folder: Path) -> Iterator[Path]:
         try:
             unfinished.rename(folder)
         except OSError:
-            # Someone else fetched it just now, or it is one that has lost a file, which is replaced.
+            # `folder` exists: either a different process has just fetched it, or it is incomplete and must be replaced.
             if not is_whole(folder):
                 shutil.rmtree(folder, ignore_errors=True)
                 unfinished.rename(folder)

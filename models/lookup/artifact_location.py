@@ -12,7 +12,7 @@ from training.contract.errors import InputError, TrackingError
 
 
 def location_of(store: Store, trained: TrainedModel) -> str:
-    """Return the address of a model's files. Raises `InputError` if the run has no model, and `TrackingError`."""
+    """Return the URI of a model's files. Raises `InputError` if the run has no MLflow model, and `TrackingError`."""
     if trained.model_id is None:
         if trained.model_artifact is None:
             raise InputError(f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {_why_none(trained)}.")
@@ -23,17 +23,17 @@ def location_of(store: Store, trained: TrainedModel) -> str:
     except TrackingError as error:
         if code_of(error) in {"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"}:
             title = f"model {trained.model_id} of run {trained.run_id} ({trained.job_name})"
-            raise InputError(f"{title} is not on the tracking server {store.uri} any more.") from error
+            raise InputError(f"{title} no longer exists on the tracking server {store.uri}.") from error
         raise
 
 
 def _why_none(trained: TrainedModel) -> str:
     if trained.model_failure:
         return trained.model_failure.rstrip(".")
-    return "none was logged to it (log_model)" if trained.artifact_uri else "its job kept none (save_model)"
+    return "none was logged (see log_model)" if trained.artifact_uri else "its job saved none (see save_model)"
 
 
 def code_of(error: TrackingError) -> str:
-    """Return MLflow's error code; empty if the server did not answer."""
+    """Return MLflow's error code, or an empty text if the server did not answer."""
     cause = error.__cause__
     return str(cause.error_code) if isinstance(cause, MlflowException) else ""

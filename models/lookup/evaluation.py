@@ -1,4 +1,4 @@
-"""Choice and comparison of the metric that says how good a model is. Pure."""
+"""Choose and compare the metric that measures a model's quality. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from judging.quality import MEASURES, Measure
 
 PERPLEXITY = Measure("eval_perplexity", "perplexity", False, 0.02, "2 %")
 EVALUATIONS = {each.column: each for each in (*MEASURES, PERPLEXITY) if each.column.startswith("eval_")}
-"""Measures on rows that a model was not trained on, the preferred one first, by metric."""
+"""Measures on rows that were not used in training, by metric name. The preferred measure comes first."""
 
 NOISE = 1e-6
-"""Relative difference below which two values count as equal: summation order and kernels differ."""
+"""Relative difference up to which two values count as equal, because summation order and kernels differ."""
 
 
 def measure_of(
     models: Iterable[Mapping[str, float]], requested: str | None = None, *, of_any: bool = False
 ) -> Measure | None:
-    """Return the measure by which to compare models: the `requested` one, else the first that all of them have.
+    """Return the measure by which to compare models: the `requested` one, or the first that all models have.
 
-    `models` are their metrics. With `of_any`, one model that has it is enough. None if no measure qualifies.
+    `models` are the models' metrics. With `of_any`, it is enough that one model has it. None if no measure qualifies.
     """
     all_metrics, enough = list(models), any if of_any else all
     names = [requested, *EVALUATIONS] if requested in EVALUATIONS else [*EVALUATIONS]
@@ -33,9 +33,9 @@ def has(metrics: Mapping[str, float], name: str) -> bool:
 
 
 def is_worse(value: float, other: float, measure: Measure) -> bool:
-    """Return whether a value is worse than another by more than rounding noise.
+    """Return whether `value` is worse than `other` by more than rounding noise.
 
-    Both are single evaluations on the same rows, so their spread is unknown. Any difference beyond rounding counts.
+    Both are single evaluations on the same rows, so their spread is unknown. Any larger difference counts.
     """
     if math.isclose(value, other, rel_tol=NOISE, abs_tol=NOISE * NOISE):
         return False

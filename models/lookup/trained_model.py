@@ -1,4 +1,4 @@
-"""Lookup of a trained model by run id, job name, group id or registered name."""
+"""Look up a trained model by run id, job name, group id or registered name."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
-_NAMES = "a run's id, a job's name, a group's id, or models:/NAME@ALIAS"
+_NAMES = "a run id, a job name, a group id, or models:/NAME@ALIAS"
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """Model of a job, as the tracking server records it."""
+    """A job's model, as the tracking server records it."""
 
     run_id: str
     job_name: str
     group: str
-    """Id of the group that trained it."""
+    """Id of the job's group."""
     arm: str
-    """Label of its arm."""
+    """Label of the job's arm."""
     experiment_name: str
-    """Name of the experiment, which its registered model has."""
+    """Name of the experiment. By default, the registered model has this name."""
     experiment_id: str
-    """MLflow experiment of the run."""
+    """Id of the run's MLflow experiment."""
     task: str
     """classification, question-answering or causal-lm; empty for a script."""
     status: str
-    """MLflow's: FINISHED, FAILED, KILLED, RUNNING ..."""
+    """MLflow's status of the run: FINISHED, FAILED, KILLED, RUNNING ..."""
     failure: str
     """Class of the failure; empty if the job did not fail."""
     metrics: Mapping[str, float]
@@ -48,35 +48,36 @@ class TrainedModel:
     target_metric: str | None
     """Metric of the experiment's target."""
     evaluation_key: str | None
-    """Key of the rows that it was evaluated on; None if the run has none."""
+    """Key of the evaluation rows; None if the run does not record it."""
     data_key: str | None
-    """Key of all its tokenized data."""
+    """Key of all tokenized data of the job."""
     model_id: str | None
     """Id of the run's MLflow model."""
     model_artifact: str | None
-    """Address of the model as an artifact, `runs:/RUN/model`, if the server has no logged models."""
+    """URI of the model as a run artifact, `runs:/RUN/model`, if the server has no logged models."""
     model_failure: str | None
     """Reason why the run has no MLflow model."""
     artifact_uri: str | None
-    """The training job's own artifact: `file:///...model.tar.gz` or `s3://...`."""
+    """The model artifact of the training job: `file:///...model.tar.gz` or `s3://...`."""
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     instance_type: str
     """`local`, or SageMaker's instance type."""
     chosen: str = ""
-    """Reason for the choice, if a group was named: one or two sentences."""
+    """Reason for choosing this job, one or two sentences, if a group was named."""
 
     @property
     def model_uri(self) -> str | None:
-        """Address of its MLflow model: `models:/m-...`, or `runs:/RUN/model`; None where the run has none."""
+        """URI of the MLflow model: `models:/m-...` or `runs:/RUN/model`. None if the run has no MLflow model."""
         return f"models:/{self.model_id}" if self.model_id else self.model_artifact
 
 
 def trained_model(store: Store, run: str) -> TrainedModel:
-    """Return the model that `run` names: an MLflow run id, also as `runs:/ID`, a job's name, a group's id or the run
-    of a group, which stand for the group's winner (see `winner.winner`), or `models:/NAME@ALIAS`, `models:/NAME/3`.
+    """Return the model that `run` names.
 
-    Raises `InputError` with one sentence where it names nothing, or no single job, and `TrackingError`.
+    `run` is an MLflow run id (with or without `runs:/`), a job name, `models:/NAME@ALIAS` or `models:/NAME/3`. It may
+    also be a group id or the run id of a group, which mean the group's winner (see `winner.winner`). Raises
+    `InputError` with one sentence if `run` does not name exactly one job, and `TrackingError`.
     """
     name = run.strip()
     if name.startswith("models:/"):
@@ -121,11 +122,11 @@ def _of_name(store: Store, name: str) -> TrainedModel:
         return _of_group(store, name)
     runs = _jobs_with(store, "job_name", name)
     if not runs:
-        who = f" that user '{store.user}' may read" if store.user else ""
-        raise InputError(f"run is '{name}', which is no run, job or group of the tracking server {store.uri}{who}.")
+        who = f" that user '{store.user}' can read" if store.user else ""
+        raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
     if len(runs) > 1:
         some = ", ".join(str(run.info.run_id) for run in runs[:_MOST_NAMED])
-        raise InputError(f"run is '{name}', a job that {len(runs)} runs are of ({some}): name one of them by its id.")
+        raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
     return trained_of(store, runs[0])
 
 
@@ -135,12 +136,12 @@ def _of_run(store: Store, run: Run) -> TrainedModel:
         return trained_of(store, run)
     if kind == "group" and group:
         return _of_group(store, group)
-    what = f", but of a {kind}" if kind else ""
-    raise InputError(f"run is '{run.info.run_id}', which is no run of a job or of a group of jobs{what}.")
+    actual = f": it is the run of a {kind}" if kind else ""
+    raise InputError(f"run is '{run.info.run_id}', which is not the run of a job or of a group{actual}.")
 
 
 def _of_group(store: Store, group: str) -> TrainedModel:
-    # Only here: what makes reports takes a second to load.
+    # Imported late: the report modules take a second to load.
     from models.lookup.winner import winner
 
     chosen = winner(store.client, group)
@@ -153,12 +154,10 @@ def _run(store: Store, run_id: str) -> Run:
     except TrackingError as error:
         cause = error.__cause__
         if isinstance(cause, MlflowException) and cause.error_code == "RESOURCE_DOES_NOT_EXIST":
-            raise InputError(f"run is '{run_id}', which the tracking server {store.uri} does not hold.") from error
+            raise InputError(f"run is '{run_id}', which does not exist on the tracking server {store.uri}.") from error
         raise
     if run.info.lifecycle_stage == "deleted":
-        raise InputError(
-            f"run is '{run_id}', which is deleted; `mlflow runs restore --run-id {run_id}` brings it back."
-        )
+        raise InputError(f"run is '{run_id}', which is deleted: `mlflow runs restore --run-id {run_id}` restores it.")
     return run
 
 
@@ -167,10 +166,10 @@ def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
 
 
 def _experiment_name(store: Store, run: Run) -> str:
-    """Return the experiment's name from its group, else the name of the MLflow experiment."""
+    """Return the experiment's name from the group's run, or the name of the MLflow experiment."""
     parent = run.data.tags.get(MLFLOW_PARENT_RUN_ID)
     try:
         name = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
-    except TrackingError:  # its parent is gone
+    except TrackingError:  # the group's run no longer exists
         name = None
     return str(name or store.call(store.client.get_experiment, run.info.experiment_id).name)

@@ -1,4 +1,4 @@
-"""Reading of the model registry: versions of registered models, and their aliases."""
+"""Read the model registry: versions of registered models, and their aliases."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tracking.server.store import Store
 from training.contract.errors import InputError
 
 MODEL_TAG = "platform.model"
-"""Tag of a version: the address of its MLflow model, `models:/m-...` or `runs:/RUN/model`."""
+"""Version tag with the URI of its MLflow model, `models:/m-...` or `runs:/RUN/model`."""
 RUN_ID_TAG = "platform.run_id"
 _URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]+))")
 _LONGEST_NUMBER = 9
-"""Most digits of a version: databases refuse larger numbers, and the call would be repeated."""
+"""Most digits of a version number. Databases reject larger numbers, and the call would be retried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Version:
 
 
 def model_name(uri: str) -> str | None:
-    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`; None for other text."""
+    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`; None for any other text."""
     match = _URI.fullmatch(uri.strip())
     return match[1] if match else None
 
@@ -47,7 +47,7 @@ class Versions:
 
     def __init__(self, store: Store) -> None:
         uri = str(store.client.tracking_uri)
-        # By itself a client asks the registry of the whole process, whatever its own tracking server is.
+        # By default a client uses the registry set for the whole process, not the one of its tracking server.
         self.client = MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
         self._store = store
 
@@ -55,39 +55,39 @@ class Versions:
         """Return the version that a `models:` URI names. Raises `InputError` if no such version exists."""
         match = _URI.fullmatch(uri)
         if match is None:
-            raise InputError(f"run is '{uri}': a registered model is named models:/NAME@ALIAS or models:/NAME/3.")
+            raise InputError(f"run is '{uri}': write a registered model as models:/NAME@ALIAS or models:/NAME/3.")
         name, alias, number = match.groups()
         version = self.of_alias(name, alias) if alias else self.numbered(name, number)
         if version is None:
-            raise InputError(f"run is '{uri}', which the registry of {self._store.uri} does not hold.")
+            raise InputError(f"run is '{uri}', which does not exist in the registry of {self._store.uri}.")
         if not version.run_id:
-            raise InputError(f"run is '{uri}', and that {version} does not tell which run trained it.")
+            raise InputError(f"run is '{uri}', but {version} does not record which run trained it: give a run id.")
         return version
 
     def of_alias(self, name: str, alias: str) -> Version | None:
-        """Return the version that an alias names; None if none exists that this user may read."""
-        # Searched for, not asked for: to a user of few rights basic auth answers 403 for what does not exist.
+        """Return the version that an alias names; None if it does not exist or this user may not read it."""
+        # A search, because for a user with few permissions basic auth answers 403 to a request for a missing model.
         models = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
         number = models[0].aliases.get(alias) if models else None
         return self.numbered(name, str(number)) if number else None
 
     def numbered(self, name: str, number: str) -> Version | None:
-        """Return the version of that number, or None."""
+        """Return the version with this number, or None."""
         if len(number) > _LONGEST_NUMBER:
             return None
         versions = self._search(f"name = {quoted(name)} and version_number = {number}")
         return _version(versions[0]) if versions else None
 
     def of_model(self, name: str, model_uri: str) -> Version | None:
-        """Return the first version of a registered model that is this MLflow model, or None."""
+        """Return the registered model's first version that was made from this MLflow model, or None."""
         versions = self._search(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
         return _version(min(versions, key=lambda version: int(version.version))) if versions else None
 
     def create(
         self, name: str, location: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
     ) -> Version:
-        """Create a version of a registered model; `location` is the address of its files."""
-        # Not by `models:/ID`, which the process resolves, on whatever server that has set.
+        """Create a version of a registered model; `location` is the URI of its files."""
+        # Not `models:/ID` as the source: MLflow would look it up on the server set for the whole process.
         made = self.client.create_model_version(
             name, location, run_id, tags=dict(tags), description=description, await_creation_for=0, model_id=model_id
         )

@@ -1,4 +1,4 @@
-"""Choice of a group's winner: the arm that its report names, and the job of that arm with the best evaluation."""
+"""Choose a group's winner: the arm that its report names, and that arm's job with the best evaluation."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from training.contract.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
-    """Job of a group that was chosen."""
+    """The job chosen from a group."""
 
     run_id: str
     why: str
-    """Headline of the report, and how the job was chosen among those of the winning arm."""
+    """The report's headline, and how the job was chosen among the winning arm's jobs."""
 
 
 def winner(client: MlflowClient, group: str) -> Winner:
     """Return the winner of a group.
 
-    Of a comparison it is the arm that the verdict calls cheapest, and the baseline where none is shown to be cheaper:
-    what has not proved itself does not replace what is in use. Of a sweep it is its winner once its repeats confirm it,
-    else the base setting; where nothing was repeated there is no model to use. Of that setting's jobs it is the one
-    with the best evaluation, the first of equals.
+    For a comparison, it comes from the arm that the verdict calls cheapest. If no arm is shown to be cheaper, it comes
+    from the baseline: an unproven setting does not replace the one in use. For a sweep, it comes from the best setting
+    if its repeats confirm it, otherwise from the base setting; a sweep without repeats has no model to use. Among that
+    setting's jobs, the winner is the one with the best evaluation; of several equal ones, the first.
 
-    Raises `InputError` with one sentence for a group that has no winner, and `TrackingError`.
+    Raises `InputError` with one sentence if the group has no winner, and `TrackingError`.
     """
     table, parent = job_tables.jobs(client, group), job_tables.parent_run(client, group)
     if table.empty:
-        raise _none(group, "it holds no jobs")
+        raise _none(group, "it has no jobs")
     is_open = parent is not None and parent.data.tags.get("platform.group_state") == "open"
     _check_ended(table, group, is_open)
     if is_probe_table(table):
-        raise _none(group, "probes train only the beginning")
+        raise _none(group, "its jobs are probes, which train only the first steps")
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         spec = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
         return _chosen(group, *_of_sweep(sweep_of(table, group, spec, {}, {})))
@@ -57,8 +57,8 @@ def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
     jobs = [job_of(row) for row in table.to_dict("records")]
     running = sum(job.unfinished for job in jobs)
     if running or is_open:
-        how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is open"
-        raise _none(group, f"{how}, `attach --group {group}` follows it", "yet")
+        how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is still open"
+        raise _none(group, f"{how}; `trainfare attach --group {group}` follows it", "yet")
 
 
 def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
@@ -73,9 +73,9 @@ def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
 
 
 def _check_baseline(comparison: Comparison) -> None:
-    """Raise `InputError` if the baseline's runs were deleted: another arm would be taken for it."""
+    """Raise `InputError` if the baseline's runs were deleted: the report would take a different arm as the baseline."""
     if not any(job.is_baseline for job in comparison.arms[0].jobs):
-        raise _none(comparison.group, "the runs of its baseline are gone, so nothing tells which setting is better")
+        raise _none(comparison.group, "its baseline's runs were deleted, so its settings cannot be compared")
 
 
 def _held(verdict: str, baseline: Arm) -> str:
@@ -88,7 +88,7 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
         raise _none(sweep.group, headline[:1].lower() + headline[1:].rstrip("."))
     if sweep.confirmation is None:
         command = f" `{sweep.train_command}` trains {best.setting}." if sweep.train_command else ""
-        raise _none(sweep.group, "its best setting was not repeated, and trials keep no model", instead=command)
+        raise _none(sweep.group, "its best setting was not repeated, and trials save no model", instead=command)
     _check_baseline(sweep.confirmation)
     setting = best.setting if _is_confirmed(sweep) else sweep.base
     why = headline if setting == best.setting else f"{headline.rstrip('.')}{_but(sweep)}, so the base setting stays."
@@ -97,7 +97,7 @@ def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
 
 
 def _is_confirmed(sweep: Sweep) -> bool:
-    """Return whether the report's verdict finds the best trial's repeats better than the base's."""
+    """Return whether the report's verdict calls the best setting's repeats better than the base setting's."""
     assert sweep.best is not None
     contrast = sweep.contrast_of(sweep.best.setting)
     if contrast is None or contrast.verdict.outcome == "not comparable":
@@ -111,7 +111,7 @@ def _is_faster(sweep: Sweep) -> bool:
 
 
 def _but(sweep: Sweep) -> str:
-    """Reason not to use a faster setting; empty if there is none. A rate says nothing about quality."""
+    """Return the reason not to use a faster setting, or an empty text. A rate says nothing about quality."""
     contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
     if contrast is None or contrast.verdict.outcome == "not comparable":
         return ""
@@ -119,7 +119,7 @@ def _but(sweep: Sweep) -> str:
         return ""
     quality, measure = contrast.verdict.quality, sweep.confirmation.measure if sweep.confirmation else None
     if quality is None:
-        return f", but not every repeat tells its {measure.label}" if measure else ""
+        return f", but not every repeat reports its {measure.label}" if measure else ""
     comparison = f"{quality.measure.label} is {quality.arm:.4g} against {quality.baseline:.4g}"
     return "" if quality.kept else f", but its {comparison}"
 
@@ -128,7 +128,7 @@ def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     if not jobs:
         raise _none(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
     target_metric = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
-    # A job that diverged has no number, and must not keep the others from being compared.
+    # A diverged job has no finite metric. The other jobs are compared anyway.
     measure = measure_of([job.numbers for job in jobs], target_metric, of_any=True)
     if measure is None or len(jobs) == 1:
         chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
@@ -141,5 +141,5 @@ def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
 
 
-def _none(group: str, why: str, when: str = "", *, instead: str = " A job of it can be named instead.") -> InputError:
+def _none(group: str, why: str, when: str = "", *, instead: str = " Name one of its jobs instead.") -> InputError:
     return InputError(f"run: group '{group}' has no winner{when and f' {when}'}: {why}.{instead}")

@@ -1,4 +1,4 @@
-"""Register models as versions, and the quality gate that a version must pass.
+"""Register models as versions, and check them by the quality gate.
 
 Open `registry.py` first; `gate.py` holds the rules and is pure.
 """

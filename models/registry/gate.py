@@ -1,4 +1,4 @@
-"""Quality gate: rules that a model must pass before it replaces the one in use. Pure."""
+"""Quality gate: checks that a model must pass before it replaces the model in use. Pure."""
 
 from __future__ import annotations
 
@@ -12,64 +12,65 @@ from training.contract.errors import InputError, NotGoodEnough, nearest
 
 Word = Literal["failed", "unevaluated", "worse", "other-data"]
 WORDS: tuple[Word, ...] = get_args(Word)
-"""Objections that can be allowed: a run that did not finish; a model without an evaluation; a model that is worse than
-the one in use, or cannot be compared with it; a model that was evaluated on other data."""
+"""Checks that the option `allow` can skip. A model fails them if its run did not finish (failed), if it has no
+evaluation (unevaluated), if it is worse than the model in use or cannot be compared with it (worse), or if it was
+evaluated on different data (other-data)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InUse:
-    """Model that an alias names now."""
+    """Model that an alias names at present."""
 
     trained: TrainedModel | None
-    """None if its run was deleted for good or is not named."""
+    """None if its run was deleted permanently or is not recorded."""
     title: str
     """Name for messages, such as `version 3 of emotion (champion)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Objection:
-    """One objection to a model."""
+    """A failed check."""
 
     word: Word
-    """Word that allows it."""
+    """Name of the check."""
     sentence: str
-    """Rest of a sentence that begins with the job's name."""
+    """Predicate of a sentence whose subject is the job."""
 
 
 def allowed_words(text: str) -> frozenset[Word]:
-    """Return the words of a comma-separated list. Raises `InputError` for an unknown word."""
+    """Return the checks named in a comma-separated list. Raises `InputError` for an unknown one."""
     words = [word for part in text.split(",") if (word := part.strip())]
     for word in words:
         if word not in WORDS:
-            raise InputError(f"allow names '{word}': it may name {', '.join(WORDS)}.{nearest(word, WORDS)}")
+            raise InputError(f"allow has the unknown check '{word}': use {', '.join(WORDS)}.{nearest(word, WORDS)}")
     return frozenset(word for word in WORDS if word in words)
 
 
 def refusal(candidate: TrainedModel, in_use: InUse | None, allowed: Set[Word] = frozenset()) -> str | None:
-    """Return one sentence on why a model must not replace the one in use; None if it may.
+    """Return one sentence on why a model must not replace the model in use; None if it may.
 
-    A model is refused if its run is not FINISHED, if it has no evaluation, or if it is worse than the model in use by
-    the same metric on the same data. A tie is not worse. A model that cannot be compared is refused. The sentence names
-    the words that allow it.
+    A model is refused if its run is not FINISHED, if it has no evaluation, if it is worse than the model in use by the
+    same metric on the same data, or if the two cannot be compared. A tie is not worse. The sentence names the checks to
+    skip in order to accept the model anyway.
     """
     raised = objections(candidate, in_use)
     against = [each for each in raised if each.word not in allowed]
     if not against:
         return None
-    # Including the words that were allowed already, so that these words together are enough.
+    # Including the checks that were already skipped, so that this list is enough by itself.
     words = ",".join(dict.fromkeys(each.word for each in raised))
     sentence = " and ".join(each.sentence for each in against)
-    return f"Job {candidate.job_name} (run {candidate.run_id}) {sentence}; allow={words} takes it all the same."
+    return f"Job {candidate.job_name} (run {candidate.run_id}) {sentence}. To accept it anyway, use --allow {words}."
 
 
 def check(candidate: TrainedModel, in_use: InUse | None, allowed: Set[Word] = frozenset()) -> None:
-    """Raise `NotGoodEnough` with the sentence of `refusal`, if there is one."""
+    """Raise `NotGoodEnough` if `refusal` returns a sentence."""
     if sentence := refusal(candidate, in_use, allowed):
         raise NotGoodEnough(sentence)
 
 
 def objections(candidate: TrainedModel, in_use: InUse | None) -> list[Objection]:
-    """Return all objections to a model."""
+    """Return all checks that a model fails."""
     reasons = []
     if candidate.status != "FINISHED":
         why = f" ({candidate.failure})" if candidate.failure else ""
@@ -81,7 +82,7 @@ def objections(candidate: TrainedModel, in_use: InUse | None) -> list[Objection]
     if not candidate.metrics:
         reasons.append(Objection(word="unevaluated", sentence="has no evaluation metric"))
     if in_use and in_use.trained is None:
-        sentence = f"cannot be compared with {in_use.title}, of which no run tells how good it is"
+        sentence = f"cannot be compared with {in_use.title}, whose run is missing"
         reasons.append(Objection(word="worse", sentence=sentence))
     elif in_use and in_use.trained and in_use.trained.run_id != candidate.run_id:
         reasons += _against(candidate, in_use.trained, in_use.title)
@@ -98,15 +99,15 @@ def _against(candidate: TrainedModel, other: TrainedModel, title: str) -> Iterab
     mine, others = candidate.metrics[measure.column], other.metrics[measure.column]
     values = f"{measure.column} {_apart(mine, others)} of {title}"
     if not is_same_data(candidate, other):
-        sentence = f"was evaluated on other data than {title}, so {values} cannot be compared"
+        sentence = f"was evaluated on different data than {title}, so {values} cannot be compared"
         return [Objection(word="other-data", sentence=sentence)]
     return [Objection(word="worse", sentence=f"is worse: {values}")] if is_worse(mine, others, measure) else []
 
 
 def is_same_data(one: TrainedModel, other: TrainedModel) -> bool:
-    """Return whether two models were evaluated on the same rows, by their runs.
+    """Return whether two models were evaluated on the same rows, according to their runs.
 
-    Runs without a key of their evaluation rows are compared by the key of all their data.
+    If a run has no key for its evaluation rows, the keys of all data are compared.
     """
     if one.evaluation_key and other.evaluation_key:
         return one.evaluation_key == other.evaluation_key
@@ -114,7 +115,7 @@ def is_same_data(one: TrainedModel, other: TrainedModel) -> bool:
 
 
 def _apart(value: float, other: float) -> str:
-    """Return `0.89 against 0.9`, with as many digits as it takes to see the difference."""
+    """Return `0.89 against 0.9`, with enough digits to see the difference."""
     pairs = ((f"{value:.{digits}g}", f"{other:.{digits}g}") for digits in (4, 6, 9))
     mine, others = next((pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(other)))
     return f"{mine} against {others}"

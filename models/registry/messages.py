@@ -8,11 +8,11 @@ from models.lookup.trained_model import TrainedModel
 
 def introduced(experiment_name: str) -> str:
     """Return the description of a registered model."""
-    return f"Models of the experiment {experiment_name}. The alias `champion` names the one in use."
+    return f"Models of the experiment {experiment_name}. The alias `champion` names the model in use."
 
 
 def described(trained: TrainedModel) -> str:
-    """Return the description of a version: its origin, its evaluation, and why it was chosen."""
+    """Return the description of a version: its origin, its evaluation and the reason for choosing it."""
     of_group = f" of group `{trained.group}`" if trained.group else ""
     setting = f" ({trained.arm})" if trained.arm else ""
     parts = [

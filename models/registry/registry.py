@@ -1,4 +1,4 @@
-"""Registration of models: each is one version of its experiment's registered model; an alias names the one in use."""
+"""Register models. Each model becomes one version of a registered model; an alias names the version in use."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Registered:
     is_new: bool
     """True if the model was not registered before."""
     replaced: Version | None
-    """Version that the alias named before, if another one."""
+    """Version that the alias named before, if it was a different one."""
     had_alias: bool
-    """True if the alias named this version already."""
+    """True if the alias already named this version."""
 
 
 class Registry:
-    """Writes to the model registry beside a tracking server."""
+    """Writes to a tracking server's model registry."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -48,9 +48,9 @@ class Registry:
         self._client = self._versions.client
 
     def in_use(self, name: str, alias: str = CHAMPION) -> InUse | None:
-        """Return the model that an alias of a registered model names, or None where none is that this user may read.
+        """Return the model that a registered model's alias names.
 
-        Where the server has no registry at all, no model is in use.
+        None if it does not exist, if this user may not read it, or if the server has no registry.
         """
         try:
             version = self._versions.of_alias(name, alias)
@@ -63,12 +63,12 @@ class Registry:
     def register(
         self, trained: TrainedModel, name: str, alias: str = CHAMPION, *, allowed: Set[Word] = frozenset()
     ) -> Registered:
-        """Make a model a version of the registered model `name`, where it is none, and have the alias name it.
+        """Register a model as a version of the registered model `name`, unless it is one, and set the alias to it.
 
-        Every step looks for what an earlier one left, so that a command which was killed goes on, and of two that
-        register one model at a time only one version stays. `allowed` is what of the quality gate is let pass, which
-        is asked last of all: another command may have moved the alias meanwhile. Raises `InputError` for a model that
-        cannot be registered, `NotGoodEnough`, and `TrackingError`.
+        Every step first looks for the result of an interrupted command, so a repeated command completes it. If two
+        commands register one model at the same time, only one version remains. The quality gate is checked directly
+        before the alias is moved, because a different command may have moved it meanwhile; `allowed` are the checks to
+        skip. Raises `InputError` for a model that cannot be registered, `NotGoodEnough`, and `TrackingError`.
         """
         location = location_of(self._store, trained)
         self._store.subject = f"registered model '{name}'"
@@ -88,13 +88,13 @@ class Registry:
         try:
             self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
         except TrackingError:
-            # Of two commands that set a new alias at once MLflow refuses one, though both said the same.
+            # If two commands set a new alias at the same time, MLflow rejects one, even if the version is the same.
             current = self._versions.of_alias(name, alias)
             if current is None or current.number != version.number:
                 raise
 
     def _trained(self, version: Version) -> TrainedModel | None:
-        """Return the model of a version's run, even a deleted one; None if the run is gone for good or not recorded."""
+        """Return the model of a version's run, even a deleted run. None if it is unknown or permanently removed."""
         if not version.run_id:
             return None
         try:
@@ -125,13 +125,13 @@ class Registry:
             existing=lambda: self._versions.of_model(name, str(trained.model_uri)),
         )
         first = self._versions.of_model(name, str(trained.model_uri)) or made
-        if first.number != made.number:  # another command registered it in the same moment
+        if first.number != made.number:  # a different command registered it at the same time
             with suppress(NotAllowed):
                 self._store.call(self._client.delete_model_version, name, made.number)
         return first
 
     def _link(self, trained: TrainedModel, version: Version) -> None:
-        """Link MLflow's page of the model to the version, as `mlflow.register_model` does."""
+        """Link the model's page in MLflow to the version, as `mlflow.register_model` does."""
         if trained.model_id is None:
             return
         client = self._store.client
@@ -140,12 +140,12 @@ class Registry:
         link = {"name": version.name, "version": int(version.number)}
         if not any((each["name"], str(each["version"])) == (version.name, version.number) for each in links):
             tagged = {MLFLOW_MODEL_VERSIONS: json.dumps([*links, link])}
-            with suppress(NotAllowed):  # who may not change the model has registered it all the same
+            with suppress(NotAllowed):  # a user who may not change the model can still register it
                 self._store.call(client.set_logged_model_tags, trained.model_id, tagged)
 
 
 def registered_name(experiment_name: str) -> str:
-    """Return the name of an experiment's registered model: MLflow forbids `/` and `:`, its filters quotes."""
+    """Return the name of an experiment's registered model. MLflow forbids `/` and `:`, its filters forbid quotes."""
     name = re.sub(r"[^\w. -]+", "-", experiment_name).strip(" .-")[:_LONGEST_NAME].rstrip(" .-")
     return name or "model"
 
@@ -153,8 +153,8 @@ def registered_name(experiment_name: str) -> str:
 def checked_name(name: str) -> str:
     """Return a user's name for a registered model. Raises `InputError` if MLflow forbids it."""
     if name != registered_name(name):
-        rule = f"letters, digits, spaces, dots, '-' and '_', at most {_LONGEST_NAME}, such as '{registered_name(name)}'"
-        raise InputError(f"name is '{name}': a registered model's name is of {rule}.")
+        rule = f"at most {_LONGEST_NAME} letters, digits, spaces, dots, '-' and '_', such as '{registered_name(name)}'"
+        raise InputError(f"name is '{name}': a registered model's name must have {rule}.")
     return name
 
 
@@ -162,13 +162,13 @@ def checked_alias(alias: str) -> str:
     """Return a user's alias. Raises `InputError` if MLflow forbids it."""
     if not _ALIAS.fullmatch(alias) or _RESERVED.fullmatch(alias):
         raise InputError(
-            f"alias is '{alias}': it is of letters, digits, '-' and '_', and not latest or v1, which MLflow keeps."
+            f"alias is '{alias}': use at most 255 letters, digits, '-' and '_'. MLflow reserves latest and v1, v2, ..."
         )
     return alias
 
 
 def _tags(trained: TrainedModel) -> dict[str, str]:
-    """Return the tags of a version, by which MLflow's pages and filters find it."""
+    """Return the tags of a version, for MLflow's pages and filters."""
     origin = {"job_name": trained.job_name, "group": trained.group, "arm": trained.arm, "versions": trained.versions}
     tags = {f"platform.{name}": value[:5000] for name, value in origin.items() if value}
     return tags | {name: f"{value:.6g}" for name, value in trained.metrics.items()}

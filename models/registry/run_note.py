@@ -1,4 +1,4 @@
-"""Note of a command in the run that `mlflow run` opened for it."""
+"""Describe a command in the run that `mlflow run` opened for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.contract.errors import TrackingError
 
 
 def note_command(store: Store, verb: str, name: str, note: str) -> None:
-    """Write what was done to the run of this command, if it has one. Errors of the tracking server are ignored."""
+    """Write name and note to this command's run, if it has one. Errors of the tracking server are ignored."""
     if run_id := os.environ.get("MLFLOW_RUN_ID"):
         with suppress(TrackingError):
             tags = {"platform.kind": verb, MLFLOW_RUN_NAME: f"{verb} {name}", MLFLOW_RUN_NOTE: note}

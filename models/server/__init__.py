@@ -1,4 +1,4 @@
-"""The HTTP server of one model: `python -m models.server`.
+"""Serve one model over HTTP: `python -m models.server`.
 
-Open `app.py` first; `batcher.py` runs concurrent requests together.
+Open `app.py` first. `batcher.py` runs concurrent requests together.
 """

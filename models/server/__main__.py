@@ -1,7 +1,8 @@
 """`python -m models.server --model FOLDER [--port 0] [...]`: serve one model until SIGTERM.
 
-The system chooses the port. Once the server listens, it writes the port to the file `--address`, so no other process
-can take the port meanwhile. The server answers at once that its model is loading. It exits with 1 if loading fails.
+By default the system chooses the port. Once the server listens, it writes its address to the file `--address`, so no
+other process can take the port in the meantime. Until the model is loaded, the server answers that it is loading. If
+loading fails, the server exits with 1.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from training.contract.errors import TrainfareError
 from training.state.shared_folders import use
 
 IDLE_SECONDS = 75
-"""Time that a connection may stay idle between two requests."""
+"""Longest time that a connection may be idle between two requests."""
 GRACE_SECONDS = 10
 """Time for running requests to finish when the server must stop."""
 HEAD_BYTES = 64 * 1024
 LOOK_SECONDS = 1.0
-"""Interval of the checks whether the lifetime has ended."""
+"""Interval for checking whether the lifetime has ended."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -77,7 +78,7 @@ def _config(app: App) -> uvicorn.Config:
 def _load(
     app: App, server: uvicorn.Server, options: argparse.Namespace, failed: list[BaseException], address: str
 ) -> None:
-    """Load the model and begin to serve it; stop the server if loading fails."""
+    """Load the model and start serving it; stop the server if loading fails."""
     try:
         from models.inference.predictor import load_predictor
 
@@ -101,7 +102,7 @@ def _load(
 
 
 def _warm_up(task: str) -> object:
-    """Return one input for a warm-up: the first run of a model is slow."""
+    """Return an input for a warm-up, because a model's first run is slow."""
     return {"question": "Is it warm?", "context": "It is warm."} if task == "question-answering" else "It is warm."
 
 
@@ -111,7 +112,7 @@ def _end_when_over(server: uvicorn.Server, path: Path) -> None:
         with contextlib.suppress(OSError, ValueError):
             kept = json.loads(path.read_bytes())
             if kept["when_over"] == "delete" and kept["expires"] is not None and kept["expires"] <= time.time():
-                print("The lifetime of this endpoint is over.", flush=True)
+                print("The lifetime of this endpoint has ended.", flush=True)
                 server.should_exit = True
                 return
         time.sleep(LOOK_SECONDS)
@@ -125,7 +126,7 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.listen(1024)
     except OSError as error:
-        print(f"error: port {port} of {host} cannot be taken: {error.strerror}.", file=sys.stderr)
+        print(f"error: cannot listen on port {port} of {host}: {error.strerror}.", file=sys.stderr)
         raise SystemExit(1) from None
     listener.setblocking(False)
     return listener
@@ -140,14 +141,14 @@ def _write(path: Path, text: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
-    parser.add_argument("--task", help="default: read from config.json")
+    parser.add_argument("--task", help="task of the model; default: read from config.json")
     parser.add_argument("--precision", help="auto, fp32, bf16 or fp16")
-    parser.add_argument("--evaluated-precision", help="precision of the evaluation, which auto follows")
-    parser.add_argument("--max-length", type=int, help="tokens that inputs are cut to")
+    parser.add_argument("--evaluated-precision", help="precision of the evaluation; if it is fp32, auto means fp32")
+    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="default: one that the system chooses")
+    parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
     parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
-    parser.add_argument("--home", type=Path, help="state folder, in which the model is protected while it is served")
+    parser.add_argument("--home", type=Path, help="state folder; its `jobs prune` keeps the model while it is served")
     parser.add_argument("--lifetime", type=Path, help="JSON file with expires (seconds since 1970) and when_over")
     return parser
 

@@ -1,4 +1,4 @@
-"""The server's routes: `GET /ping` and `POST /invocations`, as in SageMaker's containers."""
+"""Routes of the server: `GET /ping` and `POST /invocations`, as in SageMaker's containers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from models.server.errors import CLOSE, Header, Refused, busy
 from models.server.request import MAX_BODY_BYTES, check_head, declared_bytes, parsed
 
 BODY_SECONDS = 30.0
-"""Time for a body to arrive."""
+"""Longest time for a body to arrive."""
 MAX_DRAINED_BYTES = 64 * 2**20
-"""Bytes of a body that is too long that are read and dropped, so that its sender reads the refusal."""
+"""Most bytes that are read and discarded of a body that is too long, so that its sender gets to read the refusal."""
 MAX_HELD_BYTES = 96 * 2**20
-"""Bytes of all bodies that are being received."""
+"""Most bytes in memory for all bodies that are being received."""
 QUICK_BYTES = 16 * 2**10
-"""Longest body that is tokenized in the event loop. A longer one is tokenized in a thread, so that others are read."""
+"""Longest body that is tokenized in the event loop. A longer one would block other requests, so it gets a thread."""
 
 
 class Model(Protocol):
     """The calls of a predictor (`models.inference.predictor`) that the server needs."""
 
     def read(self, inputs: object, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the examples of a request. Raises `ValueError` with one sentence on what is wrong."""
+        """Return the examples of a request. Raises `ValueError` with one sentence that describes the error."""
 
     def encode(self, examples: Sequence[Any]) -> Sequence[Any]:
         """Return the examples as tokens."""
@@ -44,7 +44,7 @@ class Model(Protocol):
 
 
 class App(Starlette):
-    """Application that serves one model. Until it has a model, it answers that the model is loading."""
+    """Application that serves one model. Until the model is set, it answers that the model is loading."""
 
     def __init__(self) -> None:
         routes = [Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])]
@@ -57,7 +57,7 @@ class App(Starlette):
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
 
     def serve(self, model: Model) -> None:
-        """Answer for this model from now on."""
+        """Set the model that answers requests from now on."""
         self._batcher = Batcher(model.run)
         self._model = model
 
@@ -72,9 +72,9 @@ class App(Starlette):
         except (Refused, ClientDisconnect):
             raise
         except Exception:
-            # Not left to Starlette, which closes the connection.
+            # Handled here, because Starlette would close the connection.
             traceback.print_exc(file=sys.stderr)
-            raise Refused(500, "the server failed on this request; its log has the reason.") from None
+            raise Refused(500, "an unexpected error occurred: see the server's log.") from None
 
     async def _answer(self, request: Request) -> bytes:
         if self._model is None or self._batcher is None:
@@ -86,7 +86,8 @@ class App(Starlette):
         try:
             return json.dumps(answers, allow_nan=False).encode()
         except ValueError:
-            raise Refused(500, "the model's answer is not a number: its weights or its precision are broken.") from None
+            problem = "the model's answer is not a finite number: check the model's weights, or use precision fp32."
+            raise Refused(500, problem) from None
 
     async def _body(self, request: Request) -> bytes:
         """Return the body. Raises `Refused` if it is too long, too slow or not JSON."""
@@ -153,20 +154,20 @@ def _refusal(request: Request, refused: Refused) -> Response:
 
 def _no_route(request: Request, error: HTTPException) -> Response:
     if error.status_code != 405:
-        return _refusal(request, Refused(404, "no such path: the paths are GET /ping and POST /invocations."))
+        return _refusal(request, Refused(404, "unknown path: use GET /ping or POST /invocations."))
     allowed = sorted((error.headers or {}).get("Allow", "").split(", "))
-    sentence = f"{request.scope['path']} takes {allowed[0]} requests."
+    sentence = f"{request.scope['path']} accepts {allowed[0]} requests only."
     return _refusal(request, Refused(405, sentence, (b"allow", ", ".join(allowed).encode())))
 
 
 def _disconnected(request: Request, error: ClientDisconnect) -> Response:
-    """Return a response that nobody reads: the client has closed the connection."""
+    """Return a response for Starlette; nobody reads it, because the client has closed the connection."""
     return Response(status_code=400)
 
 
 def _loading() -> Refused:
-    return busy("the model is loading.")
+    return busy("the model is loading: retry in a second.")
 
 
 def _too_long(*headers: Header) -> Refused:
-    return Refused(413, f"the body is longer than {MAX_BODY_BYTES} bytes (6 MiB), as on SageMaker.", *headers)
+    return Refused(413, f"the body is too long: at most {MAX_BODY_BYTES} bytes (6 MiB), as on SageMaker.", *headers)

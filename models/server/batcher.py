@@ -1,8 +1,7 @@
-"""Run concurrent requests together. Inputs that arrive while the model runs form the next batch; an idle model starts
-at once.
+"""Run concurrent requests together. An idle model starts immediately; inputs that arrive meanwhile form the next batch.
 
-A short batch runs in the event loop's own thread: handing it to another thread and back costs two wake-ups, which on a
-busy machine take longer than the model. A batch that would block the loop for longer runs in a thread.
+A short batch runs in the event loop's own thread. Handing it to a different thread and back costs two wake-ups, which
+on a busy machine take longer than the model. A batch that would block the loop for longer runs in a thread.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from models.server.batches import batches
 from models.server.errors import Refused, busy
 
 MAX_WAITING = 2048
-"""Examples that may wait for the model; further requests are refused with 503."""
+"""Most examples that may wait for the model; further requests are refused with 503."""
 MAX_TAKEN = 128
-"""Examples taken at once, which limits how long later ones wait."""
+"""Most examples that run before waiting examples are looked at again; limits how long those wait."""
 MAX_LOOP_SECONDS = 0.05
-"""Longest estimated time that a batch may block the event loop. The estimate uses the last batch's time a token."""
+"""Longest estimated time that a batch may block the event loop. The estimate uses the last batch's time per token."""
 
 
 class Encoded(Protocol):
-    """An example ready for the model."""
+    """A tokenized example."""
 
     @property
     def length(self) -> int:
@@ -37,7 +36,7 @@ class Encoded(Protocol):
 
     @property
     def cost(self) -> int:
-        """Tokens that the model works on."""
+        """Tokens that the model processes."""
 
     @property
     def new_tokens(self) -> int:
@@ -45,7 +44,7 @@ class Encoded(Protocol):
 
 
 class _Work:
-    """Examples of one request, and their answers so far."""
+    """A request: its answers so far, and the number of missing ones."""
 
     def __init__(self, count: int, done: asyncio.Future[list[Any]]) -> None:
         self.done = done
@@ -55,11 +54,11 @@ class _Work:
 
 
 _Waiting = tuple[_Work, int, Encoded]
-"""A request's work, the position of an example in it, and the example."""
+"""A request, the position of an example in it, and the example."""
 
 
 def _failed(taken: Sequence[_Waiting], error: BaseException) -> list[_Work]:
-    """Set the error of the requests whose examples were taken, and return these requests."""
+    """Set the error of the requests that these examples belong to, and return the requests."""
     requests = list(dict.fromkeys(work for work, _, _ in taken))
     for work in requests:
         work.error = work.error or error
@@ -67,7 +66,7 @@ def _failed(taken: Sequence[_Waiting], error: BaseException) -> list[_Work]:
 
 
 class Batcher:
-    """Runs examples of many requests through `run`, one batch at a time. All calls must come from one event loop."""
+    """Runs examples of many requests with `run`, one batch at a time. All calls must come from one event loop."""
 
     def __init__(self, run: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
         self._run = run
@@ -80,18 +79,18 @@ class Batcher:
         if not examples:
             return []
         if len(self._waiting) + len(examples) > MAX_WAITING:
-            raise busy(f"{len(self._waiting)} inputs wait for the model already: ask again in a second.")
+            raise busy(f"{len(self._waiting)} inputs are already waiting for the model: retry in a second.")
         loop = asyncio.get_running_loop()
         work = _Work(len(examples), loop.create_future())
         self._waiting.extend((work, place, example) for place, example in enumerate(examples))
         if not self._is_working:
             self._is_working = True
-            # Scheduled after the requests that this turn of the loop has read, so that they run together.
+            # Run after the loop has handled all requests that have arrived, so that they run together.
             loop.call_soon(self._work, loop)
         return await work.done
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run what waits: here if that is short, else in a thread."""
+        """Run the next waiting examples: here if that is quick, otherwise in a thread."""
         taken = [self._waiting.popleft() for _ in range(min(MAX_TAKEN, len(self._waiting)))]
         if self._is_short([example for _, _, example in taken]):
             self._resolve(loop, self._run_all(taken))
@@ -102,7 +101,7 @@ class Batcher:
             self._resolve(loop, _failed(taken, error))
 
     def _is_short(self, examples: Sequence[Encoded]) -> bool:
-        """Return whether the examples may block the loop. Generation never may: each token is a run of the model."""
+        """Return whether the examples may block the loop. Generation may not: each new token is a run of the model."""
         if any(each.new_tokens for each in examples):
             return False
         return sum(each.cost for each in examples) * self._seconds_per_token <= MAX_LOOP_SECONDS
@@ -112,7 +111,7 @@ class Batcher:
         running = loop.run_in_executor(thread, self._run_all, taken)
         running.add_done_callback(lambda done: self._resolve(loop, done.result()))
         # A thread that has run a model keeps its OpenMP workers until it ends. While two threads have workers, OpenMP
-        # puts them to sleep between any two products, and batches in the loop take half as long again.
+        # puts them to sleep between any two matrix products, and batches in the loop take 50 % longer.
         thread.shutdown(wait=False)
 
     def _resolve(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
@@ -137,13 +136,16 @@ class Batcher:
                 done += self._answer([taken[position] for position in batch])
                 tokens = sum(taken[position][2].cost for position in batch)
                 self._seconds_per_token = (time.perf_counter() - began) / max(1, tokens)
-        except BaseException as error:  # a panic of the tokenizers' Rust is no `Exception`
+        except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
             traceback.print_exc(file=sys.stderr)
             return done + _failed([each for each in taken if each[0] not in done], error)
         return done
 
     def _answer(self, batch: list[_Waiting]) -> list[_Work]:
-        """Run a batch. If it fails, run each example by itself, so that only the faulty request fails."""
+        """Run a batch and return the requests that it completes.
+
+        If the batch fails, each example runs alone, so that only the faulty request fails.
+        """
         try:
             answers = list(self._run([example for _, _, example in batch]))
         except Exception as error:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MAX_EXAMPLES = 32
-"""Examples of one batch. On a CPU, more are not faster."""
+"""Most examples of one batch. On a CPU, larger batches are not faster."""
 MAX_TOKENS = 16384
-"""Tokens of one batch, padding included; bounds its memory."""
+"""Most tokens of one batch, including padding; limits its memory."""
 MAX_STRETCH = 2
-"""Longest example of a batch, as a multiple of its shortest."""
+"""Most that a batch's longest example may be longer than its shortest, as a factor."""
 SHORT_TOKENS = 32
-"""Up to this length examples share a batch in any case: it costs hardly more than one example."""
+"""Examples up to this length always share a batch, because their padding costs hardly anything."""
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Return the positions of examples of these lengths (tokens), in batches of similar length, the shortest first."""
+    """Group examples of similar length (tokens), and return the positions of each batch's examples, shortest first."""
     result: list[list[int]] = []
     shortest = 0
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -1,7 +1,7 @@
 """HTTP connection of uvicorn, with JSON errors and time limits.
 
-uvicorn's own protocol waits without limit for a head that does not arrive, drops clients that close only their sending
-half, and refuses broken HTTP in plain text.
+uvicorn's own protocol waits without limit for the head of a request, drops clients that close only their sending half,
+and answers invalid HTTP in plain text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from models.server.errors import CLOSE, JSON, Refused, busy, shown
 
 HEAD_SECONDS = 20.0
-"""Time for a request's head to arrive, from its first byte or from the start of the connection."""
+"""Longest time for a request's head to arrive, from its first byte or from the start of the connection."""
 UNREAD_SECONDS = 30
-"""Time that a response may stay unread in the network's buffers."""
+"""Longest time that a response may stay unread in the network's buffers."""
 MAX_CONNECTIONS = 512
 
 
@@ -29,16 +29,16 @@ class Connection(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, unless too many are open."""
+        """Accept the connection, unless too many are open."""
         super().connection_made(transport)
         raw: socket.socket = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         if len(self.connections) > MAX_CONNECTIONS:
-            self._refuse(busy("too many connections are open: ask again in a second."))
+            self._refuse(busy("too many connections are open: retry in a second."))
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Stop the timer for the head."""
         self._unwatch_head()
         super().connection_lost(exc)
 
@@ -58,7 +58,7 @@ class Connection(H11Protocol):
         try:
             self.conn.next_event()
         except h11.RemoteProtocolError as error:
-            self._refuse(Refused(400, f"the request is cut off: {error}."))
+            self._refuse(Refused(400, f"the request is incomplete: {error}."))
         return False
 
     def on_response_complete(self) -> None:
@@ -67,14 +67,15 @@ class Connection(H11Protocol):
         self._watch_head()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer broken HTTP with JSON, and close."""
+        """Answer invalid HTTP with JSON, and close."""
         error = sys.exception()
         hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
-        # An unknown transfer encoding (501) is the client's fault too.
-        self._refuse(Refused(hint if hint < 500 else 400, f"the request is not HTTP: {shown(str(error or msg), 120)}."))
+        # An unknown transfer encoding (501) is a client error too.
+        reason = shown(str(error or msg), 120)
+        self._refuse(Refused(hint if hint < 500 else 400, f"the request is not valid HTTP: {reason}."))
 
     def _refuse(self, refused: Refused) -> None:
-        """Answer and close; only close if a response has begun."""
+        """Answer and close. If a response has begun, only close."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = refused.body()
             headers: list[Any] = [JSON, CLOSE, (b"content-length", str(len(body)).encode()), *refused.headers]
@@ -102,4 +103,4 @@ class Connection(H11Protocol):
     def _head_is_late(self) -> None:
         self._head_timer = None
         if not self._has_open_request():
-            self._refuse(Refused(408, f"no request has come within {HEAD_SECONDS:.0f} s."))
+            self._refuse(Refused(408, f"no complete request head arrived within {HEAD_SECONDS:.0f} s."))

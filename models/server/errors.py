@@ -12,7 +12,7 @@ JSON: Header = (b"content-type", b"application/json")
 
 
 class Refused(Exception):
-    """A refused request: a status, and one sentence with the reason."""
+    """A refused request: HTTP status, and one sentence with the reason."""
 
     def __init__(self, status: int, sentence: str, *headers: Header) -> None:
         super().__init__(sentence)
@@ -20,7 +20,7 @@ class Refused(Exception):
         self.headers: Sequence[Header] = headers
 
     def body(self) -> bytes:
-        """Return the body of the response, in the form of SageMaker's inference toolkit."""
+        """Return the body of the response, in the format of SageMaker's inference toolkit."""
         return json.dumps({"code": self.status, "message": str(self)}).encode()
 
 

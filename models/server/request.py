@@ -1,4 +1,4 @@
-"""Checks of a request's head and body, which must be `{"inputs": ..., "parameters": {...}}` in JSON. Pure."""
+"""Check a request's head and its body, which must be JSON: `{"inputs": ..., "parameters": {...}}`. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.server.errors import Header, Refused, shown
 MAX_BODY_BYTES = 6 * 2**20
 """Largest body that SageMaker passes to an endpoint."""
 MAX_INPUTS = 1024
-"""Inputs of one request. Batch prediction takes more."""
+"""Most inputs of one request. For more, predict a file."""
 _KNOWN = ("inputs", "parameters")
 
 
@@ -28,7 +28,7 @@ def check_head(headers: Iterable[Header]) -> None:
         raise Refused(415, f"Content-Encoding is '{shown(encoding)}': the body must not be compressed.")
     accepted = {part.partition(";")[0].strip() for part in headers_by_name.get(b"accept", "*/*").split(",")}
     if not accepted & {"*/*", "application/*", "application/json", ""}:
-        raise Refused(406, "Accept excludes application/json, in which all is answered.")
+        raise Refused(406, "Accept excludes application/json, but all answers are JSON.")
 
 
 def declared_bytes(headers: Iterable[Header]) -> int | None:
@@ -42,12 +42,12 @@ def parsed(body: bytes) -> tuple[Any, Mapping[str, Any]]:
     if not isinstance(document, dict):
         raise Refused(400, f'the body is {_kind(document)}: it must be an object such as {{"inputs": "a text"}}.')
     if unknown := [name for name in document if name not in _KNOWN]:
-        raise Refused(400, f"unknown field '{shown(unknown[0])}': the body has inputs and, if wanted, parameters.")
+        raise Refused(400, f"unknown field '{shown(unknown[0])}': use inputs and, optionally, parameters.")
     if "inputs" not in document:
-        raise Refused(400, "inputs is missing: it must be a text, an object or a list of them.")
+        raise Refused(400, "inputs is missing: give a text, an object or a list of these.")
     inputs, parameters = document["inputs"], document.get("parameters")
     if isinstance(inputs, list) and len(inputs) > MAX_INPUTS:
-        raise Refused(400, f"inputs is a list of {len(inputs)}: a request has at most {MAX_INPUTS} inputs.")
+        raise Refused(400, f"inputs is a list of {len(inputs)}: a request may have at most {MAX_INPUTS} inputs.")
     if not isinstance(parameters, dict | None):
         raise Refused(400, f"parameters is {_kind(parameters)}: it must be an object.")
     return inputs, parameters or {}
@@ -61,19 +61,19 @@ def _document(body: bytes) -> Any:
     try:
         document = json.loads(text, parse_constant=_no_number)
         if "\\u" in text:
-            # Half of a surrogate pair is JSON, but no text.
+            # Half a surrogate pair is valid JSON, but not text.
             json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise Refused(400, "the body is nested too deeply.") from None
     except UnicodeEncodeError:
-        raise Refused(400, "a text holds half of a surrogate pair, which is no character.") from None
+        raise Refused(400, "a text contains half a surrogate pair, which is not a character.") from None
     except ValueError as error:
         raise Refused(400, f"the body is not JSON: {shown(str(error), 200)}.") from None
     return document
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _kind(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Endpoints on this machine: server processes that outlive the command that started them.
+"""Endpoints on this machine: server processes that keep running when the command that started them ends.
 
 Open `endpoints.py` first.
 """

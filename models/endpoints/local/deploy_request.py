@@ -1,4 +1,4 @@
-"""Record of what an endpoint serves, kept beside its server, so that a later deploy can compare."""
+"""Record an endpoint's model and options in its server's folder, so that a later deploy can compare."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FIELDS = ("precision", "max_length")
 
 
 def record_of(spec: EndpointSpec) -> dict[str, Any]:
-    """Return the record: the model, the files of a folder, and the options.
+    """Return the record: the model, the files of its folder and the options.
 
-    The files of a run's model are left out: they are the same however often its folder is fetched.
+    For the model of a run, the files are omitted, because a run's model never changes.
     """
     return {
         "identity": spec.identity,
@@ -26,9 +26,9 @@ def record_of(spec: EndpointSpec) -> dict[str, Any]:
 
 
 def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
-    """Return one phrase on how the endpoint differs from `spec`; None if it does not.
+    """Return a phrase on how the endpoint differs from `spec`; None if they are equal.
 
-    A field that an older version did not record counts as equal.
+    A field that an earlier version of trainfare did not record counts as equal.
     """
     requested = record_of(spec)
     if kept.get("identity", "") != requested["identity"]:
@@ -36,7 +36,7 @@ def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
     before, now = kept.get("files", requested["files"]), requested["files"]
     if changed := sorted(name for name in {**before, **now} if before.get(name) != now.get(name)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        return f"serves {spec.identity} as it was before {changed[0]}{more} changed"
+        return f"serves an earlier state of {spec.identity}: {changed[0]}{more} has changed since"
     for name in FIELDS:
         if (was := kept.get(name, requested[name])) != requested[name]:
             return f"serves {spec.identity} with {name} {_shown(was)}, not {_shown(requested[name])}"
@@ -44,17 +44,17 @@ def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    return "as the model has it" if value is None else str(value)
+    return "unset" if value is None else str(value)
 
 
 def _files(folder: Path) -> dict[str, list[int]]:
-    """Return size (bytes) and modification time (nanoseconds) of each file of the folder.
+    """Return the size (bytes) and modification time (nanoseconds) of each file in the folder.
 
-    They distinguish new weights from old ones without reading gigabytes.
+    They reveal new weights without reading gigabytes.
     """
     files: dict[str, list[int]] = {}
     for path in folder.iterdir():
-        with suppress(FileNotFoundError):  # a training may be writing there
+        with suppress(FileNotFoundError):  # a training may be writing to the folder
             status = path.stat()
             if path.is_file():
                 files[path.name] = [status.st_size, status.st_mtime_ns]

@@ -1,7 +1,7 @@
-"""Folder of an endpoint: its lock, and the servers that were started for its name.
+"""Folder of an endpoint: its lock and its servers.
 
 endpoints/NAME/lock        held by the command that changes the endpoint
-endpoints/NAME/current     link to the folder of the server that answers for the name
+endpoints/NAME/current     link to the folder of the server that answers requests
 endpoints/NAME/<number>/   one server: state.json, address.json, log.txt, server.lock
 """
 
@@ -32,7 +32,7 @@ class EndpointFolder:
         return self.path.name
 
     def current(self) -> ServerFolder | None:
-        """Return the folder of the server that answers for the name; None if the endpoint does not exist."""
+        """Return the folder of the server that answers requests; None if the endpoint does not exist."""
         link = self.path / "current"
         with contextlib.suppress(FileNotFoundError):
             server_folder = ServerFolder(self.path / link.readlink())
@@ -40,7 +40,7 @@ class EndpointFolder:
         return None
 
     def servers(self) -> list[ServerFolder]:
-        """Return the folders of all servers that were started for the name, including those never published."""
+        """Return the folders of all servers of the endpoint, including unpublished ones."""
         if not self.path.is_dir():
             return []
         return [ServerFolder(path) for path in sorted(self.path.iterdir()) if path.name.isdecimal()]
@@ -52,14 +52,14 @@ class EndpointFolder:
         return ServerFolder(path)
 
     def publish(self, server: ServerFolder) -> None:
-        """Make this server answer for the name, in one step."""
+        """Make this server the one that answers requests, in one step."""
         fresh = self.path / "current.new"
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(server.path.name)
         fresh.replace(self.path / "current")
 
     def sweep(self) -> None:
-        """Stop and delete all servers except the current one, as killed commands leave them. The lock must be held."""
+        """Stop and delete leftover servers: all except the current one. The caller must hold the lock."""
         current = self.current()
         for server in self.servers():
             if server != current:
@@ -67,16 +67,16 @@ class EndpointFolder:
                 shutil.rmtree(server.path, ignore_errors=True)
 
     def delete(self) -> None:
-        """Stop all servers of the name and delete its folder. The lock must be held."""
+        """Stop all servers and delete the folder. The caller must hold the lock."""
         for server in self.servers():
             server.end()
-        # The link first, so that a concurrent listing never shows half an endpoint.
+        # Delete the link first, so that a concurrent listing never shows half an endpoint.
         (self.path / "current").unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
     @contextlib.contextmanager
     def locked(self, echo: Echo) -> Iterator[None]:
-        """Lock the name against other commands that change it. Prints a line if it has to wait."""
+        """Lock the endpoint against other commands that change it. Prints a line if it has to wait."""
         lock = self._take(echo)
         try:
             yield
@@ -93,9 +93,9 @@ class EndpointFolder:
             try:
                 return exclusive_lock(self.path / "lock")
             except FileNotFoundError:
-                continue  # deleted with its folder before we had it
+                continue  # a different command deleted the folder and the lock
             except BlockingIOError:
                 if not is_reported:
-                    echo(f"Another command works on endpoint {self.name}; waiting for it.")
+                    echo(f"Waiting for a different command that is changing endpoint {self.name}.")
                 is_reported = True
                 time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Endpoints on this machine: `Endpoints` over server processes and their folders."""
+"""Endpoints on this machine: implements `Endpoints` with server processes and their folders."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from training.contract.retry import RetryPolicy
 
 PAUSE_SECONDS = 0.1
 SAY_SECONDS = 5.0
-"""Time between two lines about a wait."""
+"""Time between two progress lines while waiting."""
 ANSWER_SECONDS = 600.0
 """Longest wait for one answer."""
 
 
 class LocalEndpoints:
-    """Servers of this machine, under `root`; any process can list, ask and end them."""
+    """Servers on this machine, under `root`. Any process can list, query and stop them."""
 
     name = "local"
 
@@ -35,7 +35,7 @@ class LocalEndpoints:
         self._root = root / "endpoints"
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
-        """Return the endpoint once it answers; see `Endpoints.deploy`."""
+        """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
         folder = self._folder(spec.name)
         with folder.locked(echo):
             folder.sweep()
@@ -46,7 +46,7 @@ class LocalEndpoints:
             try:
                 self._write(server, spec)
                 if current is None:
-                    # Before its server starts: one that lives must be listed, wherever this command is killed.
+                    # Publish before the server starts: even if this command is killed, a running server must be listed.
                     folder.publish(server)
                 self._start(server, spec)
                 self._wait(server, spec, echo)
@@ -63,7 +63,7 @@ class LocalEndpoints:
     def _kept(
         self, folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec, echo: Echo
     ) -> EndpointState | None:
-        """Return the living endpoint of this name if it matches `spec`; None if a new one must be created."""
+        """Return the running endpoint with this name if it matches `spec`; None if a new server is needed."""
         state = _state(folder.name, current)
         if state.status not in ALIVE:
             return None
@@ -71,22 +71,21 @@ class LocalEndpoints:
             if spec.replace:
                 return None
             raise EndpointTaken(
-                f"endpoint {folder.name} {differs}: "
-                f"-P replace=true puts this one in its place, -P name=... gives it another name."
+                f"endpoint {folder.name} {differs}: use --replace true to replace it, or choose a different --name."
             )
         if state.status == "Creating":
             try:
                 self._wait(current, spec, echo)
             except EndpointFailed:
                 return None
-        echo(f"Endpoint {folder.name} serves {spec.identity} already")
+        echo(f"Endpoint {folder.name} already serves {spec.identity}")
         if spec.lifetime_seconds is not None:
             current.write_state(current.state() | _lifetime(spec))
         return _state(folder.name, current)
 
     @staticmethod
     def _write(server: ServerFolder, spec: EndpointSpec) -> None:
-        # Before the server reads the files, so that the next deploy notices files that change meanwhile.
+        # Called before the server reads the files, so that the next deploy notices files that change meanwhile.
         kept = {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
         server.write_state(kept | _lifetime(spec))
 
@@ -100,25 +99,25 @@ class LocalEndpoints:
         server.start(options)
 
     def _wait(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
-        """Wait until the server answers. Raises `EndpointFailed` where it ends or takes too long."""
+        """Wait until the server answers. Raises `EndpointFailed` if it ends or takes too long."""
         reported_at_seconds = 0.0
-        echo(f"Starting {spec.name}: a server of {spec.model}")
+        echo(f"Starting endpoint {spec.name} with model {spec.model}")
         policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
         for elapsed_seconds in policy.attempts():
             if server.answers():
                 return
             if not server.is_alive():
-                raise EndpointFailed(f"endpoint {spec.name} did not come up: {_words(server)}")
+                raise EndpointFailed(f"endpoint {spec.name} did not start: {_words(server)}")
             if elapsed_seconds - reported_at_seconds > SAY_SECONDS:
                 reported_at_seconds = elapsed_seconds
-                echo(f"Waiting for {spec.name} for {elapsed_seconds:.0f} s: its model is being loaded")
+                echo(f"Waiting for endpoint {spec.name} for {elapsed_seconds:.0f} s: it is loading its model")
         raise EndpointFailed(f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}")
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request; see `Endpoints.predict`."""
         state = self.describe(name)
         if state.status != "InService":
-            raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'ask again once it answers'}")
+            raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'retry when it is InService'}")
         connection = http.client.HTTPConnection(urlsplit(state.address).netloc, timeout=ANSWER_SECONDS)
         try:
             connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
@@ -132,18 +131,18 @@ class LocalEndpoints:
         if status == 200:
             return answer
         if 400 <= status < 500:
-            raise InputError(f"endpoint {name} refuses the request with {status}: {_message(answer)}")
-        raise EndpointFailed(f"endpoint {name} failed with {status}: {_message(answer)}")
+            raise InputError(f"endpoint {name} rejected the request with status {status}: {_message(answer)}")
+        raise EndpointFailed(f"endpoint {name} failed with status {status}: {_message(answer)}")
 
     def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's state now. Raises `EndpointNotFound`."""
+        """Return the endpoint's current state. Raises `EndpointNotFound`."""
         current = self._folder(name).current()
         if current is None:
             raise self._missing(name)
         return _state(name, current)
 
     def undeploy(self, name: str, echo: Echo) -> None:
-        """End the server and delete its folder. Raises `EndpointNotFound`."""
+        """Stop the servers and delete the endpoint's folder. Raises `EndpointNotFound`."""
         folder = self._folder(name)
         if not folder.servers():
             raise self._missing(name)
@@ -152,7 +151,7 @@ class LocalEndpoints:
         echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints here, newest first."""
+        """Return all endpoints on this machine, newest first."""
         if not self._root.is_dir():
             return []
         folders = [
@@ -163,7 +162,7 @@ class LocalEndpoints:
 
     def _missing(self, name: str) -> EndpointNotFound:
         known = [state.name for state in self.endpoints()]
-        return EndpointNotFound(f"there is no local endpoint '{name}'.{nearest(name, known)}")
+        return EndpointNotFound(f"local endpoint '{name}' does not exist.{nearest(name, known)}")
 
     def _folder(self, name: str) -> EndpointFolder:
         return EndpointFolder(self._root / name)
@@ -201,13 +200,13 @@ def _status(server: ServerFolder, kept: Mapping[str, Any], answers: bool) -> tup
     if server.is_alive():
         return ("InService" if answers else "Creating"), None
     if kept.get("when_over") == "delete" and (kept.get("expires") or time.time()) <= time.time():
-        return "OutOfService", "its lifetime is over"
+        return "OutOfService", "its lifetime has ended"
     return "Failed", _words(server)
 
 
 def _words(server: ServerFolder) -> str:
     words = server.last_words()
-    return f"its server says: {words}" if words else "its server said nothing, as one that was killed"
+    return f"the last lines of its log are: {words}" if words else "its log is empty; the server may have been killed"
 
 
 def _message(answer: bytes) -> str:

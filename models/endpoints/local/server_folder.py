@@ -1,7 +1,7 @@
 """One server process and its folder: start, watch and stop it.
 
-The server holds `server.lock` while it lives, and the kernel releases the lock when it dies. So another process that
-has reused the process id is never mistaken for the server.
+The server holds `server.lock` while it runs, and the kernel releases the lock when it ends. So a different process that
+reuses the process id is never mistaken for the server.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class ServerFolder:
 
     @property
     def log(self) -> Path:
-        """Output of the server."""
+        """File with the server's output."""
         return self.path / "log.txt"
 
     @property
     def state_file(self) -> Path:
-        """Model and lifetime of the server, as JSON."""
+        """File with the server's model and lifetime, as JSON."""
         return self.path / "state.json"
 
     def state(self) -> dict[str, Any]:
-        """Return the state written when the server was started; empty if it was not written completely."""
+        """Return the content of the state file; empty if it is missing or incomplete."""
         return self._read(self.state_file.name)
 
     def write_state(self, state: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class ServerFolder:
         return {}
 
     def start(self, options: Sequence[str]) -> None:
-        """Start the server. It inherits the lock, so it is alive from its first moment."""
+        """Start the server. It inherits the lock, so it counts as alive from the beginning."""
         lock = exclusive_lock(self.path / "server.lock")
         command = [sys.executable, "-m", "models.server", "--address", str(self.path / "address.json"), *options]
         try:
@@ -86,7 +86,7 @@ class ServerFolder:
         _reap(process)
 
     def is_alive(self) -> bool:
-        """Return whether the server lives. Concurrent calls are safe."""
+        """Return whether the server is running. Concurrent calls are safe."""
         try:
             return is_exclusively_locked(self.path / "server.lock")
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class ServerFolder:
             process = os.pidfd_open(number)
             try:
                 for sent in (signal.SIGTERM, signal.SIGKILL):
-                    # Asked again: the number now names that very process, if the server still lives.
+                    # Check again: if the server still runs, the process id was not reused before `pidfd_open`.
                     if self.is_alive():
                         signal.pidfd_send_signal(process, sent)
                     if self._has_ended(END_SECONDS):
@@ -126,14 +126,14 @@ class ServerFolder:
     def _process(self) -> int | None:
         """Return the server's process id; None if it has ended.
 
-        The server writes it itself, so it is known even if the command that started it was killed.
+        The server writes the id itself, so it is known even if the command that started the server was killed.
         """
         for _ in _checks(END_SECONDS):
             if not self.is_alive():
                 return None
             if number := self._read("address.json").get("pid"):
                 return int(number)
-        raise ServiceError(f"a server lives in {self.path}, but does not tell its process: end it by hand.")
+        raise ServiceError(f"The server in {self.path} is running, but its process id is unknown: stop it by hand.")
 
     def _has_ended(self, seconds: float) -> bool:
         return any(not self.is_alive() for _ in _checks(seconds))
@@ -152,7 +152,7 @@ def _checks(seconds: float) -> Iterator[float]:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the process in a thread, so that it does not stay a zombie while the command runs."""
+    """Wait for the process in a thread, so that it does not become a zombie while this command runs."""
     import threading
 
     threading.Thread(target=process.wait, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Endpoints on SageMaker, through boto3.
+"""Endpoints on SageMaker, by boto3.
 
 Open `endpoints.py` first; `requests.py` builds the three API requests and is pure.
 """

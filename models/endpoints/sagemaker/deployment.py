@@ -1,4 +1,4 @@
-"""Create, replace or undo an endpoint from its requests."""
+"""Create an endpoint from its requests, replace its model, and undo a failed deployment."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Deploying:
     echo: Echo
 
     def current(self) -> Resource | None:
-        """Return the endpoint of this name that lives; what is left of a dead one is deleted first.
+        """Return the existing endpoint with this name. A failed one is deleted first.
 
-        Raises EndpointTaken where it is somebody else's.
+        Raises EndpointTaken if trainfare did not create the endpoint.
         """
         name = self.deployment.name
         endpoint = self.resources.find(ENDPOINT, name)
@@ -44,14 +44,14 @@ class Deploying:
             return None
         if endpoint.endpoint != name:
             raise EndpointTaken(
-                f"Endpoint {name} exists already in this region, and this did not make it: take another name."
+                f"Endpoint {name} exists in this region, but trainfare did not create it: choose a different --name."
             )
         status = endpoint.description["EndpointStatus"]
         if status == "Deleting":
             self._removing.gone(name)
             return None
         if status in DEAD:
-            self.echo(f"Endpoint {name} is {status}: it is deleted and made again.")
+            self.echo(f"Endpoint {name} is {status}: deleting it and creating it again.")
             self._removing.remove(self._removing.all_of(name))
             return None
         return endpoint
@@ -62,33 +62,33 @@ class Deploying:
         return str(pending or endpoint.description["EndpointConfigName"]) == self.deployment.part
 
     def create(self) -> None:
-        """Create the missing resources and return once the endpoint answers. Call it within `undone`."""
+        """Create the missing resources and return once the endpoint answers. Call it inside `undone`."""
         self._create_parts()
         self.resources.create(ENDPOINT, self.deployment.endpoint_request(), self.deployment.name)
         self.wait("Creating")
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Delete what was created if anything interrupts this: a refusal, a failure, Ctrl-C."""
+        """Delete what was created if the block is interrupted by a refusal, a failure or Ctrl-C."""
         try:
             yield
         except BaseException as error:
-            self.echo(f"Endpoint {self.deployment.name}: deleting what was made for it.")
+            self.echo(f"Endpoint {self.deployment.name}: deleting everything that was created for it.")
             try:
                 endpoint = self.resources.find(ENDPOINT, self.deployment.name)
-                # Another command's, of this name, may have come between.
+                # A different command may have created an endpoint with this name in the meantime.
                 mine = [endpoint] if endpoint and endpoint.endpoint == endpoint.name and self.serves(endpoint) else []
                 self._removing.remove([*mine, *self._parts()])
             except (TrainfareError, KeyboardInterrupt) as again:
                 reason = str(again) or "interrupted again"
                 error.add_note(
-                    f"Not all of endpoint {self.deployment.name} could be deleted ({reason}): undeploy it, lest it "
-                    f"cost money."
+                    f"Endpoint {self.deployment.name} could not be deleted completely ({reason}): undeploy it, because "
+                    f"it may cost money."
                 )
             raise
 
     def replace(self) -> None:
-        """Update the endpoint of this name to this deployment. The old one answers until then."""
+        """Update the existing endpoint to this deployment. The old model answers until the update is complete."""
         try:
             self._create_parts()
             self._update()
@@ -97,28 +97,28 @@ class Deploying:
             self._remove_parts()
             raise
         except KeyboardInterrupt as end:
-            end.add_note(f"Endpoint {self.deployment.name} goes on with its change; the same command follows it again.")
+            end.add_note(f"Endpoint {self.deployment.name} is still being updated; run the same command to follow it.")
             raise
 
     def wait(self, verb: str) -> None:
-        """Return once the endpoint answers from this deployment. Raises EndpointFailed."""
+        """Wait until the endpoint answers from this deployment. Raises EndpointFailed."""
         name, status = self.deployment.name, verb
         for _ in self.waiting.looks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.echo):
             description = self.resources.described(ENDPOINT, name)
             if description is None:
-                raise EndpointFailed(f"Endpoint {name} was deleted by somebody while it was made.")
+                raise EndpointFailed(f"Endpoint {name} was deleted while it was being created.")
             status = description["EndpointStatus"]
             if status == "InService" and description["EndpointConfigName"] == self.deployment.part:
                 return
             if status not in WORKING:
                 raise EndpointFailed(f"Endpoint {name} failed: {_reason(description)} ({self._log(description)}).")
         raise EndpointFailed(
-            f"Endpoint {name} does not answer after {self.wait_seconds:.0f} s: its status is {status} "
+            f"Endpoint {name} does not answer after {self.wait_seconds:.0f} s; its status is {status} "
             f"(log: {self.log})."
         )
 
     def settle(self, billed: Mapping[str, str]) -> None:
-        """Delete what is not in use under this name, and update the tags. `billed` holds the tags of earlier costs."""
+        """Delete the endpoint's unused resources and update its tags. `billed` are the tags for earlier costs."""
         name, part = self.deployment.name, self.deployment.part
         others = [each for each in self._removing.all_of(name) if each.kind is not ENDPOINT and each.name != part]
         self._removing.remove(others)
@@ -141,16 +141,16 @@ class Deploying:
         self.resources.create(CONFIG, self.deployment.config_request(), self.deployment.name)
 
     def _update(self) -> None:
-        what = f"Endpoint {self.deployment.name} is at work on an earlier change: waiting since"
+        what = f"Waiting until SageMaker completes an earlier change of endpoint {self.deployment.name}:"
         for _ in self.waiting.looks(what, self.wait_seconds, self.echo):
             try:
                 return self.resources.update(self.deployment.name, self.deployment.part)
             except InProgress:
                 continue
-        raise EndpointFailed(f"Endpoint {self.deployment.name} cannot be changed: SageMaker is at work on it.")
+        raise EndpointFailed(f"Endpoint {self.deployment.name} is still being changed by SageMaker: try again later.")
 
     def _remove_parts(self) -> None:
-        """Delete the model and configuration, unless the endpoint uses them by now."""
+        """Delete the model and the configuration, unless the endpoint uses them."""
         endpoint = self.resources.find(ENDPOINT, self.deployment.name)
         if endpoint is None or not self.serves(endpoint):
             self._removing.remove(self._parts())
@@ -166,5 +166,5 @@ class Deploying:
 
 def _reason(description: Mapping[str, Any]) -> str:
     status = description["EndpointStatus"]
-    silent = "it went back to what it served before" if status == "InService" else f"its status is {status}"
+    silent = "SageMaker restored the previous deployment" if status == "InService" else f"its status is {status}"
     return str(description.get("FailureReason") or silent).strip().rstrip(".")

@@ -1,4 +1,4 @@
-"""State of an endpoint from SageMaker's description and our tags. Pure."""
+"""Derive an endpoint's state from SageMaker's description and our tags. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from models.endpoints.sagemaker.resources import Resource
 from training.contract.price import Price
 
 DEAD = frozenset({"Failed", "OutOfService"})
-"""Statuses of endpoints that no longer answer or cost anything."""
+"""Statuses of endpoints that neither answer nor cost anything."""
 BILLED_FROM, BILLED_BEFORE = "trainfare:billed-from", "trainfare:billed-before"
 LEFT_OVER = "LeftOver"
-"""Status of models and configurations without an endpoint, left by a killed command."""
+"""Status of models and configurations without an endpoint, left behind by a killed command."""
 
 
 def log_address(name: str, region: str) -> str:
-    """Return the console address of an endpoint's log."""
+    """Return the address of an endpoint's log in the AWS console."""
     group = f"{GROUP}{name}".replace("/", "$252F")
     return (
         f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:log-groups/log-group/{group}"
@@ -27,7 +27,7 @@ def log_address(name: str, region: str) -> str:
 
 
 def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState:
-    """Return the state of an endpoint of ours."""
+    """Return the state of an endpoint that trainfare created."""
     return EndpointState(
         name=endpoint.name,
         service="sagemaker",
@@ -45,7 +45,7 @@ def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState
 
 
 def billed_marks(state: EndpointState, now: datetime) -> dict[str, str]:
-    """Return the tags with the costs so far of an endpoint that moves to other machines."""
+    """Return tags that record the costs so far of an endpoint that moves to different machines."""
     usd = state.usd_so_far(now)
     return {} if usd is None else {BILLED_FROM: now.isoformat(timespec="seconds"), BILLED_BEFORE: f"{usd:.4f}"}
 
@@ -60,7 +60,7 @@ def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
         status=LEFT_OVER,
         address=first.arn,
         created=first.description["CreationTime"],
-        reason=f"there is {nouns}, but no endpoint: the command that made it was ended; undeploy deletes it",
+        reason=f"the endpoint does not exist, only {nouns}, left behind by a killed command: undeploy deletes the rest",
         log=log_address(str(first.endpoint), region),
         **_marked(first),
     )
@@ -97,6 +97,6 @@ def _time(text: str | None) -> datetime | None:
     try:
         time = datetime.fromisoformat(text) if text else None
     except ValueError:
-        # Changed by somebody's hand.
+        # A user edited the tag.
         return None
     return time if time is None or time.tzinfo else None

@@ -1,4 +1,4 @@
-"""SageMaker as a place where models are served: models, endpoint configurations and endpoints, through boto3."""
+"""Endpoints on SageMaker: implements `Endpoints` with models, endpoint configurations and endpoints, by boto3."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PriceOf = Callable[[str], Price | None]
 
 
 class SageMakerEndpoints:
-    """Endpoints of one account and region. Holds no state: any process may ask about any endpoint."""
+    """Endpoints of one account and region. It keeps no state: any process can query any endpoint."""
 
     name = "sagemaker"
 
@@ -45,19 +45,22 @@ class SageMakerEndpoints:
         price_of: PriceOf = lambda _: None,
         waiting: Waiting | None = None,
     ) -> None:
-        """`account` is the number of AWS's account; `site` is opened when something is to be deployed; `image` takes
-        the place of AWS's."""
+        """Initialize without calls to AWS.
+
+        `account` is the AWS account number. `site` opens the AWS context, and is called on deployment only. `image` is
+        used instead of AWS's inference image.
+        """
         self.account, self.region = account, clients.region
         self._clients, self._site, self._image, self._price_of = clients, site, image, price_of
         self._waiting = waiting or Waiting()
         self._resources = Resources(clients, self._waiting.sleep)
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
-        """Return the endpoint once it answers. See `models.endpoints.protocol.Endpoints`."""
+        """Deploy the model and return the endpoint once it answers. See `models.endpoints.protocol.Endpoints`."""
         if not spec.machine.startswith("ml."):
-            raise InputError(f"machine is '{spec.machine}': SageMaker's begin with 'ml.', such as ml.g4dn.xlarge.")
+            raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
         if spec.precision not in {None, "auto"}:
-            raise InputError(f"precision is '{spec.precision}': at SageMaker the image decides it; leave it out.")
+            raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
         site, image = self._site(), self._chosen_image(spec)
         task = toolkit.task_of(spec.task, spec.model)
         model = _Model(spec, site, with_code=toolkit.needs_code(task))
@@ -84,7 +87,7 @@ class SageMakerEndpoints:
         return invoke(self._clients, self._resources, name, body, self._log(name))
 
     def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's state now. Raises EndpointNotFound."""
+        """Return the endpoint's current state. Raises EndpointNotFound."""
         endpoint = self._resources.find(ENDPOINT, name)
         if endpoint and endpoint.endpoint == name:
             return self._state(endpoint)
@@ -94,7 +97,7 @@ class SageMakerEndpoints:
         return left_over(parts, self._clients.region)
 
     def undeploy(self, name: str, echo: Echo) -> None:
-        """Delete the endpoint of ours with all that belongs to it. Raises EndpointNotFound."""
+        """Delete the endpoint with all of its resources. Raises EndpointNotFound."""
         removing = self._removing(echo)
         resources = removing.all_of(name)
         if not resources:
@@ -102,7 +105,7 @@ class SageMakerEndpoints:
         removing.remove(resources)
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints of ours, newest first, and what is left of others."""
+        """Return all endpoints that trainfare created, and leftover resources of others, newest first."""
         living = self._resources.ours(ENDPOINT)
         names = {each.endpoint for each in living}
         parts = [each for kind in (CONFIG, MODEL) for each in self._resources.ours(kind, PREFIX)]
@@ -142,12 +145,12 @@ class SageMakerEndpoints:
 
     def _missing(self, name: str, endpoint: Resource | None) -> str:
         if endpoint is None:
-            return f"Endpoint {name} does not exist at SageMaker in {self._clients.region} and this account."
-        return f"Endpoint {name} at SageMaker was not made by this: it is left as it is."
+            return f"Endpoint {name} does not exist on SageMaker in this account and region {self._clients.region}."
+        return f"Endpoint {name} on SageMaker was not created by trainfare, so it was not changed."
 
 
 class _Model:
-    """Archive for the container: the training job's own, or one packed here."""
+    """Model archive for the container: the training job's artifact, or an archive packed here."""
 
     def __init__(self, spec: EndpointSpec, site: AwsContext, *, with_code: bool) -> None:
         self._storage = site.storage
@@ -168,8 +171,8 @@ class _Model:
 def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: Waiting | None = None) -> SageMakerEndpoints:
     """Return the endpoints of the account that an experiment's `aws` fields name.
 
-    Beside those, `image` is the container's address, where it is not to be AWS's for the training's versions. Raises
-    AccessError, InputError: whoever has no credentials, or no network, hears so at once.
+    The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
+    versions. Raises AccessError immediately if there are no credentials or no network; InputError.
     """
     fields = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
     clients = Clients(fields.get("region"))
@@ -182,7 +185,7 @@ def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: Waiting |
                 return table_price(Path(table), machine)
             return listed_price(clients, machine, home() / "prices.json", echo, "Hosting")
         except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
-            # No endpoint is given up for want of a price.
+            # An unknown price does not stop a deployment.
             echo(f"Note: costs are omitted: {error}")
             return None
 
@@ -215,8 +218,8 @@ def _deployment(spec: EndpointSpec, site: AwsContext, image: InferenceImage, tas
 
 
 def _takes_key(machine: str) -> bool:
-    """Return whether the instance type's disk can use a customer key. Built-in disks have their own."""
-    # Imported late: it takes seconds.
+    """Return whether the instance type's disk can use a customer key. Built-in disks have a key already."""
+    # Imported late: the import takes seconds.
     from sagemaker.core.common_utils import instance_supports_kms
 
     return bool(instance_supports_kms(machine))
@@ -226,7 +229,7 @@ def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployme
     if spec.replace:
         return
     tags = endpoint.tags
-    serves = tags.get("trainfare:identity", "another model")
+    serves = tags.get("trainfare:identity", "a different model")
     if serves != deployment.identity:
         differs = f"serves {serves}, not {deployment.identity}"
     elif tags.get("trainfare:machine") != deployment.machine or tags.get("trainfare:machines") != str(
@@ -234,8 +237,8 @@ def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployme
     ):
         differs = f"runs on {tags.get('trainfare:machines')} x {tags.get('trainfare:machine')}"
     else:
-        differs = "serves the same model from another image, archive, role or network"
-    raise EndpointTaken(f"Endpoint {spec.name} {differs}: take another name, undeploy it, or give replace=true.")
+        differs = "serves the same model with a different image, archive, role or network"
+    raise EndpointTaken(f"Endpoint {spec.name} {differs}: use --replace true, or choose a different --name.")
 
 
 def _endpoint_name(part: Resource) -> str:

@@ -1,4 +1,4 @@
-"""Choice of the Hugging Face inference image for a trained model."""
+"""Choose the Hugging Face inference image for a trained model."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class InferenceImage:
 
     uri: str
     note: str | None = None
-    """One line on why its version is not the training's; None if it is."""
+    """One line on why its Transformers version differs from the training's. None if they are equal."""
 
 
 def trained_with(versions: str) -> Version | None:
-    """Return the version of Transformers in a text such as `torch 2.9.0, transformers 5.3.0`, or None."""
+    """Return the Transformers version in a text such as `torch 2.9.0, transformers 5.3.0`, or None."""
     match = _TRANSFORMERS.search(versions)
     return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
-    """Return the listed version that suits a model saved by `trained`: of one major number, which is the promise of
-    compatibility; the same version, else the nearest newer, else the newest older.
+    """Return the listed version that fits best for a model saved by version `trained`.
 
-    Without `trained`, or where no version of its major number is listed, the newest of all.
+    Only versions with the same major number are compatible. Among them, it is the same version, or the next newer one,
+    or the newest older one. If `trained` is None or its major number is not listed, it is the newest of all.
     """
     every = sorted(listed)
     same = [each for each in every if trained and each[0] == trained[0]]
@@ -41,11 +41,11 @@ def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
 
 
 def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
-    """Return AWS's inference image for a model trained with `versions`, for the processors or GPUs of the machine.
+    """Return AWS's inference image for a model trained with `versions`, for an instance type.
 
-    `versions` is a run's tag `platform.versions`. Raises InputError where AWS lists none.
+    `versions` is a run's tag `platform.versions`. Raises InputError if AWS lists no image.
     """
-    # Imported late: it takes seconds.
+    # Imported late: the import takes seconds.
     from sagemaker.core import image_uris
 
     trained = trained_with(versions)
@@ -64,7 +64,7 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
         )
     except (ValueError, KeyError) as error:
         reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
-        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): give image.") from error
+        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
     return InferenceImage(uri=str(uri), note=_note(trained, text))
 
 
@@ -73,15 +73,13 @@ def _note(trained: Version | None, text: str) -> str | None:
     if trained == have:
         return None
     if trained is None:
-        return f"which Transformers trained the model is not known: the image has the newest that AWS lists, {text}"
+        return f"the model's Transformers version is unknown; this is AWS's newest image, with Transformers {text}"
     version = ".".join(map(str, trained))
     if have[0] != trained[0]:
-        return f"trained with Transformers {version}; AWS lists no image of its major version, the newest is {text}"
+        return f"trained with Transformers {version}; AWS has no image of this major version, the newest has {text}"
     if have > trained:
-        return f"trained with Transformers {version}; AWS's nearest newer image has {text}"
-    return (
-        f"trained with Transformers {version}; AWS's newest image has {text}, which is older: it may refuse the model"
-    )
+        return f"trained with Transformers {version}; AWS's next newer image has {text}"
+    return f"trained with Transformers {version}; AWS's newest image has {text}, which may be too old to load the model"
 
 
 def _version(text: str) -> Version:

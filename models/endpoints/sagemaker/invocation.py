@@ -16,9 +16,9 @@ JSON = "application/json"
 
 
 def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: str) -> bytes:
-    """Return the answer to a JSON request. `log` is where a person finds the endpoint's log.
+    """Return the answer to a JSON request. `log` is the location of the endpoint's log, for messages.
 
-    Raises EndpointNotFound, EndpointFailed, Unreachable; InputError where the container refuses the request.
+    Raises EndpointNotFound, EndpointFailed, Unreachable; InputError if the container rejects the request.
     """
     runtime = clients.get("sagemaker-runtime")
     with endpoint_errors(name):
@@ -34,12 +34,12 @@ def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: 
 
 
 def _endpoint_error(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception | None:
-    """Return our error for an error of the runtime; None for errors that are common to all services."""
+    """Return our error for an error of the runtime service; None for errors that are common to all AWS services."""
     code = str(response["Error"].get("Code"))
     if code == "ModelError":
         return _of_the_container(name, response, log)
     if code in {"ModelNotReadyException", "ServiceUnavailable", "InternalDependencyException"}:
-        return Unreachable(f"Endpoint {name} is not ready: give the same command again soon (log: {log}).")
+        return Unreachable(f"Endpoint {name} is not ready: run the same command again soon (log: {log}).")
     if code in {"ValidationError", "ValidationException"}:
         return _of_the_endpoint(resources, name, response, log)
     return None
@@ -49,21 +49,21 @@ def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Excep
     status = int(response.get("OriginalStatusCode", 500))
     message = _one_line(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
     if 400 <= status < 500:
-        return InputError(f"Endpoint {name} refuses the request ({status}): {message}. (log: {log})")
-    return EndpointFailed(f"Endpoint {name} failed over the request ({status}): {message}. (log: {log})")
+        return InputError(f"Endpoint {name} rejected the request with status {status}: {message} (log: {log}).")
+    return EndpointFailed(f"Endpoint {name} failed with status {status}: {message} (log: {log}).")
 
 
 def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
-    """Return the error for an endpoint that is missing or not ready: the runtime does not distinguish them."""
+    """Return the error for an endpoint that is missing or not ready. The runtime service does not distinguish them."""
     endpoint = resources.find(ENDPOINT, name)
     if endpoint is None:
         region = resources.region
-        return EndpointNotFound(f"Endpoint {name} does not exist at SageMaker in {region} and this account.")
+        return EndpointNotFound(f"Endpoint {name} does not exist on SageMaker in this account and region {region}.")
     status = endpoint.description["EndpointStatus"]
     if status not in {"InService", "Updating", "SystemUpdating", "RollingBack"}:
         reason = str(endpoint.description.get("FailureReason", "")).strip().rstrip(".")
         return EndpointFailed(
-            f"Endpoint {name} is {status}, it does not answer{reason and f': {reason}'} (log: {log})."
+            f"Endpoint {name} is {status} and does not answer{reason and f': {reason}'} (log: {log})."
         )
     return InputError(
         f"Endpoint {name}: SageMaker rejected the request: {_one_line(response['Error'].get('Message', ''))}."
@@ -71,7 +71,7 @@ def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any
 
 
 def _one_line(text: str) -> str:
-    """Return a container's message on one line, read from JSON if it is JSON."""
+    """Return a container's message on one line. If it is JSON, the message is read from it."""
     try:
         read = json.loads(text)
     except ValueError:

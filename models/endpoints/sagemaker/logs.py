@@ -1,4 +1,4 @@
-"""Last log lines of an endpoint's containers, from CloudWatch Logs."""
+"""Read the last log lines of an endpoint's containers from CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from training.services.sagemaker.clients import Clients
 
 GROUP = "/aws/sagemaker/Endpoints/"
 VARIANT = "AllTraffic"
-"""Prefix of each stream's name: the only variant that we create."""
+"""Name of the only variant that we create. The names of log streams begin with it."""
 MAX_PAGES = 10
 LINES = 5
 MAX_CHARACTERS = 300
@@ -19,9 +19,9 @@ MAX_CHARACTERS = 300
 
 
 def last_lines(clients: Clients, name: str, since: datetime) -> list[str]:
-    """Return the last lines of an endpoint's log since a time; none where it has no log, or it may not be read.
+    """Return the last lines of an endpoint's log since a time. The list is empty if the log cannot be read.
 
-    They explain a failure that is told in any case, so nothing here is one.
+    The lines are added to the message of a failure, so errors here are ignored.
     """
     query = {"logGroupName": f"{GROUP}{name}", "logStreamNamePrefix": f"{VARIANT}/"}
     lines: deque[str] = deque(maxlen=LINES)

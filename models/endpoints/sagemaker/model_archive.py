@@ -16,17 +16,17 @@ from training.contract.errors import InputError
 from training.services.sagemaker.storage import Storage
 
 CODE = Path(__file__).with_name("container")
-"""Code that answers questions in the container."""
+"""Folder with the code that answers questions in the container."""
 OLD_SECONDS = 86_400
 """Age after which a temporary folder belongs to no running command."""
 COMPRESSION = 1
-"""Weights hardly get smaller at higher levels."""
+"""Compression level. Higher levels hardly make weights smaller."""
 
 
 def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
-    """Return the archive's files by their names there. Raises InputError for a folder that holds no model."""
+    """Return the archive's files: name in the archive to path. Raises InputError if the folder is not a model."""
     if not (model / "config.json").is_file():
-        raise InputError(f"{model} is no folder of a Transformers model: it has no config.json.")
+        raise InputError(f"{model} is not a Transformers folder: it has no config.json.")
     files = dict(_files(model))
     if with_code:
         files |= {f"code/{name}": path for name, path in _files(CODE) if path.suffix == ".py"}
@@ -35,15 +35,15 @@ def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
 
 
 def key_of(files: Mapping[str, Path]) -> str:
-    """Return the archive's key, a digest of its files' names and contents: equal files have one address."""
+    """Return the archive's key in S3, a digest of its files' names and contents. Equal files have the same key."""
     listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
     return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
 
 
 def put(storage: Storage, files: Mapping[str, Path], scratch: Path, echo: Echo) -> str:
-    """Pack the files, upload them where nobody has, and return the archive's URI.
+    """Pack and upload the files, unless the archive exists in S3, and return its URI.
 
-    The archive stands in a folder of `scratch` meanwhile; no more than a few blocks of it are ever in memory.
+    The archive is written to a temporary folder in `scratch`. Only a few blocks of it are in memory at a time.
     """
     key = key_of(files)
     if not storage.has(key):

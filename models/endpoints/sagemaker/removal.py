@@ -1,4 +1,4 @@
-"""Delete an endpoint and all of its own resources, and no others."""
+"""Delete an endpoint and its resources, and no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Removing:
     echo: Echo
 
     def all_of(self, name: str) -> list[Resource]:
-        """Return the existing resources of our endpoint: the endpoint, its configurations, its models."""
+        """Return the existing resources of an endpoint that trainfare created: endpoint, configurations, models."""
         endpoint = self.resources.find(ENDPOINT, name)
         ours = [endpoint] if endpoint and endpoint.endpoint == name else []
         for kind in (CONFIG, MODEL):
@@ -31,10 +31,10 @@ class Removing:
         return ours
 
     def remove(self, resources: Iterable[Resource]) -> None:
-        """Delete resources of one endpoint, the endpoint first.
+        """Delete the resources of one endpoint, starting with the endpoint.
 
-        What cannot be deleted does not keep the others: but a configuration is in use as long as its endpoint is
-        there. Raises the first error when all were tried.
+        A configuration is in use as long as its endpoint exists, so an error for the endpoint is raised immediately. If
+        a configuration or model cannot be deleted, the others are still deleted, and then the first error is raised.
         """
         chosen = list(resources)
         endpoints = [each for each in chosen if each.kind is ENDPOINT]
@@ -56,13 +56,13 @@ class Removing:
             if self.resources.described(ENDPOINT, name) is None:
                 return
         raise EndpointFailed(
-            f"Endpoint {name} is still being deleted after {self.waiting.delete_seconds:.0f} s: give the same command "
+            f"Endpoint {name} is still being deleted after {self.waiting.delete_seconds:.0f} s: run the same command "
             f"again later."
         )
 
     def _delete_endpoint(self, endpoint: Resource) -> None:
         name, is_marked = endpoint.name, False
-        what = f"Endpoint {name} cannot be deleted before SageMaker has ended its work on it: waiting since"
+        what = f"Waiting until SageMaker allows endpoint {name} to be deleted:"
         for _ in self.waiting.looks(what, self.waiting.delete_seconds, self.echo):
             try:
                 self.resources.delete(endpoint)
@@ -72,12 +72,12 @@ class Removing:
                     is_marked = True
                     self._mark(endpoint)
         raise EndpointFailed(
-            f"Endpoint {name} cannot be deleted: SageMaker has been at work on it for "
-            f"{self.waiting.delete_seconds:.0f} s. It costs money as soon as it runs: undeploy it later."
+            f"Endpoint {name} cannot be deleted: SageMaker has been changing it for "
+            f"{self.waiting.delete_seconds:.0f} s. Undeploy it later, because it costs money as soon as it runs."
         )
 
     def _mark(self, endpoint: Resource) -> None:
         """Mark the endpoint so that the next command deletes it if this one is killed."""
-        self.echo(f"Endpoint {endpoint.name} cannot be deleted before SageMaker has ended its work on it; waiting.")
+        self.echo(f"Endpoint {endpoint.name} cannot be deleted while SageMaker is changing it; waiting.")
         with suppress(EndpointNotFound):
             self.resources.mark(endpoint, over_marks(datetime.now(UTC), "delete"))

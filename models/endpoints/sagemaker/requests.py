@@ -1,4 +1,4 @@
-"""A model, an endpoint configuration and an endpoint: the three requests, and how they are named and marked. Pure."""
+"""Requests for a model, an endpoint configuration and an endpoint, with their names and tags. Pure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """Content of the three requests."""
+    """Content of the requests for a model, a configuration and an endpoint."""
 
     name: str
-    """The endpoint's."""
+    """Name of the endpoint."""
     image: str
     model_data: str
     """S3 URI of a model.tar.gz."""
@@ -37,29 +37,29 @@ class Deployment:
     machines: int
     role_arn: str
     identity: str
-    """Identity of the model, as a tag's value."""
+    """Identity of the model, in the form of a tag's value."""
     marks: Mapping[str, str] = field(default_factory=dict)
-    """Tags beside those that follow from the other fields."""
+    """Tags in addition to those that follow from the other fields."""
     network: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """`Subnets` and `SecurityGroupIds`, or nothing."""
+    """`Subnets` and `SecurityGroupIds`, or empty."""
     is_isolated: bool = False
     volume_key: str | None = None
 
     @property
     def key(self) -> str:
-        """Key of the deployment: equal for equal requests, whoever makes them and whenever."""
+        """Key of the deployment. Equal requests have equal keys."""
         contents = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
         contents += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
     def part(self) -> str:
-        """The name of the model and of the configuration: of this deployment alone, within 63 characters."""
+        """Name of the model and the configuration, unique to this deployment, at most 63 characters."""
         return part_prefix(self.name) + self.key
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """The tags of all three."""
+        """Tags of the model, the configuration and the endpoint."""
         ours = {
             MARK: self.name,
             "trainfare:deployment": self.key,
@@ -71,7 +71,7 @@ class Deployment:
 
     @property
     def lifetime(self) -> dict[str, str]:
-        """The tags of its lifetime; empty where none was asked for."""
+        """Tags of the lifetime; empty if it has no end."""
         return {name: value for name, value in self.marks.items() if name in LIFETIME}
 
     def model_request(self) -> dict[str, Any]:
@@ -109,19 +109,19 @@ class Deployment:
 
 
 def part_prefix(name: str) -> str:
-    """Return the prefix of the names of an endpoint's model and configuration. Longer names may share it."""
+    """Return the prefix of the names of an endpoint's models and configurations. Long endpoint names may share it."""
     return f"{PREFIX}{name[:40].rstrip('-')}-"
 
 
 def identity_tag(identity: str) -> str:
-    """Return the identity of a model as a tag's value: a run's id, or the digest of a path."""
+    """Return a model's identity as a tag's value: a run id, or the digest of a path."""
     if TAG_VALUE.fullmatch(identity) and identity.isascii():
         return identity
     return "folder:" + hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
-    """Return the tags for a model and its lifetime."""
+    """Return the tags for an endpoint's model and lifetime."""
     tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
     if spec.lifetime_seconds is not None:
         tags |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)

@@ -17,16 +17,16 @@ from training.services.sagemaker.clients import Clients
 
 PAGE = 100
 NOT_YET_SEEN = RetryPolicy(first_pause_seconds=0.5, longest_pause_seconds=8.0, total_seconds=15.5)
-"""While what was just created is not known everywhere: CreateEndpoint's documentation asks for tries."""
+"""Retries until a new resource is visible everywhere, as CreateEndpoint's documentation recommends."""
 
 
 class InProgress(Exception):
-    """SageMaker is changing the resource and refuses to delete or update it."""
+    """SageMaker rejects an update or deletion because it is still changing the resource."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """Kind of a resource, in SageMaker's spelling."""
+    """Kind of resource, in SageMaker's spellings."""
 
     noun: str
     camel: str
@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """Field that holds a resource's name."""
+        """API field with a resource's name."""
         return f"{self.camel}Name"
 
 
@@ -75,7 +75,7 @@ def endpoint_errors(name: str) -> Iterator[None]:
 
 
 class Resources:
-    """The account's resources in one region. Holds no state."""
+    """The account's resources in one region. It keeps no state."""
 
     def __init__(self, clients: Clients, sleep: Callable[[float], object] = time.sleep) -> None:
         self._clients, self._sleep = clients, sleep
@@ -86,9 +86,10 @@ class Resources:
         return self._clients.region
 
     def create(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
-        """Create a resource, or find that it was created before: an answer is lost now and then, and so is a command.
+        """Create a resource, unless it exists because an earlier call's answer was lost or its command was killed.
 
-        Raises EndpointTaken where the name is somebody else's; QuotaError, AccessError, InputError.
+        Raises EndpointTaken if a resource with this name exists for a different purpose; QuotaError, AccessError,
+        InputError.
         """
         try:
             self._created(kind, request, endpoint)
@@ -96,17 +97,17 @@ class Resources:
             existing = self.find(kind, request[kind.name])
             if existing is None or existing.endpoint != endpoint or not _agrees(existing, request):
                 raise EndpointTaken(
-                    f"Endpoint {endpoint}: the name {request[kind.name]} of its {kind.noun} is taken in this region: "
-                    f"what has it exists already, and was not made by this command; take another name."
+                    f"Endpoint {endpoint} cannot be created: {kind.noun} {request[kind.name]} exists in this region, "
+                    f"but was not created by this command. Choose a different --name."
                 ) from error
 
     def find(self, kind: Kind, name: str) -> Resource | None:
-        """Return the resource with its description and tags, or None."""
+        """Return the resource with its description and tags; None if it does not exist."""
         description = self.described(kind, name)
         return None if description is None else self._with_tags(kind, description)
 
     def described(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
-        """Return the resource's description alone, or None."""
+        """Return the resource's description; None if it does not exist."""
         try:
             with endpoint_errors(name):
                 return dict(self._call("describe", kind)(**{kind.name: name}))
@@ -114,7 +115,7 @@ class Resources:
             return None
 
     def ours(self, kind: Kind, containing: str | None = None) -> list[Resource]:
-        """Return the listed resources with our tag whose names contain a text."""
+        """Return the resources with our tag. If `containing` is set, their names must contain it."""
         name_filter = {"NameContains": containing} if containing else {}
         with translated(f"The list of {kind.noun}s"):
             pages = self._sagemaker.get_paginator(f"list_{kind.snake}s").paginate(MaxResults=PAGE, **name_filter)
@@ -123,7 +124,7 @@ class Resources:
         return [each for each in resources if each is not None and each.endpoint is not None]
 
     def delete(self, resource: Resource) -> None:
-        """Delete the resource if it exists. Raises InProgress while SageMaker changes it."""
+        """Delete the resource, if it exists. Raises InProgress while SageMaker changes it."""
         assert resource.endpoint is not None, f"{resource.name} is not ours"
         try:
             with endpoint_errors(resource.endpoint):
@@ -136,7 +137,7 @@ class Resources:
             raise
 
     def mark(self, resource: Resource, tags: Mapping[str, str], without: tuple[str, ...] = ()) -> None:
-        """Set tags and remove others."""
+        """Set tags, and remove the tags named in `without`."""
         with endpoint_errors(resource.name):
             pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
             self._sagemaker.add_tags(ResourceArn=resource.arn, Tags=pairs)
@@ -144,7 +145,7 @@ class Resources:
                 self._sagemaker.delete_tags(ResourceArn=resource.arn, TagKeys=list(without))
 
     def update(self, name: str, config: str) -> None:
-        """Update an endpoint to another configuration. Raises InProgress."""
+        """Update an endpoint to a different configuration. Raises InProgress while SageMaker changes it."""
         try:
             with endpoint_errors(name):
                 self._sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)
@@ -183,5 +184,5 @@ class Resources:
 
 
 def _agrees(existing: Resource, request: Mapping[str, Any]) -> bool:
-    """Return whether an endpoint is being updated to the requested configuration. A model's name identifies it."""
+    """Return whether an endpoint has the requested configuration. Other kinds are identified by their names."""
     return existing.kind is not ENDPOINT or existing.description["EndpointConfigName"] == request["EndpointConfigName"]

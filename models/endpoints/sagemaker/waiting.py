@@ -22,13 +22,13 @@ class Waiting:
     line_seconds: float = 30.0
     """Time between two progress lines."""
     delete_seconds: float = 3600.0
-    """Longest wait until SageMaker lets go of an endpoint: one whose container never answers has been seen to stay
-    `Creating`, which cannot be deleted, for up to an hour."""
+    """Longest wait until SageMaker allows an endpoint to be deleted. An endpoint whose container never answers was
+    observed to stay `Creating`, in which it cannot be deleted, for up to an hour."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
 
     def looks(self, what: str, limit_seconds: float, echo: Echo) -> Iterator[float]:
-        """Yield the seconds so far at each look, until the limit is over; say `what` and the seconds now and then."""
+        """Yield the elapsed seconds at each check, until the limit. From time to time, print `what` and the seconds."""
         policy = RetryPolicy(
             first_pause_seconds=self.first_seconds,
             factor=BACK_OFF,

@@ -1,10 +1,10 @@
-"""The `python_function` of a model that trainfare logged. This file is stored with the model.
+"""`python_function` of a model that trainfare logged. This file is stored with the model.
 
     text-classification    a text, or text and text_pair    -> label, score
     question-answering     question and context             -> answer, score, start, end
     text-generation        a prompt                         -> generated_text
 
-Questions are answered as in the training's evaluation, by `trainfare_answer_spans.py`, which is stored beside this
+Questions are answered as in the training's evaluation, by `trainfare_answer_spans.py`, which is stored next to this
 file.
 """
 
@@ -18,20 +18,20 @@ import numpy as np
 import pandas as pd
 
 BATCH = 16
-"""Texts that the model reads at once."""
+"""Texts in one batch."""
 LARGEST_LIMIT = 100_000
-"""A tokenizer without a limit reports 10 to the power of 30."""
+"""Limits from this length on mean "no limit": such a tokenizer reports 10 to the power of 30."""
 SPANS = "trainfare_answer_spans.py"
 COLUMNS = {
     "text-classification": ("text", "text_pair"),
     "question-answering": ("question", "context"),
     "text-generation": ("text",),
 }
-"""Columns that a row of input may have, by task."""
+"""Columns of an input row, by task."""
 
 
 def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> Answerer:
-    """MLflow's entry point: `path` is the model's folder."""
+    """Load the model for MLflow, which calls this function. `path` is the MLflow model's folder."""
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
@@ -51,13 +51,13 @@ def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> Answe
 
 
 class Answerer:
-    """Reads what a caller sent, and answers a table of one row a row."""
+    """Converts a request to rows, and returns a table with one row for each of them."""
 
     def __init__(self, task: str, answers: Any) -> None:
         self._task, self._answers = task, answers
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return the answers. Raises ValueError, which MLflow's server answers with 400, for input of another form."""
+        """Return the answers. Raises ValueError for invalid input; MLflow's server turns it into status 400."""
         return pd.DataFrame(self._answers(rows_of(model_input, COLUMNS[self._task]), dict(params or {})))
 
 
@@ -84,7 +84,7 @@ def _row(entry: Any, columns: tuple[str, ...]) -> dict[str, str]:
         entry = {columns[0]: entry}
     if not isinstance(entry, dict):
         raise ValueError(f"a row must be a text or have columns {', '.join(columns)}, not {type(entry).__name__}")
-    # A table of one column may call it anything: 0 where it had no name.
+    # If a table has a single column, its name does not matter: it is 0 if the column has no name.
     row = dict(entry) if set(entry) & set(columns) or len(entry) != 1 else {columns[0]: next(iter(entry.values()))}
     row = {str(name): value for name, value in row.items() if value is not None}
     wrong = [name for name in row if name not in columns]
@@ -98,14 +98,14 @@ def _row(entry: Any, columns: tuple[str, ...]) -> dict[str, str]:
 
 
 class Piped:
-    """Answers by a pipeline of Transformers."""
+    """Answers with a Transformers pipeline."""
 
     def __init__(self, pipeline: Any, limit: int) -> None:
         self._pipeline, self._limit = pipeline, limit
 
     def __call__(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
         if self._pipeline.task == "text-generation":
-            # One at a time: many such models have no padding token. Of a prompt that is too long, the end is read.
+            # One at a time: many such models have no padding token. Prompts that are too long lose their beginning.
             generated = (self._pipeline(row["text"], handle_long_generation="hole", **params) for row in rows)
             return [{"generated_text": str(answer["generated_text"])} for answers in generated for answer in answers]
         texts: list[Any] = [row if len(row) > 1 else row["text"] for row in rows]
@@ -118,7 +118,7 @@ class Piped:
 
 
 class Questions:
-    """Answers questions from their contexts."""
+    """Finds the answers to questions in their contexts."""
 
     def __init__(self, model: Any, tokenizer: Any, limit: int, config: dict[str, Any]) -> None:
         self._model, self._tokenizer = model, tokenizer
@@ -135,7 +135,7 @@ class Questions:
         return dict(answers[0]) if answers else dict(self._spans.no_answer())
 
     def _shortened(self, question: str) -> str:
-        """Return the question, cut to half a window if it leaves its context less room than training requires."""
+        """Return the question, truncated to half a window if it leaves less room for the context than in training."""
         length = self._options.max_length
         longest, available = length // 2, length - self._tokenizer.num_special_tokens_to_add(pair=True)
         ids = self._ids(question)
@@ -143,7 +143,7 @@ class Questions:
             return question
         while True:
             shortened: str = self._tokenizer.decode(ids[:longest])
-            # The decoded text may have more tokens than were kept of it.
+            # The decoded text may have more tokens than were kept.
             room = available - len(self._ids(shortened))
             if room > 0 or longest <= 0:
                 return shortened
@@ -163,9 +163,9 @@ class Questions:
 
 
 def _load_spans() -> Any:
-    """Return the module that is stored beside this file.
+    """Return the module that is stored next to this file.
 
-    It is loaded by path: another model of this process may have stored a module of the same name.
+    It is loaded by path, because a different model in this process may have a module with the same name.
     """
     path = Path(__file__).with_name(SPANS)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -177,11 +177,11 @@ def _load_spans() -> Any:
 
 
 def _limit(tokenizer: Any, config: Any) -> int:
-    """Return the longest input that the model reads, in tokens."""
+    """Return the longest input that the model accepts, in tokens."""
     positions = getattr(config, "max_position_embeddings", None)
-    # XLNet, which has no limit, reports -1.
+    # XLNet reports -1, which means no limit.
     limits = [int(each) for each in (tokenizer.model_max_length, positions) if each and 0 < each < LARGEST_LIMIT]
     limit = min(limits, default=512)
-    # RoBERTa counts positions from after the padding token's.
+    # RoBERTa's positions start after the padding token's position.
     is_shifted = limit == positions and "roberta" in str(config.model_type)
     return limit - 2 if is_shifted else limit

@@ -1,8 +1,8 @@
-"""Answers to questions in SageMaker's inference container.
+"""Answer questions in SageMaker's inference container.
 
 Hugging Face's inference toolkit imports this file as `code/inference.py`. It calls `model_fn` once and `predict_fn` for
-each request. The container has torch and Transformers; `answer_spans.py`, which answers as in the training's
-evaluation, is packed beside this file.
+each request. The container has torch and Transformers. `answer_spans.py` is packed next to this file, so that questions
+are answered as in the training's evaluation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 FIELDS = ("question", "context")
 PARAMETERS = {"max_answer_len": 1_000, "top_k": 20}
-"""Parameters of a request, and the largest value of each."""
+"""Parameters of a request, each with its largest value."""
 
 
 class Reader:
@@ -31,7 +31,7 @@ class Reader:
         self._options = options._replace(max_length=min(self._tokenizer.model_max_length, options.max_length))
 
     def answer(self, question: str, context: str, parameters: dict[str, int]) -> Any:
-        """Return the answer, or with `top_k` a list of answers. Raises ValueError for a question that is too long."""
+        """Return the answer, or a list of answers with `top_k`. Raises ValueError for a question that is too long."""
         longest = parameters.get("max_answer_len", self._options.max_answer_length)
         options = self._options._replace(max_answer_length=longest)
         answers = self._spans.answer_question(
@@ -50,14 +50,14 @@ class Reader:
 
 
 def model_fn(model_dir: str) -> Reader:
-    """Return the model of a folder, on the GPU if there is one."""
+    """Load the model of a folder, onto the GPU if there is one."""
     return Reader(Path(model_dir))
 
 
 def predict_fn(data: Any, reader: Reader) -> Any:
     """Return the answer to `{"inputs": {"question": ..., "context": ...}}`, or the answers to a list of them.
 
-    Raises ValueError for anything else, which the toolkit returns as status 400.
+    Raises ValueError for any other input; the toolkit returns it as status 400.
     """
     inputs = data.get("inputs", data) if isinstance(data, dict) else data
     parameters = data.get("parameters") if isinstance(data, dict) else None
@@ -70,7 +70,7 @@ def predict_fn(data: Any, reader: Reader) -> Any:
 
 def _check_parameters(parameters: Any) -> None:
     if not isinstance(parameters, dict) or parameters.keys() - PARAMETERS.keys():
-        raise ValueError(f"parameters is {parameters!r:.200}: it may hold {' and '.join(PARAMETERS)} only")
+        raise ValueError(f"parameters is {parameters!r:.200}: it can only have {' and '.join(PARAMETERS)}")
     for name, value in parameters.items():
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= PARAMETERS[name]:
             raise ValueError(f"{name} is {value!r:.200}: it must be a whole number from 1 to {PARAMETERS[name]}")
@@ -80,7 +80,7 @@ def _answer(reader: Reader, value: Any, parameters: dict[str, int]) -> Any:
     for name in FIELDS:
         if not isinstance(value, dict) or not isinstance(value.get(name), str) or not value[name].strip():
             raise ValueError(
-                f"inputs must hold question and context, each a text that is not empty, not {value!r:.200}"
+                f"inputs must have question and context, each a text that is not empty, not {value!r:.200}"
             )
     return reader.answer(value["question"], value["context"], parameters)
 
