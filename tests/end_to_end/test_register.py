@@ -66,4 +66,4 @@ def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, re
     done = command_line("register", {"run": first.info.run_id})
     assert done.returncode == 1, done.stdout
     assert f"(run {first.info.run_id}) is worse: eval_accuracy " in done.stderr
-    assert " of version 2 of demo (champion); allow=worse takes it all the same.\n" in done.stderr
+    assert " of version 2 of demo (champion). To accept it anyway, use --allow worse.\n" in done.stderr

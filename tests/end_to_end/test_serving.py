@@ -68,7 +68,7 @@ def test_a_run_that_failed_is_not_deployed(command_line: CommandLine) -> None:
     refused = command_line("deploy", {"run": run.info.run_id})
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"error: Job demo-1 (run {run.info.run_id}) ended FAILED")
-    assert "allow=" in refused.stderr
+    assert "use --allow " in refused.stderr
     assert list(command_line.folder.rglob("endpoints/*")) == []
 
 

@@ -36,7 +36,8 @@ def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
     before, now = kept.get("files", requested["files"]), requested["files"]
     if changed := sorted(name for name in {**before, **now} if before.get(name) != now.get(name)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        return f"serves an earlier state of {spec.identity}: {changed[0]}{more} has changed since"
+        verb = "have" if more else "has"
+        return f"serves an earlier state of {spec.identity}: {changed[0]}{more} {verb} changed since"
     for name in FIELDS:
         if (was := kept.get(name, requested[name])) != requested[name]:
             return f"serves {spec.identity} with {name} {_shown(was)}, not {_shown(requested[name])}"

@@ -86,7 +86,7 @@ def test_wrong_input_is_one_sentence(run: Run, model: Path, words: tuple[str, ..
 
 def test_a_missing_endpoint_is_reported(run: Run) -> None:
     for words in (("predict", "--endpoint", "a", "--text", "b"), ("undeploy", "--endpoint", "a")):
-        assert run(*words) == (1, "", "error: there is no local endpoint 'a'.\n")
+        assert run(*words) == (1, "", "error: local endpoint 'a' does not exist.\n")
     assert run("undeploy", "--all", "true")[:2] == (0, "Deleted: 0\n")
 
 
@@ -109,7 +109,7 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
     assert [len(each) for each in json.loads(out)] == [2, 2]
     code, out, err = run("predict", "--endpoint", "winter", "--inputs", "3")
     assert (code, out) == (2, "")
-    assert "endpoint winter refuses the request with 400: inputs must be" in err
+    assert "endpoint winter rejected the request with status 400: inputs must be" in err
     code, out, err = run("predict", "--endpoint", "wintr", "--text", "a")
     assert (code, "Did you mean 'winter'?" in err) == (1, True)
 

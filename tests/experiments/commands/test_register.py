@@ -61,7 +61,10 @@ def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys:
     assert main(["register", "--run", "job-2"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: Job job-2 (run ")
-    assert "is worse: eval_accuracy 0.8 against 0.9 of version 1 of emotion (champion); allow=worse takes it" in said
+    assert (
+        "is worse: eval_accuracy 0.8 against 0.9 of version 1 of emotion (champion). "
+        "To accept it anyway, use --allow worse" in said
+    )
     assert alias(tracked) == "1"
     assert main(["register", "--run", "job-2", "--alias", "challenger"]) == 0
     assert (alias(tracked), alias(tracked, "challenger")) == ("1", "2")
@@ -82,7 +85,7 @@ def test_other_evaluation_data_must_be_allowed(
     modelled(tracked, tmp_path, "job-2", accuracy=0.9, tags={"platform.data_key": "other"})
     assert main(["register", "--run", "job-1", "--name", "mine"]) == 0
     assert main(["register", "--run", "job-2", "--name", "mine"]) == 1
-    assert "was evaluated on other data than version 1 of mine (champion)" in capsys.readouterr().err
+    assert "was evaluated on different data than version 1 of mine (champion)" in capsys.readouterr().err
     assert main(["register", "--run", "job-2", "--name", "mine", "--allow", "other-data"]) == 0
     assert alias(tracked, model="mine") == "2"
 
@@ -91,10 +94,11 @@ def test_a_failed_or_unevaluated_run_must_be_allowed(tracked: Tracked, capsys: p
     tracked.job("none", status="FAILED", tags={"platform.job_name": "job-1", "platform.failure_class": "OutOfMemory"})
     assert main(["register", "--run", "job-1"]) == 1
     assert (
-        "ended FAILED (OutOfMemory) and has no evaluation metric; allow=failed,unevaluated" in capsys.readouterr().err
+        "ended FAILED (OutOfMemory) and has no evaluation metric. To accept it anyway, use --allow failed,unevaluated"
+        in capsys.readouterr().err
     )
     assert main(["register", "--run", "job-1", "--allow", "failed,unevaluated"]) == 2
-    assert "(job-1) has no MLflow model: its job kept none (save_model)." in capsys.readouterr().err
+    assert "(job-1) has no MLflow model: its job saved none (see save_model)." in capsys.readouterr().err
     assert alias(tracked) is None
 
 
@@ -116,9 +120,12 @@ def test_the_run_that_mlflow_opened_notes_the_registration(
         ({"run": " "}, "run is empty."),
         ({"name": ""}, "name is empty."),
         ({"run": "a", "group": "b"}, "run and group exclude each other"),
-        ({"name": "a/b"}, "name is 'a/b': a registered model's name is of letters"),
+        ({"name": "a/b"}, "name is 'a/b': a registered model's name must have at most 200 letters"),
         ({"alias": "latest"}, "alias is 'latest'"),
-        ({"allow": "everything"}, "allow names 'everything': it may name failed, unevaluated, worse, other-data."),
+        (
+            {"allow": "everything"},
+            "allow has the unknown check 'everything': use failed, unevaluated, worse, other-data.",
+        ),
     ],
 )
 def test_wrong_input_is_one_sentence(fields: dict[str, str], message: str) -> None:

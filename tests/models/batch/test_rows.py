@@ -111,24 +111,28 @@ REFUSED = {
     "id": (
         '{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n',
         ID,
-        r"a.jsonl line 2: column 'n' is nan: an id is text or",
+        r"a.jsonl line 2: column 'n' is nan: an id must be text or",
     ),
     "id of infinity": (
         '{"text": "a", "n": [1, -Infinity]}\n',
         ID,
-        r"line 1: column 'n' is a list: an id is text or a fi",
+        r"line 1: column 'n' is a list: an id must be text or a fi",
     ),
-    "id of half a pair": ('{"text": "a", "n": "\\ud800"}\n', ID, r"line 1: column 'n' holds half a surrogate pair"),
+    "id of half a pair": ('{"text": "a", "n": "\\ud800"}\n', ID, r"line 1: column 'n' contains half a surrogate pair"),
     "no rows": ("\n\n", {}, r"a.jsonl has no rows"),
     "empty": ("", {}, r"a.jsonl is empty"),
-    "column of no task": ('{"text": "a"}\n', {"columns.question": "q"}, r"columns.question is unknown to classif"),
+    "column of no task": (
+        '{"text": "a"}\n',
+        {"columns.question": "q"},
+        r"columns.question is unknown for task classif",
+    ),
     "parameters": ('{"text": "a"}\n', {"parameters": "[1]"}, r"parameters must be a JSON object"),
     "no JSON": ('{"text": "a"}\n', {"parameters": "{top"}, r"parameters is not JSON"),
     "parameter": ('{"text": "a"}\n', {"parameters": '{"topk": 1}'}, r"line 1: parameter 'topk' is unknown"),
     "endpoint": ('{"text": "a"}\n', {"endpoint": "e"}, r"file needs run or model instead of endpoint"),
     "field": ('{"text": "a"}\n', {"precison": "fp32"}, r"unknown field 'precison'.* Did you mean 'precision'"),
     "precision": ('{"text": "a"}\n', {"precision": "fp8"}, r"precision is 'fp8'"),
-    "length": ('{"text": "a"}\n', {"max_length": "1000"}, r"max_length is 1000, but the model takes at most 64"),
+    "length": ('{"text": "a"}\n', {"max_length": "1000"}, r"max_length is 1000, but the model accepts at most 64"),
     "folder": ('{"text": "a"}\n', {"output": "/no/such/a.jsonl"}, r"the folder /no/such does not exist"),
     "run too": ('{"text": "a"}\n', {"run": "x"}, r"needs either run=RUN or model=FOLDER"),
 }
@@ -154,7 +158,7 @@ def test_a_question_that_leaves_no_room_is_refused_first(tmp_path: Path, reader_
 
 def test_a_text_that_makes_no_token_is_refused_first(tmp_path: Path, other_classifiers: dict[str, Path]) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n')
-    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs makes no token"):
+    with pytest.raises(InputError, match=r"a.jsonl line 2: inputs has no tokens"):
         predict_file({"model": str(other_classifiers["gpt2"]), "file": str(tmp_path / "a.jsonl"), "track": "false"})
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
@@ -183,7 +187,9 @@ def test_an_answer_that_is_no_number_names_its_row(
     row = {"question": "Who?", "context": ""} if task == "question-answering" else {"text": ""}
     lines = [json.dumps({**row, list(row)[-1]: text}) for text in texts]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    words = r"a.jsonl line 2: the model's answer is not a number: its weights or its precision are broken$"
+    words = (
+        r"a.jsonl line 2: the model's answer is not a finite number: check the model's weights, or use precision fp32$"
+    )
     with pytest.raises(InputError, match=words):
         predict_file({"model": str(broken), "file": str(tmp_path / "a.jsonl"), "track": "false", "precision": "fp32"})
     assert not (tmp_path / "a.answers.jsonl").exists()

@@ -102,7 +102,7 @@ def test_answers_of_something_else_are_not_mixed(tmp_path: Path) -> None:
     output, identity = tmp_path / "out.jsonl", {"model": "a", "file_digest": "1"}
     with Unfinished(output, identity), pytest.raises(InputError, match="is being written by another process"):
         Unfinished(output, identity)
-    with pytest.raises(InputError, match=r"holds answers of another file_digest \(1, now 2\)"):
+    with pytest.raises(InputError, match=r"has answers for a different file_digest \(1, now 2\)"):
         Unfinished(output, {"model": "a", "file_digest": "2"})
     with Unfinished(output, identity) as again:
         assert again.done == 0

@@ -49,7 +49,7 @@ def test_a_text_that_makes_no_token_is_refused(other_classifiers: dict[str, Path
     assert gpt.encode_may_refuse
     empty_pair = {"text": "", "text_pair": ""}
     for inputs, where in (("", "inputs"), (["a", ""], r"inputs\[1\]"), (empty_pair, "inputs")):
-        with pytest.raises(BadInputs, match=f"^{where} makes no token, and the model's tokenizer adds none"):
+        with pytest.raises(BadInputs, match=f"^{where} has no tokens, because this model's tokenizer adds none"):
             gpt.encode(gpt.read(inputs))
     # One whose tokenizer adds some answers, and no file is tokenised twice for it.
     assert not classifier.encode_may_refuse
@@ -72,7 +72,7 @@ def test_texts_are_cut_to_what_was_asked_for(classifier: Predictor, classifier_f
     assert long.length == 64
     short = load_predictor(classifier_folder, max_length=10)
     assert [each.length for each in short.encode(short.read([TEXTS[0], "Super"]))] == [10, short_length(short)]
-    with pytest.raises(InputError, match="max_length is 65, but the model takes at most 64 tokens"):
+    with pytest.raises(InputError, match="max_length is 65, but the model accepts at most 64 tokens"):
         load_predictor(classifier_folder, max_length=65)
 
 

@@ -80,10 +80,10 @@ def test_windows_that_hardly_move_are_refused_where_they_are_many(reader: Predic
     """Before they are made: of a window's 64 tokens 3 are special, and one is a question's."""
     many, few = "the " * 5_000, "the " * 75
     asked = {"question": "the", "context": many}
-    words = r"inputs: doc_stride 59 cuts the context into 4,941 windows that are 1 of 64 tokens apart: more than 32"
+    words = r"inputs: with doc_stride 59, the context becomes 4,941 windows of 64 tokens, 1 apart\. More than 32"
     with pytest.raises(BadInputs, match=words):
         reader.encode(reader.read(asked, {"doc_stride": 59}))
-    with pytest.raises(BadInputs, match=r"that are 15 of 64 tokens apart: .* 16 or more apart, so make doc"):
+    with pytest.raises(BadInputs, match=r"of 64 tokens, 15 apart\. .* at least 16 apart: lower doc"):
         reader.encode(reader.read(asked, {"doc_stride": 45}))
     for doc_stride in (44, 30, 1):
         (encoded,) = reader.encode(reader.read(asked, {"doc_stride": doc_stride}))
@@ -119,7 +119,7 @@ def test_windows_are_as_long_as_in_training(reader_folder: object, reader: Predi
         ({"question": "Who?"}, "inputs has no 'context'"),
         ({"question": " ", "context": "x"}, "inputs.question is empty"),
         ({"question": "Who?", "context": ""}, "inputs.context is empty"),
-        ({"question": "Who?", "context": "\u200b\x00"}, "the tokenizer finds no token in its context"),
+        ({"question": "Who?", "context": "\u200b\x00"}, "the tokenizer finds no tokens in its context"),
         ({"question": "won " * 80, "context": LONG}, "the question takes .* tokens of max_length"),
     ],
 )

@@ -153,7 +153,7 @@ class TestNoModel:
         place.log(run)
         [said] = place.said
         failure = place.again(run).data.tags["platform.model_failure"]
-        assert said == f"The model of job-x was not logged: {failure}."
+        assert said == f"The model of job job-x was not logged to MLflow: {failure}."
         assert place.models == []
         assert not [path for path in (place.folder / "ärtifacts 100%").rglob("*") if path.is_file()]
         return failure
@@ -171,28 +171,35 @@ class TestNoModel:
         (tmp_path / "loop" / "weights.pt").write_bytes(b"x" * 100)
         failure = self.failure(place, packed(tmp_path / "loop", tmp_path / "loop.tar.gz"))
         assert failure == (
-            "the job's artifact holds no model to serve: it has no config.json, so it is no folder of Transformers"
+            "the job's artifact is not a model that can be served: it has no config.json, "
+            "so it is not a Transformers folder"
         )
 
     @pytest.mark.parametrize(
         ("files", "words"),
         [
-            ({"config__json": "{"}, "its config.json is no JSON: "),
-            ({"config__json": "[]"}, "its config.json holds no object"),
-            ({"config__json": "{}"}, "its config.json names no architecture: served are ForSequenceClassification, "),
+            ({"config__json": "{"}, "its config.json is not valid JSON: "),
+            ({"config__json": "[]"}, "its config.json is not a JSON object"),
+            (
+                {"config__json": "{}"},
+                "its config.json names no architecture: supported classes end in ForSequenceClassification, ",
+            ),
             ({"config__json": '{"architectures": ["ViTForImageClassification"]}'}, "names ViTForImageClassification"),
-            ({"config__json": '{"architectures": [null]}'}, "has architectures [null], which must be a list of names"),
-            ({"config__json": '{"architectures": 5}'}, "has architectures 5, which must be a list of names"),
+            ({"config__json": '{"architectures": [null]}'}, "has architectures [null]: it must be a list of names"),
+            ({"config__json": '{"architectures": 5}'}, "has architectures 5: it must be a list of names"),
             (
                 {"config__json": f'{BERT}, "id2label": ["neg", "pos"]}}'},
-                'has id2label ["neg", "pos"], which must be an',
+                'has id2label ["neg", "pos"]: it must be an',
             ),
             (
                 {"config__json": f'{BERT}, "id2label": {{"neg": 0}}}}'},
-                'has id2label {"neg": 0}, which must be an object',
+                'has id2label {"neg": 0}: it must be an object',
             ),
-            ({"config__json": '{"a":' * 100_000}, "its config.json is no JSON: maximum recursion depth exceeded"),
-            ({"model__safetensors": None}, "it has no model.safetensors and no pytorch_model.bin"),
+            (
+                {"config__json": '{"a":' * 100_000},
+                "its config.json is not valid JSON: maximum recursion depth exceeded",
+            ),
+            ({"model__safetensors": None}, "it has neither model.safetensors nor pytorch_model.bin"),
             (
                 dict.fromkeys(
                     ("tokenizer__json", "tokenizer_config__json", "special_tokens_map__json", "vocab__txt"), None
@@ -231,7 +238,7 @@ class TestNoModel:
         archive = packed(tmp_path / "loop", tmp_path / "loop.tar.gz")
         place.log(*(place.run(archive, f"job-{at}") for at in range(3)))
         [said] = place.said
-        assert said.startswith("The model of job-0 (and of 2 more) was not logged: ")
+        assert said.startswith("The model of job job-0 (and 2 more) was not logged to MLflow: ")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -146,7 +146,7 @@ def test_many_at_a_time_share_one_folder(tracked: Tracked, tmp_path: Path) -> No
         (
             {"platform.model_id": "m-gone"},
             "FINISHED",
-            "model m-gone of run .* is not on the tracking server .* any more",
+            "model m-gone of run .* no longer exists on the tracking server",
         ),
     ],
 )
@@ -167,7 +167,7 @@ def test_an_artifact_that_is_gone_or_no_model_leaves_nothing(tracked: Tracked, t
         fetched(tracked, other, tmp_path / "home")
     tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
     run_id = tracked.job("none", tags=tags)
-    with pytest.raises(InputError, match=r"the model of run \w+ \(demo-1-0\) holds no config\.json, so it is no"):
+    with pytest.raises(InputError, match=r"the model of run \w+ \(demo-1-0\) has no config\.json, so it is not"):
         fetched(tracked, run_id, tmp_path / "home")
     assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
 
@@ -184,9 +184,7 @@ def test_what_did_not_arrive_whole_is_not_taken(tracked_by_server: Tracked, tmp_
     )
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept=place, status=200, body=body) as server:
         store = store_of(MlflowClient(server.url))
-        with pytest.raises(
-            TrackingError, match=rf"did not arrive whole: model/\w+\.\w+ is not of (1|{size + 1}) bytes"
-        ):
+        with pytest.raises(TrackingError, match=rf"is incomplete: model/\w+\.\w+ should be (1|{size + 1}) bytes"):
             model_folder(store, trained_model(store, run_id), tmp_path / "home")
     assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
 

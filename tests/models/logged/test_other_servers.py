@@ -58,7 +58,7 @@ def test_who_may_not_write_hears_it_once_and_the_command_goes_on(
         place = place_at(proxy.url)
         place.log(*(place.run(archive_of("classification"), f"job-{at}") for at in range(2)))
     [said] = place.said
-    assert said.startswith("The model of job-0 (and of 1 more) was not logged: The tracking server http://")
+    assert said.startswith("The model of job job-0 (and 1 more) was not logged to MLflow: The tracking server http://")
     assert said.endswith(" (403): the permission READ on it (EDIT to train in it) is missing; an administrator "
                          "of the server can grant it.")  # fmt: skip
 
@@ -72,7 +72,7 @@ def test_an_artifact_store_that_refuses(
         run = place.run(archive_of("classification"))
         place.log(run)
     [said] = place.said
-    assert "was not logged: The tracking server" in said
+    assert "was not logged to MLflow: The tracking server" in said
     client = MlflowClient(shared_tracking_server.uri)
     assert client.get_run(run.info.run_id).data.tags["platform.model_failure"] in said
     assert client.search_logged_models([place.experiment_id]) == []
@@ -86,6 +86,6 @@ def test_a_server_that_is_gone_is_not_waited_for_again(
         place.log(*(place.run(archive_of("classification"), f"job-{at}") for at in range(3)))
         runs_read = sum(path.endswith("runs/get") for path in proxy.paths)
     [said] = place.said
-    assert said.startswith("The model of job-0 was not logged: The tracking server ")
+    assert said.startswith("The model of job job-0 was not logged to MLflow: The tracking server ")
     assert " has not answered for " in said
     assert runs_read == 3 + 1  # each run as it was made, and the first one to be logged

@@ -79,7 +79,7 @@ def test_what_breaks_off_for_ever_is_said(
         place.log(run)
     assert len(bucket.asked) == 3
     [said] = place.said
-    assert said.startswith("The model of job-1 was not logged: s3://bucket/out/job/output/model.tar.gz: ")
+    assert said.startswith("The model of job job-1 was not logged to MLflow: s3://bucket/out/job/output/model.tar.gz: ")
     assert place.models == []
 
 

@@ -58,7 +58,7 @@ def test_a_group_is_its_winner(tracked: Tracked) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "runs:/", "runs://x"])
 def test_an_empty_name(tracked: Tracked, name: str) -> None:
-    with pytest.raises(InputError, match=r"^run is '.*': it must be a run's id, a job's name, a group's id, or models"):
+    with pytest.raises(InputError, match=r"^run is '.*': it must be a run id, a job name, a group id, or models"):
         trained_model(store_of(tracked.client), name)
 
 
@@ -69,16 +69,16 @@ def test_names_that_lead_nowhere(tracked: Tracked) -> None:
     foreign = str(tracked.client.create_run(tracked.experiment_id).info.run_id)
     report = str(tracked.client.create_run(tracked.experiment_id, tags={"platform.kind": "report"}).info.run_id)
     for name, told in {
-        "nothing": "run is 'nothing', which is no run, job or group of the tracking server sqlite:",
-        "f" * 32: f"run is '{'f' * 32}', which the tracking server sqlite:",
-        gone: f"run is '{gone}', which is deleted; `mlflow runs restore --run-id {gone}` brings it back.",
-        foreign: f"run is '{foreign}', which is no run of a job or of a group of jobs.",
-        report: f"run is '{report}', which is no run of a job or of a group of jobs, but of a report.",
+        "nothing": "run is 'nothing', which is not a run, job or group on the tracking server sqlite:",
+        "f" * 32: f"run is '{'f' * 32}', which does not exist on the tracking server sqlite:",
+        gone: f"run is '{gone}', which is deleted: `mlflow runs restore --run-id {gone}` restores it.",
+        foreign: f"run is '{foreign}', which is not the run of a job or of a group.",
+        report: f"run is '{report}', which is not the run of a job or of a group: it is the run of a report.",
         "a'b\"c": "the name 'a\\'b\"c' contains both kinds of quotes",
-        "models:/nothing@champion": "run is 'models:/nothing@champion', which the registry of sqlite:",
-        "models:/nothing/7": "run is 'models:/nothing/7', which the registry of sqlite:",
-        f"models:/nothing/{'9' * 20}": f"run is 'models:/nothing/{'9' * 20}', which the registry of sqlite:",
-        "models:/nothing": "a registered model is named models:/NAME@ALIAS or models:/NAME/3.",
+        "models:/nothing@champion": "run is 'models:/nothing@champion', which does not exist in the registry of",
+        "models:/nothing/7": "run is 'models:/nothing/7', which does not exist in the registry of sqlite:",
+        f"models:/nothing/{'9' * 20}": f"run is 'models:/nothing/{'9' * 20}', which does not exist in the registry of",
+        "models:/nothing": "write a registered model as models:/NAME@ALIAS or models:/NAME/3.",
     }.items():
         with pytest.raises(InputError, match=re.escape(told)):
             trained_model(store, name)
@@ -87,5 +87,5 @@ def test_names_that_lead_nowhere(tracked: Tracked) -> None:
 def test_a_jobs_name_of_several_runs(tracked: Tracked) -> None:
     """As where a group was imported twice from another server."""
     runs = [tracked.job("none", tags={"platform.job_name": "twice"}) for _ in range(2)]
-    with pytest.raises(InputError, match=rf"run is 'twice', a job that 2 runs are of \({runs[0]}, {runs[1]}\)"):
+    with pytest.raises(InputError, match=rf"run is 'twice', a job name that 2 runs have \({runs[0]}, {runs[1]}\)"):
         trained_model(store_of(tracked.client), "twice")

@@ -86,21 +86,25 @@ def test_jobs_without_an_evaluation_are_not_told_apart(tracked: Tracked) -> None
 
 
 def test_groups_without_a_winner(tracked: Tracked) -> None:
-    with pytest.raises(InputError, match=r"group 'demo-1' has no winner: it holds no jobs\. A job of it can be"):
+    with pytest.raises(
+        InputError, match=r"group 'demo-1' has no winner: it has no jobs\. Name one of its jobs instead"
+    ):
         winner(tracked.client, tracked.group)
     tracked.job("none", status="FAILED", baseline=True)
     tracked.job("none", 1, status="FAILED", baseline=True)
-    with pytest.raises(InputError, match=r"has no winner: no job of “none” succeeded\. A job of it can be named"):
+    with pytest.raises(InputError, match=r"has no winner: no job of “none” succeeded\. Name one of its jobs"):
         winner(tracked.client, tracked.group)
     tracked.job("none", 2, status=None)
-    with pytest.raises(InputError, match="has no winner yet: 1 of its 3 jobs have not ended, `attach --group demo-1`"):
+    with pytest.raises(
+        InputError, match="has no winner yet: 1 of its 3 jobs have not ended; `trainfare attach --group demo-1`"
+    ):
         winner(tracked.client, tracked.group)
 
 
 def test_a_group_that_is_open_has_no_winner_yet(tracked: Tracked) -> None:
     parent(tracked, group_state="open")
     tracked.trained("none", 0, 100.0)
-    with pytest.raises(InputError, match="group 'demo-1' has no winner yet: it is open"):
+    with pytest.raises(InputError, match="group 'demo-1' has no winner yet: it is still open"):
         winner(tracked.client, tracked.group)
 
 
@@ -112,7 +116,7 @@ def test_a_baseline_whose_jobs_failed_is_no_winner(tracked: Tracked) -> None:
         winner(tracked.client, tracked.group)
 
 
-GONE = r"has no winner: the runs of its baseline are gone, so nothing tells which setting is better\. A job of it"
+GONE = r"has no winner: its baseline's runs were deleted, so its settings cannot be compared\. Name one of its jobs"
 
 
 def test_no_other_arm_stands_for_a_baseline_that_is_gone(tracked: Tracked) -> None:
@@ -137,7 +141,7 @@ def test_no_other_setting_stands_for_a_sweeps_baseline_that_is_gone(tracked: Tra
 
 def test_probes_have_no_model(tracked: Tracked) -> None:
     tracked.job("none", metrics={"projected/billable_seconds": 100.0}, params={"hp.probe_precision": 0.05})
-    with pytest.raises(InputError, match="has no winner: probes train only the beginning"):
+    with pytest.raises(InputError, match="has no winner: its jobs are probes, which train only the first steps"):
         winner(tracked.client, tracked.group)
 
 
@@ -213,7 +217,11 @@ def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> s
             "of 2 trials: the samples seen differ (800 to 16,000), so the base setting stays.",
         ),
         ({"loss": 0.9}, "none", ", but its validation loss is 0.9 against 0.35, so the base setting stays."),
-        ({"loss": float("nan")}, "none", "but not every repeat tells its validation loss, so the base setting stays."),
+        (
+            {"loss": float("nan")},
+            "none",
+            "but not every repeat reports its validation loss, so the base setting stays.",
+        ),
     ],
 )
 def test_what_is_faster_has_to_do_the_same_work_as_well(
@@ -233,7 +241,7 @@ def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
     with pytest.raises(InputError) as caught:
         winner(tracked.client, sweep.group)
     assert str(caught.value) == (
-        f"run: group '{sweep.group}' has no winner: its best setting was not repeated, and trials keep no model. "
+        f"run: group '{sweep.group}' has no winner: its best setting was not repeated, and trials save no model. "
         "`trainfare train -P batch_size=64` trains none at batch 64, rate × 2."
     )
 
@@ -243,7 +251,7 @@ def test_a_sweep_without_an_answer_says_so(tracked: Tracked) -> None:
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
     sweep.tell(sweep_json())
     sweep.training("trial", "none", 8, until=0.1)
-    with pytest.raises(InputError, match=r"no winner: no answer: none of 1 trial reached eval_loss 0\.45\. A job"):
+    with pytest.raises(InputError, match=r"no winner: no answer: none of 1 trial reached eval_loss 0\.45\. Name one"):
         winner(tracked.client, sweep.group)
 
 

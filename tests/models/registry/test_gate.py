@@ -29,19 +29,22 @@ def test_a_model_with_nothing_before_it_passes() -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"status": "FAILED", "failure": "OutOfMemory"}, "ended FAILED (OutOfMemory); allow=failed takes"),
-        ({"status": "KILLED"}, "ended KILLED; allow=failed takes"),
-        ({"status": "RUNNING"}, "has not ended; allow=failed takes"),
-        ({"metrics": {}}, "has no evaluation metric; allow=unevaluated takes"),
+        (
+            {"status": "FAILED", "failure": "OutOfMemory"},
+            "ended FAILED (OutOfMemory). To accept it anyway, use --allow failed.",
+        ),
+        ({"status": "KILLED"}, "ended KILLED. To accept it anyway, use --allow failed."),
+        ({"status": "RUNNING"}, "has not ended. To accept it anyway, use --allow failed."),
+        ({"metrics": {}}, "has no evaluation metric. To accept it anyway, use --allow unevaluated."),
         (
             {"status": "FAILED", "failure": "Killed", "metrics": {}},
-            "ended FAILED (Killed) and has no evaluation metric; allow=failed,unevaluated takes",
+            "ended FAILED (Killed) and has no evaluation metric. To accept it anyway, use --allow failed,unevaluated.",
         ),
     ],
 )
 def test_what_is_wrong_with_a_run_itself(told: dict[str, Any], sentence: str) -> None:
     said = refusal(trained(**told), None)
-    assert said == f"Job demo-1-none-0 (run {'a' * 32}) {sentence} it all the same."
+    assert said == f"Job demo-1-none-0 (run {'a' * 32}) {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,7 @@ def test_a_worse_model_is_refused(mine: dict[str, float], others: dict[str, floa
     assert said
     assert f"is worse: {told}" in said
     assert TITLE in said
-    assert "allow=worse takes it all the same." in said
+    assert "To accept it anyway, use --allow worse." in said
     assert refusal(trained(metrics=mine), in_use(metrics=others), {"worse"}) is None
     assert refusal(trained(metrics=others), in_use(metrics=mine)) is None
 
@@ -91,8 +94,8 @@ def test_models_of_other_data_are_not_compared() -> None:
     candidate = trained(metrics={"eval_accuracy": 0.99}, data_key="other")
     said = refusal(candidate, in_use())
     assert said == (
-        f"Job demo-1-none-0 (run {'a' * 32}) was evaluated on other data than {TITLE}, so eval_accuracy 0.99 against "
-        f"0.9 of {TITLE} cannot be compared; allow=other-data takes it all the same."
+        f"Job demo-1-none-0 (run {'a' * 32}) was evaluated on different data than {TITLE}, so eval_accuracy 0.99 "
+        f"against 0.9 of {TITLE} cannot be compared. To accept it anyway, use --allow other-data."
     )
     assert refusal(candidate, in_use(), {"other-data"}) is None
     assert refusal(candidate, in_use(), {"worse"})
@@ -120,11 +123,14 @@ def test_the_rows_of_the_evaluation_count_not_those_of_the_training(
 def test_what_cannot_be_held_against_anything_is_not_taken_on_trust() -> None:
     said = refusal(trained(metrics={"eval_loss": 0.1}), in_use(metrics={"eval_accuracy": 0.9}))
     assert said
-    assert f"has eval_loss, and {TITLE} has eval_accuracy: they cannot be compared; allow=worse" in said
+    assert (
+        f"has eval_loss, and {TITLE} has eval_accuracy: they cannot be compared. To accept it anyway, use --allow worse"
+        in said
+    )
     gone = InUse(trained=None, title=TITLE)
     said = refusal(trained(), gone)
     assert said
-    assert f"cannot be compared with {TITLE}, of which no run tells how good it is; allow=worse" in said
+    assert f"cannot be compared with {TITLE}, whose run is missing. To accept it anyway, use --allow worse" in said
     assert refusal(trained(), gone, {"worse"}) is None
 
 
@@ -133,8 +139,8 @@ def test_a_model_without_an_evaluation_does_not_replace_one_by_that_word_alone()
     for now in (in_use(), in_use(metrics={})):
         said = refusal(candidate, now)
         assert said == (
-            f"Job demo-1-none-0 (run {'a' * 32}) has no evaluation metric and cannot be compared with {TITLE}; "
-            "allow=unevaluated,worse takes it all the same."
+            f"Job demo-1-none-0 (run {'a' * 32}) has no evaluation metric and cannot be compared with {TITLE}. "
+            "To accept it anyway, use --allow unevaluated,worse."
         )
         assert refusal(candidate, now, {"unevaluated"})
         assert refusal(candidate, now, {"unevaluated", "worse"}) is None
@@ -152,7 +158,7 @@ def test_the_words_that_a_refusal_names_allow_it() -> None:
     for n in range(len(WORDS) + 1):
         for allowed in combinations(WORDS, n):
             said = refusal(candidate, in_use(), set(allowed))
-            named = set(said.split("allow=")[1].split(" ")[0].split(",")) if said else set()
+            named = set(said.removesuffix(".").split("use --allow ")[1].split(",")) if said else set()
             assert (named == set()) == ({"failed", "worse"} <= set(allowed))
             assert named in (set(), {"failed", "worse"})
     assert refusal(candidate, in_use(), {"failed", "worse"}) is None
@@ -161,12 +167,12 @@ def test_the_words_that_a_refusal_names_allow_it() -> None:
 def test_words_are_read_and_wrong_ones_are_told() -> None:
     assert allowed_words(" worse , failed,") == {"worse", "failed"}
     assert allowed_words("") == frozenset()
-    with pytest.raises(InputError, match=r"allow names 'wors': it may name failed, .* Did you mean 'worse'\?"):
+    with pytest.raises(InputError, match=r"allow has the unknown check 'wors': use failed, .* Did you mean 'worse'\?"):
         allowed_words("failed,wors")
 
 
 def test_a_refusal_is_an_error_of_its_own() -> None:
     check(trained(), in_use(), set())
-    with pytest.raises(NotGoodEnough, match="allow=failed") as caught:
+    with pytest.raises(NotGoodEnough, match="use --allow failed") as caught:
         check(trained(status="FAILED"), in_use(), set())
     assert caught.value.exit_code == 1

@@ -42,17 +42,20 @@ def test_files_that_changed_are_named(spec: EndpointSpec) -> None:
     told = weights.stat()
     weights.write_text("new")
     os.utime(weights, ns=(told.st_atime_ns, told.st_mtime_ns + 1))
-    assert difference(before, spec) == f"serves {spec.model} as it was before model.safetensors changed"
+    assert difference(before, spec) == f"serves an earlier state of {spec.model}: model.safetensors has changed since"
     (spec.model / "config.json").unlink()
     (spec.model / "tokenizer.json").write_text("{}")
-    assert difference(before, spec) == f"serves {spec.model} as it was before config.json and 2 more changed"
+    assert (
+        difference(before, spec)
+        == f"serves an earlier state of {spec.model}: config.json and 2 more have changed since"
+    )
 
 
 def test_how_it_answers_is_told(spec: EndpointSpec) -> None:
     served = kept(replace(spec, precision="bf16", max_length=128))
     assert difference(served, spec) == f"serves {spec.model} with precision bf16, not auto"
     longer = replace(spec, precision="bf16")
-    assert difference(served, longer) == f"serves {spec.model} with max_length 128, not as the model has it"
+    assert difference(served, longer) == f"serves {spec.model} with max_length 128, not unset"
 
 
 def test_another_model_is_another(spec: EndpointSpec) -> None:

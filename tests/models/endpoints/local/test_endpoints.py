@@ -63,7 +63,7 @@ def test_an_endpoint_from_its_deploy_to_its_end(
     state = endpoints.deploy(spec, said.append)
     assert (state.status, state.service, state.machine, state.price) == ("InService", "local", "local", None)
     assert state.address.startswith("http://127.0.0.1:")
-    assert said[0] == f"Starting winter: a server of {tiny_model}"
+    assert said[0] == f"Starting endpoint winter with model {tiny_model}"
     first = score(endpoints, "winter")
 
     # The same again is the same.
@@ -79,7 +79,7 @@ def test_an_endpoint_from_its_deploy_to_its_end(
     assert score(endpoints, "winter") != first
     assert len(servers(tmp_path)) == 1
 
-    with pytest.raises(InputError, match=r"endpoint winter refuses the request with 400: the body is not JSON"):
+    with pytest.raises(InputError, match=r"endpoint winter rejected the request with status 400: the body is not JSON"):
         endpoints.predict("winter", b"{")
 
     endpoints.undeploy("winter", said.append)
@@ -87,7 +87,7 @@ def test_an_endpoint_from_its_deploy_to_its_end(
     assert list((tmp_path / "endpoints").iterdir()) == []
     assert servers(tmp_path) == []
     for asked in (lambda: endpoints.describe("winter"), lambda: endpoints.undeploy("winter", print)):
-        with pytest.raises(EndpointNotFound, match="there is no local endpoint 'winter'"):
+        with pytest.raises(EndpointNotFound, match="local endpoint 'winter' does not exist"):
             asked()
 
 
@@ -103,7 +103,9 @@ def test_new_weights_in_the_folder_are_another_model(endpoints: LocalEndpoints, 
         endpoints.deploy(replace(spec, precision="fp32"), print)
 
     made(folder, seed=1)
-    with pytest.raises(EndpointTaken, match=rf"winter serves {folder} as it was before .* changed: -P replace=true"):
+    with pytest.raises(
+        EndpointTaken, match=rf"winter serves an earlier state of {folder}: .* changed since: use --replace true"
+    ):
         endpoints.deploy(spec, print)
     assert endpoints.describe("winter") == renewed
     replaced = endpoints.deploy(replace(spec, replace=True), print)
@@ -125,7 +127,9 @@ def test_a_model_that_cannot_be_loaded_leaves_nothing(
         (broken / path.name).write_bytes(path.read_bytes())
     weights = (broken / "model.safetensors").read_bytes()
     (broken / "model.safetensors").write_bytes(weights[:1000])
-    with pytest.raises(EndpointFailed, match="endpoint broken did not come up: its server says: error: the model in"):
+    with pytest.raises(
+        EndpointFailed, match="endpoint broken did not start: the last lines of its log are: error: the model in"
+    ):
         endpoints.deploy(EndpointSpec(name="broken", model=broken), print)
     assert endpoints.endpoints() == []
     assert list((tmp_path / "endpoints").iterdir()) == []
@@ -152,8 +156,11 @@ def test_a_killed_server_is_told_as_failed_and_deployed_anew(
     endpoints.deploy(spec, print)
     os.kill(pid(endpoints, "a"), signal.SIGKILL)
     state = until_status(endpoints, "a", "Failed")
-    assert state.reason == f"its server says: Serving {tiny_model} at {state.address.removesuffix('/invocations')}"
-    with pytest.raises(EndpointFailed, match="endpoint a is Failed: its server says"):
+    assert (
+        state.reason
+        == f"the last lines of its log are: Serving {tiny_model} at {state.address.removesuffix('/invocations')}"
+    )
+    with pytest.raises(EndpointFailed, match="endpoint a is Failed: the last lines of its log are"):
         endpoints.predict("a", QUESTION)
     assert endpoints.deploy(spec, print).status == "InService"
     assert len(servers(tmp_path)) == 1
@@ -189,7 +196,7 @@ def test_two_deploys_of_one_name_at_once_are_one_endpoint(
         each.join()
     assert len(found) == 2
     assert found[0] == found[1]
-    assert "Another command works on endpoint a; waiting for it." in said
+    assert "Waiting for a different command that is changing endpoint a." in said
     assert len(servers(tmp_path)) == 1
 
 
@@ -260,7 +267,7 @@ def test_the_same_again_has_the_lifetime_that_it_gives(endpoints: LocalEndpoints
     assert warned.expires is not None
     assert warned.expires < state.expires
     endpoints.deploy(replace(spec, lifetime_seconds=0.1), print)
-    assert until_status(endpoints, "a", "OutOfService").reason == "its lifetime is over"
+    assert until_status(endpoints, "a", "OutOfService").reason == "its lifetime has ended"
 
 
 def until_status(endpoints: LocalEndpoints, name: str, status: str) -> EndpointState:

@@ -42,7 +42,9 @@ def test_what_is_refused_is_one_sentence(
     assert error.count("\n") == 1
     assert account.hosting.names() == {}
     assert main(["predict", "--endpoint", "emotion", "--service", "sagemaker", "--text", "x"]) == 1
-    assert capsys.readouterr().err.startswith("error: Endpoint emotion does not exist at SageMaker in us-east-1")
+    assert capsys.readouterr().err.startswith(
+        "error: Endpoint emotion does not exist on SageMaker in this account and region us-east-1"
+    )
 
 
 @pytest.mark.slow
@@ -60,7 +62,7 @@ def test_a_command_that_is_interrupted_clears_away(deploy: list[str], account: A
         assert process.stdout
         for line in process.stdout:
             told.append(line)
-            if "cannot be deleted before SageMaker has ended its work on it" in line:
+            if "cannot be deleted while SageMaker is changing it" in line:
                 # It has ended.
                 account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
     assert process.returncode != 0, told

@@ -135,14 +135,14 @@ def test_questions_are_answered_by_the_code_in_the_archive(
     [first, second] = json.loads(endpoints.predict("emotion", json.dumps({"inputs": [asked, asked]}).encode()))
     assert first == second == answer
     for wrong, said in (
-        ({"inputs": {"question": "when ?"}}, "inputs must hold question and context"),
+        ({"inputs": {"question": "when ?"}}, "inputs must have question and context"),
         ({"inputs": {"question": " ", "context": "soon"}}, "each a text that is not empty"),
         (
             {"inputs": {"question": "when " * 40, "context": "soon"}},
             "43 of the 32 tokens of max_length, which leaves no room",
         ),
         ({"inputs": asked, "parameters": {"max_answer_len": 0}}, "max_answer_len is 0: it must be a whole number"),
-        ({"inputs": asked, "parameters": {"top": 3}}, "it may hold max_answer_len and top_k only"),
+        ({"inputs": asked, "parameters": {"top": 3}}, "it can only have max_answer_len and top_k"),
     ):
         with pytest.raises(InputError, match=said):
             endpoints.predict("emotion", json.dumps(wrong).encode())

@@ -41,7 +41,7 @@ def test_deployed_asked_and_undeployed(endpoints: SageMakerEndpoints, account: A
     assert state.is_over(datetime.now(UTC) + timedelta(minutes=61))
     assert state.log is not None
     assert state.log.endswith("#logsV2:log-groups/log-group/$252Faws$252Fsagemaker$252FEndpoints$252Femotion")
-    assert said[0].endswith("nearest newer image has 5.5.3)")
+    assert said[0].endswith("next newer image has 5.5.3)")
     assert any(line.startswith("Endpoint emotion: Creating... ") for line in said)
     assert [each.name for each in endpoints.endpoints()] == ["emotion"]
     assert endpoints.predict("emotion", QUESTION) == QUESTION
@@ -107,9 +107,9 @@ def test_a_name_stands_for_one_thing(endpoints: SageMakerEndpoints, account: Acc
     endpoints.deploy(spec(), quiet)
     before = account.hosting.names()
     for fields, said in (
-        ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: take another name, undeploy it, or"),
-        ({"machine": "ml.g5.xlarge"}, "Endpoint emotion runs on 1 x ml.g4dn.xlarge: take another name"),
-        ({"versions": "transformers 4.26.0"}, "Endpoint emotion serves the same model from another image, archive"),
+        ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: use --replace true, or choose"),
+        ({"machine": "ml.g5.xlarge"}, "Endpoint emotion runs on 1 x ml.g4dn.xlarge: use --replace true"),
+        ({"versions": "transformers 4.26.0"}, "Endpoint emotion serves the same model with a different image, archive"),
     ):
         with pytest.raises(EndpointTaken, match=said):
             endpoints.deploy(spec(**fields), quiet)
@@ -187,7 +187,7 @@ def test_one_that_never_answers_is_deleted_when_sagemaker_lets_go(
     with pytest.raises(EndpointFailed, match="does not answer after 0 s: its status is Creating"):
         endpoints.deploy(spec(wait_seconds=0.0), said.append)
     assert account.hosting.names() == {}
-    assert any("cannot be deleted before SageMaker has ended its work on it" in line for line in said)
+    assert any("cannot be deleted while SageMaker is changing it" in line for line in said)
 
 
 def test_an_account_without_a_quota(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
@@ -214,7 +214,7 @@ def test_what_somebody_else_made_is_left(
             left = {each: [name]}
             continue
         account.hosting.tags.pop(account.hosting.kinds[each].pop(name).arn)
-    with pytest.raises(EndpointTaken, match="exists already"):
+    with pytest.raises(EndpointTaken, match="exists in this region, but"):
         endpoints.deploy(spec(), quiet)
     assert account.hosting.names() == left
     with pytest.raises(EndpointNotFound):
@@ -273,10 +273,10 @@ def test_network_keys_and_tags_of_the_user(
 
 def test_what_cannot_be_deployed(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     for fields, said in (
-        ({"machine": "local"}, "machine is 'local': SageMaker's begin with 'ml.'"),
-        ({"precision": "bf16"}, "precision is 'bf16': at SageMaker the image decides it"),
+        ({"machine": "local"}, "machine is 'local': use a SageMaker instance type"),
+        ({"precision": "bf16"}, "precision is 'bf16': leave it out, because"),
         ({"machine": "ml.none.xlarge"}, r"Endpoint emotion: SageMaker rejected the request: .*ml\.none\.xlarge"),
-        ({"task": "translation"}, "task is 'translation': an endpoint serves classification, question-answering"),
+        ({"task": "translation"}, "task is 'translation': it must be one of classification, question-answering"),
     ):
         with pytest.raises(InputError, match=said):
             endpoints.deploy(spec(**fields), quiet)
@@ -286,10 +286,10 @@ def test_what_cannot_be_deployed(endpoints: SageMakerEndpoints, account: Account
 @pytest.mark.slow
 def test_a_folder_that_is_no_model(endpoints: SageMakerEndpoints, spec: Spec, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
-    with pytest.raises(InputError, match=r"names the architectures \['BertForMaskedLM'\]: an endpoint serves"):
+    with pytest.raises(InputError, match=r"has architectures \['BertForMaskedLM'\]: an endpoint can serve"):
         endpoints.deploy(spec(), quiet)
     (folder / "config.json").unlink()
-    with pytest.raises(InputError, match="tells no task"):
+    with pytest.raises(InputError, match="the task cannot be read from"):
         endpoints.deploy(spec(), quiet)
-    with pytest.raises(InputError, match=r"is no folder of a Transformers model: it has no config\.json"):
+    with pytest.raises(InputError, match=r"is not a Transformers folder: it has no config\.json"):
         endpoints.deploy(spec(task="classification"), quiet)

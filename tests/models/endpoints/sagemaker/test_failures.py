@@ -123,8 +123,8 @@ def test_what_cannot_be_deleted_is_told_and_found_later(
     with pytest.raises(EndpointFailed, match="did not pass the ping") as met:
         endpoints.deploy(spec(), quiet)
     [note] = met.value.__notes__
-    assert note.startswith("Not all of endpoint emotion could be deleted (Endpoint emotion: access is denied")
-    assert note.endswith("undeploy it, lest it cost money.")
+    assert note.startswith("Endpoint emotion could not be deleted completely (Endpoint emotion: access is denied")
+    assert note.endswith("undeploy it, because it may cost money.")
     account.api.faults.last(step, None)
     assert [each.name for each in endpoints.endpoints()] == ["emotion"]
     endpoints.undeploy("emotion", quiet)
@@ -163,7 +163,7 @@ def test_ctrl_c_twice_leaves_it_to_the_next_command(
     with pytest.raises(KeyboardInterrupt) as met:
         opened(tmp_path, Waiting(sleep=interrupted)).deploy(spec(), quiet)
     [note] = met.value.__notes__
-    assert note.startswith("Not all of endpoint emotion could be deleted (interrupted again)")
+    assert note.startswith("Endpoint emotion could not be deleted completely (interrupted again)")
     [state] = endpoints.endpoints()
     assert (state.status, state.is_over(), state.when_over) == ("Creating", True, "delete")
     # SageMaker's work ends some day.
@@ -217,7 +217,9 @@ def test_two_commands_at_once(endpoints: SageMakerEndpoints, account: Account, s
         if line.startswith("Image:"):
             other.deploy(spec(run_id="9999fff"), quiet)
 
-    with pytest.raises(EndpointTaken, match="Endpoint emotion: the name emotion of its endpoint is taken"):
+    with pytest.raises(
+        EndpointTaken, match="Endpoint emotion cannot be created: endpoint emotion exists in this region"
+    ):
         endpoints.deploy(spec(), cut_in)
     assert endpoints.describe("emotion").run_id == "9999fff"
     assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}

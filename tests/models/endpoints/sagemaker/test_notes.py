@@ -184,7 +184,7 @@ def test_a_change_that_is_interrupted_elsewhere_deletes_nothing(
         process.send_signal(signal.SIGINT)
         told, _ = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "Endpoint emotion goes on with its change; the same command follows it again." in told
+    assert "Endpoint emotion is still being updated; run the same command to follow it." in told
     account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
     [note] = notes()
     assert note.expires is None
