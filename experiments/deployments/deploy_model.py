@@ -118,15 +118,15 @@ def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """
-    from models.batch.prediction_run import evaluated
+    from models.batch.prediction_run import evaluation_settings
     from models.logged.model_folder import model_folder
     from models.lookup.trained_model import trained_model
     from models.lookup.versions import model_name
-    from models.registry.gate import allowed_words, check
+    from models.registry.gate import check, parse_allowed
     from models.registry.registry import CHAMPION, Registry, checked_alias, registered_name
     from tracking.server.store import open_store
 
-    allowed = allowed_words(fields.get("allow", ""))
+    allowed = parse_allowed(fields.get("allow", ""))
     alias = checked_alias(fields.get("alias", CHAMPION))
     name = read.read_name("name", fields["name"]) if "name" in fields else None
     store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was deployed.", echo=print_line)
@@ -135,7 +135,7 @@ def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
         print_line(f"Winner of group {trained.group}: {trained.chosen}")
     registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
     check(trained, Registry(store).in_use(registered, alias), allowed)
-    evaluation = evaluated(store, trained)
+    evaluation = evaluation_settings(store, trained)
     return replace(
         spec,
         evaluated_precision=evaluation.precision,

@@ -91,7 +91,7 @@ def _predict(
     from models.batch.unfinished import Unfinished
 
     with Progress("Checking", sys.stderr) as progress:
-        rows = check(predictor, source.rows(), parameters, progress.saw)
+        rows = check(predictor, source.rows(), parameters, progress.update)
     if not rows:
         raise InputError(f"{source.path} has no rows")
     inputs = _inputs(model, predictor, source, parameters)
@@ -109,7 +109,7 @@ def _finish(
     inputs: Mapping[str, str],
 ) -> int:
     """Predict the remaining rows, and return the exit code."""
-    before = unfinished.done + len(unfinished.known)
+    before = unfinished.done + len(unfinished.window_answers)
     if before:
         print_error(f"{before:,} of {rows:,} rows were predicted before; continuing with the rest.")
     run_id = _start_run(model, inputs, unfinished)
@@ -135,8 +135,8 @@ def _run(
     from models.batch.progress import Progress
 
     with Progress("Predicting", sys.stderr) as progress:
-        progress.of(rows, before=unfinished.done + len(unfinished.known))
-        run(predictor, source.rows(), parameters, unfinished, progress.saw)
+        progress.set_total(rows, done_before=unfinished.done + len(unfinished.window_answers))
+        run(predictor, source.rows(), parameters, unfinished, progress.update)
 
 
 def _inputs(

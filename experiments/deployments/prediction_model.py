@@ -73,9 +73,9 @@ def load_model(model: PredictionModel, fields: Mapping[str, str]) -> Predictor:
     """Load the model with the precision and maximum length of its evaluation, if known. Fields override them."""
     precision, length = None, None
     if model.trained is not None and model.store is not None:
-        from models.batch.prediction_run import evaluated
+        from models.batch.prediction_run import evaluation_settings
 
-        evaluation = evaluated(model.store, model.trained)
+        evaluation = evaluation_settings(model.store, model.trained)
         precision, length = evaluation.precision, evaluation.max_length
     if "max_length" in fields:
         length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000)

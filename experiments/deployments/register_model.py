@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.lookup.trained_model import TrainedModel, trained_model
-from models.registry.gate import Word, allowed_words, check
-from models.registry.messages import evaluated
+from models.registry.gate import GateCheck, check, parse_allowed
+from models.registry.messages import evaluation_sentence
 from models.registry.registry import (
     CHAMPION,
     Registered,
@@ -38,7 +38,7 @@ class Registration:
     name: str | None = None
     """Name of the registered model; None uses the experiment's name."""
     alias: str = CHAMPION
-    allowed: frozenset[Word] = frozenset()
+    allowed: frozenset[GateCheck] = frozenset()
     """Checks of the quality gate to skip."""
 
 
@@ -74,7 +74,7 @@ def read_registration(fields: Mapping[str, str]) -> Registration:
         run=fields.get("run"),
         name=checked_name(fields["name"]) if "name" in fields else None,
         alias=checked_alias(fields.get("alias", CHAMPION)),
-        allowed=allowed_words(fields.get("allow", "")),
+        allowed=parse_allowed(fields.get("allow", "")),
     )
 
 
@@ -96,4 +96,4 @@ def _summary(trained: TrainedModel, registered: Registered, alias: str) -> str:
         before = f", which was {registered.replaced}'s" if registered.replaced else ""
         verb = "gave it" if registered.is_new else "now has"
         second = f"and {verb} the alias {alias}{before}"
-    return f"{first}, {second}. {evaluated(trained)}"
+    return f"{first}, {second}. {evaluation_sentence(trained)}"

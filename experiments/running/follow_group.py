@@ -49,10 +49,10 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
     """
     if any(outcome.planned.model for outcome in outcomes):
         from models.logged.group_models import log_models
-        from models.logged.model_folder import PLACE
+        from models.logged.model_folder import MODELS_FOLDER
 
         try:
-            log_models(store, service, group, outcomes, home() / PLACE, echo)
+            log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
         except KeyboardInterrupt as end:
             end.add_note(
                 "All jobs have ended. The same command logs the remaining models, "

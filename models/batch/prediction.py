@@ -38,7 +38,7 @@ def check(
     for count, row in enumerate(rows, start=1):
         examples = _read(predictor, row, parameters)
         if predictor.encode_may_refuse:
-            _named(row, partial(predictor.encode, examples))
+            _run_with_location(row, partial(predictor.encode, examples))
         on_progress(count)
     return count
 
@@ -56,7 +56,7 @@ def run(
         next(left)
     with _Pool(predictor) as pool:
         for window in windows(left):
-            _run_window(predictor, window, parameters, unfinished, pool, on_progress)
+            _predict_window(predictor, window, parameters, unfinished, pool, on_progress)
 
 
 def windows(rows: Iterator[InputRow]) -> Iterator[list[InputRow]]:
@@ -73,7 +73,7 @@ def windows(rows: Iterator[InputRow]) -> Iterator[list[InputRow]]:
         yield window
 
 
-def _run_window(
+def _predict_window(
     predictor: Predictor,
     window: Sequence[InputRow],
     parameters: Mapping[str, Any] | None,
@@ -82,7 +82,7 @@ def _run_window(
     on_progress: OnProgress,
 ) -> None:
     first = unfinished.done
-    answers = {at - first: answer for at, answer in unfinished.known.items()}
+    answers = {at - first: answer for at, answer in unfinished.window_answers.items()}
     missing = [at for at in range(len(window)) if at not in answers]
     encoded = predictor.encode([each for at in missing for each in _read(predictor, window[at], parameters)])
     for batch, batch_answers in pool.run(encoded):
@@ -96,7 +96,7 @@ def _run_window(
         answers.update(made)
         on_progress(first + len(answers))
     unfinished.append([_line(row, answers[at]) for at, row in enumerate(window)])
-    unfinished.known.clear()
+    unfinished.window_answers.clear()
 
 
 def _is_finite(answer: Any) -> bool:
@@ -113,10 +113,10 @@ def _line(row: InputRow, answer: Any) -> dict[str, Any]:
 
 
 def _read(predictor: Predictor, row: InputRow, parameters: Mapping[str, Any] | None) -> list[Any]:
-    return list(_named(row, partial(predictor.read, row.inputs, parameters)))
+    return list(_run_with_location(row, partial(predictor.read, row.inputs, parameters)))
 
 
-def _named(row: InputRow, step: Callable[[], Any]) -> Any:
+def _run_with_location(row: InputRow, step: Callable[[], Any]) -> Any:
     try:
         return step()
     except BadInputs as error:

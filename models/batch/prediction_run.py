@@ -23,7 +23,7 @@ DEFAULT_EXPERIMENT = "predictions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluated:
+class EvaluationSettings:
     """Settings of a model's evaluation, as its run records them."""
 
     precision: str | None
@@ -32,12 +32,12 @@ class Evaluated:
     """Tokens to which texts were truncated. None for a language model, whose texts were cut into blocks."""
 
 
-def evaluated(store: Store, trained: TrainedModel) -> Evaluated:
+def evaluation_settings(store: Store, trained: TrainedModel) -> EvaluationSettings:
     """Return the settings with which a run's model was evaluated."""
     params = store.call(store.client.get_run, trained.run_id).data.params
     precision = params.get("hp.precision")
     length = "" if trained.task == "causal-lm" else params.get("hp.max_length", "")
-    return Evaluated(
+    return EvaluationSettings(
         precision=precision if precision in ("fp32", "bf16", "fp16") else None,
         max_length=int(length) if length.isdecimal() else None,
     )

@@ -14,15 +14,15 @@ class Progress:
     """Prints the rows done, the rate and the remaining time."""
 
     def __init__(self, what: str, file: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what, self._file, self._clock = what, file, clock
+        self._label, self._file, self._clock = what, file, clock
         self._is_terminal = file.isatty()
-        self._began_at = self._said_at = clock()
-        self._before = 0
+        self._began_at = self._printed_at = clock()
+        self._done_before = 0
         self._total: int | None = None
 
-    def of(self, total: int, *, before: int) -> Self:
+    def set_total(self, total: int, *, done_before: int) -> Self:
         """Set the number of rows, and how many of them an earlier process predicted."""
-        self._total, self._before = total, before
+        self._total, self._done_before = total, done_before
         return self
 
     def __enter__(self) -> Self:
@@ -32,12 +32,12 @@ class Progress:
         if self._is_terminal:
             self._echo("\r\x1b[K")
 
-    def saw(self, done: int) -> None:
+    def update(self, done: int) -> None:
         """Print the progress, at most once per interval."""
         now = self._clock()
-        if now - self._said_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
-            self._said_at = now
-            text = line(self._what, done, self._total, (done - self._before) / (now - self._began_at))
+        if now - self._printed_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
+            self._printed_at = now
+            text = line(self._label, done, self._total, (done - self._done_before) / (now - self._began_at))
             self._echo(f"\r{text}\x1b[K" if self._is_terminal else f"{text}\n")
 
     def _echo(self, text: str) -> None:

@@ -67,14 +67,14 @@ class Source:
         """Yield the rows in order. Raises `InputError` with file and line for a broken row."""
         if self.is_squad:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
-            return self._made(squad_rows(self.path), at, "question")
+            return self._input_rows(squad_rows(self.path), at, "question")
         needed, optional = ROLES[self.task]
         columns = {role: self.columns.get(role, role) for role in needed}
         columns |= {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
         at = {role: place for place, role in enumerate(columns)}
-        return self._made(read_rows(self.path, list(columns.values())), at, unit_of(self.path))
+        return self._input_rows(read_rows(self.path, list(columns.values())), at, unit_of(self.path))
 
-    def _made(self, rows: Iterator[Row], at: Mapping[str, int], unit: str) -> Iterator[InputRow]:
+    def _input_rows(self, rows: Iterator[Row], at: Mapping[str, int], unit: str) -> Iterator[InputRow]:
         is_plain = reader_name(self.path) == ".txt"
         for number, values in rows:
             place = f"{self.path} {unit} {number}"

@@ -40,7 +40,7 @@ class Unfinished:
                 opened.enter_context(self._lines)
                 self._window, _ = _whole_lines(self.folder / "window.jsonl")
                 opened.enter_context(self._window)
-                self.known = self._read_window()
+                self.window_answers = self._read_window()
                 self._opened = opened.pop_all()
         except OSError as error:
             raise InputError(f"output {output} cannot be written: {error.strerror or error}") from error

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from models.loading.encoding import Encoded, Row, padded
-from models.loading.inputs import BadInputs, Rule, boolean, input_name, listed, number, parameters, text, whole_number
+from models.loading.encoding import Encoded, Row, pad_rows
+from models.loading.inputs import BadInputs, Rule, as_list, boolean, input_name, number, parameters, text, whole_number
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForCausalLM"
@@ -43,7 +43,7 @@ class Example:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def reads(architecture: str) -> bool:
+def supports(architecture: str) -> bool:
     """Return whether a saved model is a language model."""
     return architecture.endswith(("ForCausalLM", "LMHeadModel"))
 
@@ -59,7 +59,7 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
     for name in SAMPLING:
         if name in options and not options.get("do_sample"):
             raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
-    values = listed(inputs)
+    values = as_list(inputs)
     names = [input_name(at, len(values)) for at in range(len(values))]
     texts = [text(location, each, may_be_blank=False) for location, each in zip(names, values, strict=True)]
     return [Example(location, each, options) for location, each in zip(names, texts, strict=True)]
@@ -100,14 +100,14 @@ def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
         options = encoded[left[0]].example.options
         same = [at for at in left if encoded[at].example.options == options]
         left = [at for at in left if at not in set(same)]
-        for at, answer in zip(same, _generated(loaded, [encoded[at] for at in same], options), strict=True):
+        for at, answer in zip(same, _generate(loaded, [encoded[at] for at in same], options), strict=True):
             answers[at] = answer
     return answers
 
 
-def _generated(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str, Any]) -> list[Any]:
+def _generate(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str, Any]) -> list[Any]:
     # Pad on the left, so that new tokens follow each text directly.
-    batch = padded([each.rows[0] for each in encoded], loaded.padding.leftwards(), loaded.device)
+    batch = pad_rows([each.rows[0] for each in encoded], loaded.padding.leftwards(), loaded.device)
     batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
     settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
     is_whole = settings.pop("return_full_text", True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from models.loading.encoding import Encoded, Row
-from models.loading.inputs import BadInputs, Rule, fields, input_name, listed, one_of, parameters, text, whole_number
+from models.loading.inputs import BadInputs, Rule, as_list, fields, input_name, one_of, parameters, text, whole_number
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForSequenceClassification"
@@ -39,7 +39,7 @@ class Example:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def reads(architecture: str) -> bool:
+def supports(architecture: str) -> bool:
     """Return whether a saved model is a classifier."""
     return architecture.endswith("ForSequenceClassification")
 
@@ -52,7 +52,7 @@ def encode_may_refuse(loaded: Loaded) -> bool:
 def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
     """Return the texts. An input is a string, or an object with `text` and, for a pair, `text_pair`."""
     options = parameters(arguments, PARAMETERS)
-    values = listed(inputs)
+    values = as_list(inputs)
     return [_example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
 
 

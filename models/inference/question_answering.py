@@ -15,16 +15,16 @@ import torch
 
 from models.loading.answer_spans import answer_spans
 from models.loading.encoding import Encoded, Row
-from models.loading.inputs import BadInputs, Rule, fields, input_name, listed, parameters, text, whole_number
+from models.loading.inputs import BadInputs, Rule, as_list, fields, input_name, parameters, text, whole_number
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForQuestionAnswering"
 
 MAX_TOP_K = 20
-ROWS_A_FORWARD = 32
+ROWS_PER_FORWARD = 32
 """Limits the memory for a context of thousands of windows."""
-FEW_WINDOWS = 32
-"""Up to this many windows may overlap by any amount. If there are more, they must start at least `least_step` apart."""
+MAX_CLOSE_WINDOWS = 32
+"""Up to this many windows may overlap by any amount. If there are more, they must start at least `min_step` apart."""
 
 PARAMETERS: Mapping[str, Rule] = {
     "top_k": whole_number(1, MAX_TOP_K),
@@ -46,7 +46,7 @@ class Example:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Cut(NamedTuple):
+class ContextWindows(NamedTuple):
     """A question's context, cut into windows by `answer_spans`."""
 
     offsets: list[tuple[int, int]]
@@ -55,7 +55,7 @@ class Cut(NamedTuple):
     """Position of the context in each window: `answer_spans.Windows`."""
 
 
-def reads(architecture: str) -> bool:
+def supports(architecture: str) -> bool:
     """Return whether a saved model answers questions."""
     return "ForQuestionAnswering" in architecture
 
@@ -68,7 +68,7 @@ def encode_may_refuse(loaded: Loaded) -> bool:
 def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
     """Return the questions. An input is an object with `question` and `context`."""
     options = parameters(arguments, PARAMETERS)
-    values = listed(inputs)
+    values = as_list(inputs)
     return [_example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
 
 
@@ -95,10 +95,10 @@ def _encoded(loaded: Loaded, example: Example) -> Encoded:
     except ValueError as error:
         raise BadInputs(f"{example.location}: {error}") from error
     output = tuple(Row(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
-    return Encoded(example, output, Cut(tokens.offsets, windows))
+    return Encoded(example, output, ContextWindows(tokens.offsets, windows))
 
 
-def least_step(window_tokens: int) -> int:
+def min_step(window_tokens: int) -> int:
     """Return the smallest allowed distance between the starts of two windows of a long context, in tokens.
 
     Below this, a request body of 6 MiB could become millions of windows, which need gigabytes before the model runs.
@@ -107,15 +107,15 @@ def least_step(window_tokens: int) -> int:
 
 
 def _check_step(location: str, tokens: Any, length: int, stride: int) -> None:
-    step, least = tokens.room(length) - stride, least_step(length)
+    step, least = tokens.room(length) - stride, min_step(length)
     if step <= 0 or step >= least:  # `cut` rejects a step of 0 or less
         return
     windows = math.ceil((len(tokens.offsets) - stride) / step)
-    if windows > FEW_WINDOWS:
+    if windows > MAX_CLOSE_WINDOWS:
         raise BadInputs(
             f"{location}: with doc_stride {stride}, the context becomes {windows:,} windows of {length} tokens, "
-            f"{step} apart. More than {FEW_WINDOWS} windows must be at least {least} apart: lower doc_stride or raise "
-            "max_seq_len"
+            f"{step} apart. More than {MAX_CLOSE_WINDOWS} windows must be at least {least} apart: lower doc_stride or "
+            "raise max_seq_len"
         )
 
 
@@ -145,8 +145,8 @@ def _logits(loaded: Loaded, rows: Sequence[Row]) -> tuple[list[np.ndarray], list
     """Return the start and end logits, one array per row, without padding."""
     starts: list[np.ndarray] = []
     ends: list[np.ndarray] = []
-    for first in range(0, len(rows), ROWS_A_FORWARD):
-        part = rows[first : first + ROWS_A_FORWARD]
+    for first in range(0, len(rows), ROWS_PER_FORWARD):
+        part = rows[first : first + ROWS_PER_FORWARD]
         output = loaded.forward(part)
         for logits, lines in ((output.start_logits, starts), (output.end_logits, ends)):
             array = logits.to(torch.float64).cpu().numpy()

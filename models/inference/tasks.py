@@ -2,7 +2,7 @@
 
 HEAD               Transformers class that loads a model with the task's head
 encode_may_refuse  returns whether `encode` rejects some inputs, such as those that are too long
-reads              returns whether the task supports a saved model, given the name of its class
+supports           returns whether the task supports a saved model, given the name of its class
 read               checks inputs and returns examples
 encode             tokenizes examples
 run                returns the answers of one batch
@@ -25,6 +25,6 @@ TASKS: dict[str, ModuleType] = {
 def task_of(architecture: str) -> str:
     """Return a model's task, given the class that it was saved as. Raises `InputError`."""
     for name, task in TASKS.items():
-        if task.reads(architecture):
+        if task.supports(architecture):
             return name
     raise InputError(f"the model's class {architecture!r} fits none of the supported tasks: {', '.join(TASKS)}")

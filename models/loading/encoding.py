@@ -57,7 +57,7 @@ class Padding:
         return replace(self, on_left=True)
 
 
-def padded(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]:
+def pad_rows(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]:
     """Return the model's inputs, padded to the shape (rows, tokens of the longest row).
 
     A batch of rows of equal length has no attention mask.
@@ -67,16 +67,16 @@ def padded(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]
     if min(lengths) == width:
         arrays = {"input_ids": np.array([row.ids for row in rows], dtype=np.int64)}
     else:
-        arrays = {"input_ids": _filled([row.ids for row in rows], width, padding.token, padding.on_left)}
-        arrays["attention_mask"] = _filled([[1] * length for length in lengths], width, 0, padding.on_left)
+        arrays = {"input_ids": _pad_lines([row.ids for row in rows], width, padding.token, padding.on_left)}
+        arrays["attention_mask"] = _pad_lines([[1] * length for length in lengths], width, 0, padding.on_left)
     if any(row.types is not None for row in rows):
         types = [row.types or [0] * len(row.ids) for row in rows]
-        arrays["token_type_ids"] = _filled(types, width, padding.type, padding.on_left)
+        arrays["token_type_ids"] = _pad_lines(types, width, padding.type, padding.on_left)
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
 
 
-def _filled(lines: Sequence[list[int]], width: int, filler: int, on_left: bool) -> np.ndarray:
-    filled = np.full((len(lines), width), filler, dtype=np.int64)
+def _pad_lines(lines: Sequence[list[int]], width: int, fill_value: int, on_left: bool) -> np.ndarray:
+    filled = np.full((len(lines), width), fill_value, dtype=np.int64)
     for row, line in zip(filled, lines, strict=True):
         row[width - len(line) if on_left else 0 : width if on_left else len(line)] = line
     return filled

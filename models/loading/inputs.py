@@ -18,7 +18,7 @@ Rule = Callable[[str, Any], Any]
 """Function that checks a parameter, given its name and value: returns the value or raises `BadInputs`."""
 
 
-def listed(inputs: object) -> list[Any]:
+def as_list(inputs: object) -> list[Any]:
     """Return the inputs as a list. A single input becomes a list of one."""
     if not isinstance(inputs, list):
         return [inputs]

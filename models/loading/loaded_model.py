@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from models.loading.answer_spans import answer_spans
-from models.loading.encoding import Padding, Row, padded
+from models.loading.encoding import Padding, Row, pad_rows
 from models.loading.precision import choose_precision
 from training.contract.errors import InputError
 from training.staging.models.model_files import ModelSource, read_config, usable_positions
@@ -50,7 +50,7 @@ class Loaded:
     def forward(self, rows: Sequence[Row]) -> Any:
         """Run the rows as one padded batch and return the model's output."""
         with torch.inference_mode():
-            return self.model(**padded(rows, self.padding, self.device))
+            return self.model(**pad_rows(rows, self.padding, self.device))
 
 
 def load(

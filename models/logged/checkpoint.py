@@ -25,7 +25,7 @@ CONFIGURATION = re.compile(r"(config|generation_config|adapter_config)\.json")
 README = "README.md"
 
 
-class NoModel(Exception):
+class NotServable(Exception):
     """The folder has no model that can be served. The message is one sentence about the folder."""
 
 
@@ -56,13 +56,15 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     task = next((task for ending, task in TASKS.items() if architecture.endswith(ending)), None)
     if task is None:
         known = ", ".join(TASKS)
-        raise NoModel(f"its config.json names {architecture or 'no architecture'}: supported classes end in {known}")
+        raise NotServable(
+            f"its config.json names {architecture or 'no architecture'}: supported classes end in {known}"
+        )
     files = {path.name for path in folder.iterdir() if path.is_file()}
     if not any(WEIGHTS.fullmatch(name) for name in files):
-        raise NoModel("it has neither model.safetensors nor pytorch_model.bin")
+        raise NotServable("it has neither model.safetensors nor pytorch_model.bin")
     tokenizer_files = tuple(sorted(name for name in files if TOKENIZER.fullmatch(name)))
     if not tokenizer_files:
-        raise NoModel("it has no tokenizer files, so the model cannot read texts")
+        raise NotServable("it has no tokenizer files, so the model cannot read texts")
     return Checkpoint(
         task=task,
         architecture=architecture,
@@ -74,27 +76,27 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 def _config(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
-        raise NoModel("it has no config.json, so it is not a Transformers folder")
+        raise NotServable("it has no config.json, so it is not a Transformers folder")
     try:
         config = json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise NoModel(f"its config.json is not valid JSON: {error}") from error
+        raise NotServable(f"its config.json is not valid JSON: {error}") from error
     if not isinstance(config, dict):
-        raise NoModel("its config.json is not a JSON object")
+        raise NotServable("its config.json is not a JSON object")
     return config
 
 
 def _architecture(config: dict[str, Any]) -> str:
     names = config.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise NoModel(f"its config.json has architectures {json.dumps(names)[:60]}: it must be a list of names")
+        raise NotServable(f"its config.json has architectures {json.dumps(names)[:60]}: it must be a list of names")
     return next(iter(names), "")
 
 
 def _label_names(config: dict[str, Any]) -> tuple[str, ...]:
     names = config.get("id2label") or {}
     if not isinstance(names, dict) or not all(re.fullmatch("[0-9]{1,9}", number) for number in names):
-        raise NoModel(
+        raise NotServable(
             f"its config.json has id2label {json.dumps(names)[:60]}: it must be an object from numbers to names"
         )
     return tuple(str(names[number]) for number in sorted(names, key=int))

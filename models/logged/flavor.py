@@ -50,10 +50,10 @@ QUESTION = {"question": "What is coming?", "context": SENTENCE}
 PAIR = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
 
 
-def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, about: Mapping[str, Any], **names: Any) -> None:
+def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, metadata: Mapping[str, Any], **names: Any) -> None:
     """Write all files around `folder/model`. `MLmodel` comes last: a folder without it is not an MLflow model.
 
-    `about` is added to the model's metadata. `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
+    `metadata` is added to the model's metadata. `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
     """
     for name in checkpoint.tokenizer_files:
         target = folder / "components" / "tokenizer" / name
@@ -71,7 +71,7 @@ def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, about: Mapping[
             "serving_input_path": "serving_input_example.json",
             "type": "json_object",
         },
-        metadata={**about, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
+        metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
         model_size_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         **names,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from models.logged.checkpoint import NoModel
+from models.logged.checkpoint import NotServable
 from models.logged.log_model import FAILURE, Logged, is_logged, log_model
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group, child_runs
@@ -40,7 +40,7 @@ def log_models(
             if made := log_model(store, service, outcome.planned, outcome.run_id, scratch):
                 logged.append(made)
                 last = outcome.run_id
-        except (NoModel, ServiceError, TrackingError, OSError) as error:
+        except (NotServable, ServiceError, TrackingError, OSError) as error:
             failures.setdefault(_reason(error), []).append(outcome.planned.spec.name)
             _tag(store, outcome.run_id, error)
             if isinstance(error, TrackingError) and not is_refusal(error):
@@ -68,7 +68,9 @@ def _summary(logged: Sequence[Logged], run_id: str, seconds: float) -> str:
 
 def _reason(error: Exception) -> str:
     reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"the job's artifact is not a model that can be served: {reason}" if isinstance(error, NoModel) else reason
+    return (
+        f"the job's artifact is not a model that can be served: {reason}" if isinstance(error, NotServable) else reason
+    )
 
 
 def _tag(store: Store, run_id: str, error: Exception) -> None:

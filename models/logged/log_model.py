@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
 
 from models.logged import flavor
-from models.logged.checkpoint import NoModel, is_needed, read_checkpoint
+from models.logged.checkpoint import NotServable, is_needed, read_checkpoint
 from models.logged.locks import logging_lock
 from models.logged.model_folder import new_unfinished
 from tracking.groups.planned_job import MODEL_ID, PlannedJob
@@ -70,20 +70,20 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
 def _log(store: Store, service: Service, planned: PlannedJob, run: Run, scratch: Path) -> Logged:
     model, is_new = _open(store, run)
     location = model.artifact_location if model else None
-    with _workplace(location, scratch) as folder:
+    with _build_folder(location, scratch) as folder:
         try:
             size_bytes = _build(service, planned, run, model, folder)
             if model is None:
                 store.call(store.client.log_artifacts, run.info.run_id, str(folder), NAME)
-            elif _local(location) is None:
+            elif _local_path(location) is None:
                 store.call(store.client.log_model_artifacts, model.model_id, str(folder))
-        except (NoModel, ServiceError, TrackingError, OSError) as error:
+        except (NotServable, ServiceError, TrackingError, OSError) as error:
             # If the server did not answer, keep the files and the entry: the next attempt continues from them.
             if not isinstance(error, TrackingError) or is_refusal(error):
-                _give_up(store, model if is_new else None, folder)
+                _discard(store, model if is_new else None, folder)
             raise
     uri = f"runs:/{run.info.run_id}/{NAME}" if model is None else f"models:/{model.model_id}"
-    _conclude(store, run, model, uri)
+    _finish(store, run, model, uri)
     return Logged(uri=uri, size_bytes=size_bytes)
 
 
@@ -136,14 +136,14 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
             if not tries_left:
                 raise
     checkpoint = read_checkpoint(folder / flavor.WEIGHTS)
-    about = {"job": planned.spec.name, "artifact": uri, "trained_with": run.data.tags.get("platform.versions", "")}
+    metadata = {"job": planned.spec.name, "artifact": uri, "trained_with": run.data.tags.get("platform.versions", "")}
     identity = {"model_id": model.model_id, "model_uuid": model.model_id} if model else {}
     place = model.artifact_location if model else NAME
-    flavor.write(folder, checkpoint, planned.model, about, run_id=run.info.run_id, artifact_path=place, **identity)
+    flavor.write(folder, checkpoint, planned.model, metadata, run_id=run.info.run_id, artifact_path=place, **identity)
     return size_bytes
 
 
-def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
+def _discard(store: Store, model: LoggedModel | None, folder: Path) -> None:
     """Delete the files and the new MLflow entry of a model that could not be built."""
     shutil.rmtree(folder, ignore_errors=True)
     if model is not None:
@@ -151,7 +151,7 @@ def _give_up(store: Store, model: LoggedModel | None, folder: Path) -> None:
             store.call(store.client.delete_logged_model, model.model_id)
 
 
-def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> None:
+def _finish(store: Store, run: Run, model: LoggedModel | None, uri: str) -> None:
     """Mark the model as ready and link it to the run. The run's tag is written last."""
     client, run_id = store.client, run.info.run_id
     if model is None:
@@ -168,12 +168,12 @@ def _conclude(store: Store, run: Run, model: LoggedModel | None, uri: str) -> No
 
 
 @contextmanager
-def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
+def _build_folder(location: str | None, scratch: Path) -> Iterator[Path]:
     """Yield the folder in which to build the model: its final location, if that is on this machine.
 
     If building is interrupted, the incomplete model stays there. MLflow does not list it; the next attempt replaces it.
     """
-    if (own := _local(location)) is not None:
+    if (own := _local_path(location)) is not None:
         yield own
         return
     folder = new_unfinished(scratch)
@@ -183,7 +183,7 @@ def _workplace(location: str | None, scratch: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _local(location: str | None) -> Path | None:
+def _local_path(location: str | None) -> Path | None:
     """Return the path of an artifact location on this machine; None if it is elsewhere."""
     if not location:
         return None

@@ -17,7 +17,7 @@ from rich.filesize import decimal
 
 from models.loading.answer_spans import answer_spans
 from models.logged.checkpoint import is_needed
-from models.lookup.artifact_location import location_of
+from models.lookup.artifact_location import find_artifact_location
 from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
@@ -25,7 +25,7 @@ from training.services.artifact import unpack
 from training.services.local.service import LocalService
 from training.state import shared_folders
 
-PLACE = "models"
+MODELS_FOLDER = "models"
 _UNFINISHED_PREFIX = ".unfinished-"
 MANIFEST = ".files.json"
 """File with the name and size of every other file. It is written last."""
@@ -44,16 +44,16 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
 
     Raises `InputError` for a run without a model or a model that is not a Transformers folder, and `TrackingError`.
     """
-    folder = home.absolute() / PLACE / (trained.model_id or trained.run_id)
+    folder = home.absolute() / MODELS_FOLDER / (trained.model_id or trained.run_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while not (shared_folders.use(home.absolute(), [folder]) and is_whole(folder)):
+    while not (shared_folders.use(home.absolute(), [folder]) and is_complete(folder)):
         if not (trained.model_uri or trained.artifact_uri):
-            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_why_not(trained)}.")
+            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_missing_reason(trained)}.")
         _fetch(store, trained, folder, echo)
     return folder
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Return whether a folder has all files of its manifest, each with its recorded size."""
     try:
         sizes: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
@@ -62,7 +62,7 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
-def files_of(paths: Mapping[str, int]) -> dict[str, str]:
+def files_to_fetch(paths: Mapping[str, int]) -> dict[str, str]:
     """Return the files of an MLflow model that belong in the Transformers folder: path in the model to name.
 
     `paths` are all files of the MLflow model. Files of its folder `model` come first. Files of `components/tokenizer`
@@ -78,7 +78,7 @@ def files_of(paths: Mapping[str, int]) -> dict[str, str]:
     return names
 
 
-def _why_not(trained: TrainedModel) -> str:
+def _missing_reason(trained: TrainedModel) -> str:
     if trained.model_failure:
         return trained.model_failure.rstrip(".")
     return "its job left no artifact" if trained.status == "FINISHED" else f"its job ended {trained.status}"
@@ -86,7 +86,7 @@ def _why_not(trained: TrainedModel) -> str:
 
 def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
     """Fetch the model into a temporary folder and rename it at the end."""
-    with _taking_its_name(folder) as unfinished:
+    with _renamed_on_success(folder) as unfinished:
         if trained.model_uri:
             _fetch_logged(store, trained, unfinished, echo)
         else:
@@ -100,9 +100,9 @@ def _fetch_logged(store: Store, trained: TrainedModel, folder: Path, echo: Echo)
     """Download an MLflow model and arrange its files as Transformers expects them."""
     server = str(store.client.tracking_uri)
     store.subject = f"model {trained.model_uri}"
-    location = location_of(store, trained)
-    sizes = store.call(lambda: dict(_listed(location, server)))
-    names = files_of(sizes)
+    location = find_artifact_location(store, trained)
+    sizes = store.call(lambda: dict(_list_files(location, server)))
+    names = files_to_fetch(sizes)
     _check_model(trained, list(names.values()))
     echo(f"Fetching model {trained.model_uri}, {decimal(sum(sizes[path] for path in names))}, from {store.uri}")
     raw = folder / "raw"
@@ -129,12 +129,12 @@ def _write_answer_options(mlmodel: Path, folder: Path) -> None:
         (folder / answer_spans.OPTIONS_FILE).write_text(json.dumps(record), "utf-8")
 
 
-def _listed(location: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:
+def _list_files(location: str, server: str, path: str = "") -> Iterator[tuple[str, int]]:
     """Yield path and size in bytes of all files of an MLflow model."""
     repository = get_artifact_repository(location, tracking_uri=server)
     for each in repository.list_artifacts(path or None):
         if each.is_dir:
-            yield from _listed(location, server, str(each.path))
+            yield from _list_files(location, server, str(each.path))
         else:
             yield str(each.path), int(each.file_size or 0)
 
@@ -148,11 +148,11 @@ def _check_model(trained: TrainedModel, names: Sequence[str]) -> None:
 def _fetch_artifact(uri: str, folder: Path, echo: Echo) -> None:
     """Unpack the job's artifact while it is read."""
     echo(f"Fetching the model artifact {uri}")
-    with _opened(uri, folder.parent.parent) as archive:
+    with _open_artifact(uri, folder.parent.parent) as archive:
         unpack(archive, folder, named=f"The model artifact {uri}", is_selected=is_needed)
 
 
-def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:
+def _open_artifact(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:
     if uri.startswith("s3://"):
         from training.services.sagemaker.service import SageMakerService
 
@@ -166,7 +166,7 @@ def new_unfinished(location: Path) -> Path:
 
 
 @contextmanager
-def _taking_its_name(folder: Path) -> Iterator[Path]:
+def _renamed_on_success(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder. On success it is renamed to `folder`; otherwise it is deleted."""
     unfinished = new_unfinished(folder.parent)
     try:
@@ -176,7 +176,7 @@ def _taking_its_name(folder: Path) -> Iterator[Path]:
             unfinished.rename(folder)
         except OSError:
             # `folder` exists: either a different process has just fetched it, or it is incomplete and must be replaced.
-            if not is_whole(folder):
+            if not is_complete(folder):
                 shutil.rmtree(folder, ignore_errors=True)
                 unfinished.rename(folder)
     except OSError as error:

@@ -15,14 +15,14 @@ NOISE = 1e-6
 """Relative difference up to which two values count as equal, because summation order and kernels differ."""
 
 
-def measure_of(
-    models: Iterable[Mapping[str, float]], requested: str | None = None, *, of_any: bool = False
+def choose_measure(
+    models: Iterable[Mapping[str, float]], requested: str | None = None, *, any_model: bool = False
 ) -> Measure | None:
     """Return the measure by which to compare models: the `requested` one, or the first that all models have.
 
-    `models` are the models' metrics. With `of_any`, it is enough that one model has it. None if no measure qualifies.
+    `models` are the models' metrics. With `any_model`, one model that has it is enough. None if no measure qualifies.
     """
-    all_metrics, enough = list(models), any if of_any else all
+    all_metrics, enough = list(models), any if any_model else all
     names = [requested, *EVALUATIONS] if requested in EVALUATIONS else [*EVALUATIONS]
     return next((EVALUATIONS[name] for name in names if name and enough(has(each, name) for each in all_metrics)), None)
 

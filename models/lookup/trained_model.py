@@ -81,15 +81,15 @@ def trained_model(store: Store, run: str) -> TrainedModel:
     """
     name = run.strip()
     if name.startswith("models:/"):
-        version = Versions(store).named(name)
-        return trained_of(store, _run(store, version.run_id))
+        version = Versions(store).by_uri(name)
+        return trained_model_of(store, _run(store, version.run_id))
     name = name.removeprefix("runs:/").partition("/")[0]
     if not name:
         raise InputError(f"run is '{run}': it must be {_NAMES}.")
     return _of_run(store, _run(store, name)) if _RUN_ID.fullmatch(name) else _of_name(store, name)
 
 
-def trained_of(store: Store, run: Run) -> TrainedModel:
+def trained_model_of(store: Store, run: Run) -> TrainedModel:
     """Return the model of a job's run."""
     tags, params = run.data.tags, run.data.params
     metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
@@ -127,13 +127,13 @@ def _of_name(store: Store, name: str) -> TrainedModel:
     if len(runs) > 1:
         some = ", ".join(str(run.info.run_id) for run in runs[:_MOST_NAMED])
         raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
-    return trained_of(store, runs[0])
+    return trained_model_of(store, runs[0])
 
 
 def _of_run(store: Store, run: Run) -> TrainedModel:
     kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
     if kind == "job":
-        return trained_of(store, run)
+        return trained_model_of(store, run)
     if kind == "group" and group:
         return _of_group(store, group)
     actual = f": it is the run of a {kind}" if kind else ""
@@ -145,7 +145,7 @@ def _of_group(store: Store, group: str) -> TrainedModel:
     from models.lookup.winner import winner
 
     chosen = winner(store.client, group)
-    return replace(trained_of(store, _run(store, chosen.run_id)), chosen=chosen.why)
+    return replace(trained_model_of(store, _run(store, chosen.run_id)), chosen=chosen.why)
 
 
 def _run(store: Store, run_id: str) -> Run:

@@ -51,34 +51,34 @@ class Versions:
         self.client = MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
         self._store = store
 
-    def named(self, uri: str) -> Version:
+    def by_uri(self, uri: str) -> Version:
         """Return the version that a `models:` URI names. Raises `InputError` if no such version exists."""
         match = _URI.fullmatch(uri)
         if match is None:
             raise InputError(f"run is '{uri}': write a registered model as models:/NAME@ALIAS or models:/NAME/3.")
         name, alias, number = match.groups()
-        version = self.of_alias(name, alias) if alias else self.numbered(name, number)
+        version = self.by_alias(name, alias) if alias else self.by_number(name, number)
         if version is None:
             raise InputError(f"run is '{uri}', which does not exist in the registry of {self._store.uri}.")
         if not version.run_id:
             raise InputError(f"run is '{uri}', but {version} does not record which run trained it: give a run id.")
         return version
 
-    def of_alias(self, name: str, alias: str) -> Version | None:
+    def by_alias(self, name: str, alias: str) -> Version | None:
         """Return the version that an alias names; None if it does not exist or this user may not read it."""
         # A search, because for a user with few permissions basic auth answers 403 to a request for a missing model.
         models = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
         number = models[0].aliases.get(alias) if models else None
-        return self.numbered(name, str(number)) if number else None
+        return self.by_number(name, str(number)) if number else None
 
-    def numbered(self, name: str, number: str) -> Version | None:
+    def by_number(self, name: str, number: str) -> Version | None:
         """Return the version with this number, or None."""
         if len(number) > _LONGEST_NUMBER:
             return None
         versions = self._search(f"name = {quoted(name)} and version_number = {number}")
         return _version(versions[0]) if versions else None
 
-    def of_model(self, name: str, model_uri: str) -> Version | None:
+    def by_model(self, name: str, model_uri: str) -> Version | None:
         """Return the registered model's first version that was made from this MLflow model, or None."""
         versions = self._search(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
         return _version(min(versions, key=lambda version: int(version.version))) if versions else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 from mlflow import MlflowClient
 
-from models.lookup.evaluation import has, measure_of
+from models.lookup.evaluation import choose_measure, has
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
@@ -41,15 +41,15 @@ def winner(client: MlflowClient, group: str) -> Winner:
     """
     table, parent = job_tables.jobs(client, group), job_tables.parent_run(client, group)
     if table.empty:
-        raise _none(group, "it has no jobs")
+        raise _no_winner(group, "it has no jobs")
     is_open = parent is not None and parent.data.tags.get("platform.group_state") == "open"
     _check_ended(table, group, is_open)
     if is_probe_table(table):
-        raise _none(group, "its jobs are probes, which train only the first steps")
+        raise _no_winner(group, "its jobs are probes, which train only the first steps")
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         spec = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
-        return _chosen(group, *_of_sweep(sweep_of(table, group, spec, {}, {})))
-    return _chosen(group, *_of_comparison(compare(table, group)))
+        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {})))
+    return _best_job(group, *_comparison_winner(compare(table, group)))
 
 
 def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
@@ -58,10 +58,10 @@ def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
     running = sum(job.unfinished for job in jobs)
     if running or is_open:
         how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is still open"
-        raise _none(group, f"{how}; `trainfare attach --group {group}` follows it", "yet")
+        raise _no_winner(group, f"{how}; `trainfare attach --group {group}` follows it", "yet")
 
 
-def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
+def _comparison_winner(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
     """Return the label of the winning arm, its jobs, and the reason."""
     assert comparison.baseline is not None, "a group with jobs has arms"
     best, baseline = comparison.best, comparison.baseline
@@ -69,29 +69,33 @@ def _of_comparison(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
     if not comparison.contrasts:
         return arm.label, arm.succeeded, ""
     _check_baseline(comparison)
-    return arm.label, arm.succeeded, headline(comparison) if best else _held(headline(comparison), baseline)
+    return arm.label, arm.succeeded, headline(comparison) if best else _baseline_stays(headline(comparison), baseline)
 
 
 def _check_baseline(comparison: Comparison) -> None:
     """Raise `InputError` if the baseline's runs were deleted: the report would take a different arm as the baseline."""
     if not any(job.is_baseline for job in comparison.arms[0].jobs):
-        raise _none(comparison.group, "its baseline's runs were deleted, so its settings cannot be compared")
+        raise _no_winner(comparison.group, "its baseline's runs were deleted, so its settings cannot be compared")
 
 
-def _held(verdict: str, baseline: Arm) -> str:
+def _baseline_stays(verdict: str, baseline: Arm) -> str:
     return f"{verdict.rstrip('.')}, so the baseline stays." if baseline.succeeded else verdict
 
 
-def _of_sweep(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
+def _sweep_winner(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
     headline, best = sweep_headline(sweep), sweep.best
     if best is None or (sweep.spec.is_front and len(sweep.front) > 1):
-        raise _none(sweep.group, headline[:1].lower() + headline[1:].rstrip("."))
+        raise _no_winner(sweep.group, headline[:1].lower() + headline[1:].rstrip("."))
     if sweep.confirmation is None:
         command = f" `{sweep.train_command}` trains {best.setting}." if sweep.train_command else ""
-        raise _none(sweep.group, "its best setting was not repeated, and trials save no model", instead=command)
+        raise _no_winner(sweep.group, "its best setting was not repeated, and trials save no model", instead=command)
     _check_baseline(sweep.confirmation)
     setting = best.setting if _is_confirmed(sweep) else sweep.base
-    why = headline if setting == best.setting else f"{headline.rstrip('.')}{_but(sweep)}, so the base setting stays."
+    why = (
+        headline
+        if setting == best.setting
+        else f"{headline.rstrip('.')}{_quality_objection(sweep)}, so the base setting stays."
+    )
     arm = sweep.arm_of(setting)
     return str(setting), arm.succeeded if arm else [], why
 
@@ -102,7 +106,11 @@ def _is_confirmed(sweep: Sweep) -> bool:
     contrast = sweep.contrast_of(sweep.best.setting)
     if contrast is None or contrast.verdict.outcome == "not comparable":
         return False
-    return _is_faster(sweep) and not _but(sweep) if sweep.spec.is_rate else contrast.verdict.outcome == "cheaper"
+    return (
+        _is_faster(sweep) and not _quality_objection(sweep)
+        if sweep.spec.is_rate
+        else contrast.verdict.outcome == "cheaper"
+    )
 
 
 def _is_faster(sweep: Sweep) -> bool:
@@ -110,7 +118,7 @@ def _is_faster(sweep: Sweep) -> bool:
     return ratio is not None and ratio.low > 1
 
 
-def _but(sweep: Sweep) -> str:
+def _quality_objection(sweep: Sweep) -> str:
     """Return the reason not to use a faster setting, or an empty text. A rate says nothing about quality."""
     contrast = sweep.contrast_of(sweep.best.setting) if sweep.best else None
     if contrast is None or contrast.verdict.outcome == "not comparable":
@@ -124,12 +132,12 @@ def _but(sweep: Sweep) -> str:
     return "" if quality.kept else f", but its {comparison}"
 
 
-def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
+def _best_job(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     if not jobs:
-        raise _none(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
+        raise _no_winner(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
     target_metric = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
     # A diverged job has no finite metric. The other jobs are compared anyway.
-    measure = measure_of([job.numbers for job in jobs], target_metric, of_any=True)
+    measure = choose_measure([job.numbers for job in jobs], target_metric, any_model=True)
     if measure is None or len(jobs) == 1:
         chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
     else:
@@ -141,5 +149,5 @@ def _chosen(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
 
 
-def _none(group: str, why: str, when: str = "", *, instead: str = " Name one of its jobs instead.") -> InputError:
+def _no_winner(group: str, why: str, when: str = "", *, instead: str = " Name one of its jobs instead.") -> InputError:
     return InputError(f"run: group '{group}' has no winner{when and f' {when}'}: {why}.{instead}")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from models.lookup.artifact_location import code_of, location_of
-from models.lookup.trained_model import TrainedModel, trained_of
+from models.lookup.artifact_location import error_code, find_artifact_location
+from models.lookup.trained_model import TrainedModel, trained_model_of
 from models.lookup.versions import MODEL_TAG, RUN_ID_TAG, Version, Versions
-from models.registry.gate import InUse, Word, check
-from models.registry.messages import described, introduced
+from models.registry.gate import GateCheck, ModelInUse, check
+from models.registry.messages import model_description, version_description
 from tracking.server.errors import is_unknown_call
 from tracking.server.store import Store
 from training.contract.errors import InputError, NotAllowed, TrackingError
@@ -47,21 +47,21 @@ class Registry:
         self._versions = Versions(store)
         self._client = self._versions.client
 
-    def in_use(self, name: str, alias: str = CHAMPION) -> InUse | None:
+    def in_use(self, name: str, alias: str = CHAMPION) -> ModelInUse | None:
         """Return the model that a registered model's alias names.
 
         None if it does not exist, if this user may not read it, or if the server has no registry.
         """
         try:
-            version = self._versions.of_alias(name, alias)
+            version = self._versions.by_alias(name, alias)
         except TrackingError as error:
             if is_unknown_call(error.__cause__):
                 return None
             raise
-        return InUse(trained=self._trained(version), title=f"{version} ({alias})") if version else None
+        return ModelInUse(trained=self._trained(version), title=f"{version} ({alias})") if version else None
 
     def register(
-        self, trained: TrainedModel, name: str, alias: str = CHAMPION, *, allowed: Set[Word] = frozenset()
+        self, trained: TrainedModel, name: str, alias: str = CHAMPION, *, allowed: Set[GateCheck] = frozenset()
     ) -> Registered:
         """Register a model as a version of the registered model `name`, unless it is one, and set the alias to it.
 
@@ -70,12 +70,12 @@ class Registry:
         before the alias is moved, because a different command may have moved it meanwhile; `allowed` are the checks to
         skip. Raises `InputError` for a model that cannot be registered, `NotGoodEnough`, and `TrackingError`.
         """
-        location = location_of(self._store, trained)
+        location = find_artifact_location(self._store, trained)
         self._store.subject = f"registered model '{name}'"
         self._create_model(name, trained)
-        known = self._versions.of_model(name, str(trained.model_uri))
+        known = self._versions.by_model(name, str(trained.model_uri))
         version = known or self._create_version(name, trained, location)
-        before = self._versions.of_alias(name, alias)
+        before = self._versions.by_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
             check(trained, self.in_use(name, alias), allowed)
@@ -89,7 +89,7 @@ class Registry:
             self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
         except TrackingError:
             # If two commands set a new alias at the same time, MLflow rejects one, even if the version is the same.
-            current = self._versions.of_alias(name, alias)
+            current = self._versions.by_alias(name, alias)
             if current is None or current.number != version.number:
                 raise
 
@@ -98,9 +98,9 @@ class Registry:
         if not version.run_id:
             return None
         try:
-            return trained_of(self._store, self._store.call(self._store.client.get_run, version.run_id))
+            return trained_model_of(self._store, self._store.call(self._store.client.get_run, version.run_id))
         except TrackingError as error:
-            if code_of(error) != "RESOURCE_DOES_NOT_EXIST":
+            if error_code(error) != "RESOURCE_DOES_NOT_EXIST":
                 raise
         return None
 
@@ -110,7 +110,7 @@ class Registry:
 
         if self._store.call(existing) is None:
             create = self._client.create_registered_model
-            self._store.create(create, name, existing=existing, description=introduced(trained.experiment_name))
+            self._store.create(create, name, existing=existing, description=model_description(trained.experiment_name))
 
     def _create_version(self, name: str, trained: TrainedModel, location: str) -> Version:
         tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
@@ -120,11 +120,11 @@ class Registry:
             location,
             trained.run_id,
             trained.model_id,
-            described(trained),
+            version_description(trained),
             tags,
-            existing=lambda: self._versions.of_model(name, str(trained.model_uri)),
+            existing=lambda: self._versions.by_model(name, str(trained.model_uri)),
         )
-        first = self._versions.of_model(name, str(trained.model_uri)) or made
+        first = self._versions.by_model(name, str(trained.model_uri)) or made
         if first.number != made.number:  # a different command registered it at the same time
             with suppress(NotAllowed):
                 self._store.call(self._client.delete_model_version, name, made.number)

@@ -35,9 +35,9 @@ LOOK_SECONDS = 1.0
 """Interval for checking whether the lifetime has ended."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Serve until stopped. Return 1 if the model cannot be loaded."""
-    options = _parser().parse_args(words)
+    options = _parser().parse_args(arguments)
     listener = _listener(options.host, options.port)
     address = f"http://{options.host}:{listener.getsockname()[1]}"
     if options.address:

@@ -18,13 +18,13 @@ from starlette.routing import Route
 
 from models.server.batcher import Batcher
 from models.server.errors import CLOSE, Header, Refused, busy
-from models.server.request import MAX_BODY_BYTES, check_head, declared_bytes, parsed
+from models.server.request import MAX_BODY_BYTES, check_head, declared_bytes, parse_body
 
 BODY_SECONDS = 30.0
 """Longest time for a body to arrive."""
 MAX_DRAINED_BYTES = 64 * 2**20
 """Most bytes that are read and discarded of a body that is too long, so that its sender gets to read the refusal."""
-MAX_HELD_BYTES = 96 * 2**20
+MAX_BUFFERED_BYTES = 96 * 2**20
 """Most bytes in memory for all bodies that are being received."""
 QUICK_BYTES = 16 * 2**10
 """Longest body that is tokenized in the event loop. A longer one would block other requests, so it gets a thread."""
@@ -53,7 +53,7 @@ class App(Starlette):
         self.router.redirect_slashes = False
         self._model: Model | None = None
         self._batcher: Batcher | None = None
-        self._held_bytes = 0
+        self._buffered_bytes = 0
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
 
     def serve(self, model: Model) -> None:
@@ -80,7 +80,7 @@ class App(Starlette):
         if self._model is None or self._batcher is None:
             raise _loading()
         body = await self._body(request)
-        inputs, parameters = parsed(body)
+        inputs, parameters = parse_body(body)
         encoded = await self._encoded(self._model, inputs, parameters, len(body))
         answers = await self._batcher.answers(encoded)
         try:
@@ -112,21 +112,21 @@ class App(Starlette):
                 if total > MAX_DRAINED_BYTES:
                     raise _too_long(CLOSE)
                 if total <= MAX_BODY_BYTES:
-                    self._hold(len(chunk))
+                    self._reserve(len(chunk))
                     held += len(chunk)
                     chunks.append(chunk)
                 else:
                     chunks.clear()
         finally:
-            self._held_bytes -= held
+            self._buffered_bytes -= held
         if total > MAX_BODY_BYTES:
             raise _too_long()
         return b"".join(chunks)
 
-    def _hold(self, count: int) -> None:
-        if self._held_bytes + count > MAX_HELD_BYTES:
+    def _reserve(self, count: int) -> None:
+        if self._buffered_bytes + count > MAX_BUFFERED_BYTES:
             raise Refused(503, "too many bodies are being received: retry in a second.", (b"retry-after", b"1"), CLOSE)
-        self._held_bytes += count
+        self._buffered_bytes += count
 
     async def _encoded(
         self, model: Model, inputs: object, parameters: Mapping[str, Any], size_bytes: int

@@ -21,7 +21,7 @@ from models.server.errors import Refused, busy
 
 MAX_WAITING = 2048
 """Most examples that may wait for the model; further requests are refused with 503."""
-MAX_TAKEN = 128
+MAX_AT_ONCE = 128
 """Most examples that run before waiting examples are looked at again; limits how long those wait."""
 MAX_LOOP_SECONDS = 0.05
 """Longest estimated time that a batch may block the event loop. The estimate uses the last batch's time per token."""
@@ -43,7 +43,7 @@ class Encoded(Protocol):
         """Most tokens to generate; 0 if the model runs once."""
 
 
-class _Work:
+class _PendingRequest:
     """A request: its answers so far, and the number of missing ones."""
 
     def __init__(self, count: int, done: asyncio.Future[list[Any]]) -> None:
@@ -53,11 +53,11 @@ class _Work:
         self.error: BaseException | None = None
 
 
-_Waiting = tuple[_Work, int, Encoded]
+_Waiting = tuple[_PendingRequest, int, Encoded]
 """A request, the position of an example in it, and the example."""
 
 
-def _failed(taken: Sequence[_Waiting], error: BaseException) -> list[_Work]:
+def _failed(taken: Sequence[_Waiting], error: BaseException) -> list[_PendingRequest]:
     """Set the error of the requests that these examples belong to, and return the requests."""
     requests = list(dict.fromkeys(work for work, _, _ in taken))
     for work in requests:
@@ -81,17 +81,17 @@ class Batcher:
         if len(self._waiting) + len(examples) > MAX_WAITING:
             raise busy(f"{len(self._waiting)} inputs are already waiting for the model: retry in a second.")
         loop = asyncio.get_running_loop()
-        work = _Work(len(examples), loop.create_future())
+        work = _PendingRequest(len(examples), loop.create_future())
         self._waiting.extend((work, place, example) for place, example in enumerate(examples))
         if not self._is_working:
             self._is_working = True
             # Run after the loop has handled all requests that have arrived, so that they run together.
-            loop.call_soon(self._work, loop)
+            loop.call_soon(self._run_next, loop)
         return await work.done
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_next(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the next waiting examples: here if that is quick, otherwise in a thread."""
-        taken = [self._waiting.popleft() for _ in range(min(MAX_TAKEN, len(self._waiting)))]
+        taken = [self._waiting.popleft() for _ in range(min(MAX_AT_ONCE, len(self._waiting)))]
         if self._is_short([example for _, _, example in taken]):
             self._resolve(loop, self._run_all(taken))
             return
@@ -114,7 +114,7 @@ class Batcher:
         # puts them to sleep between any two matrix products, and batches in the loop take 50 % longer.
         thread.shutdown(wait=False)
 
-    def _resolve(self, loop: asyncio.AbstractEventLoop, done: list[_Work]) -> None:
+    def _resolve(self, loop: asyncio.AbstractEventLoop, done: list[_PendingRequest]) -> None:
         for work in done:
             if work.done.done():  # the client has disconnected
                 continue
@@ -125,11 +125,11 @@ class Batcher:
                 work.done.set_result(work.answers)
         self._is_working = bool(self._waiting)
         if self._waiting:
-            loop.call_soon(self._work, loop)
+            loop.call_soon(self._run_next, loop)
 
-    def _run_all(self, taken: Sequence[_Waiting]) -> list[_Work]:
+    def _run_all(self, taken: Sequence[_Waiting]) -> list[_PendingRequest]:
         """Return the requests that are complete now. Errors are stored in the requests, never raised."""
-        done: list[_Work] = []
+        done: list[_PendingRequest] = []
         try:
             for batch in batches([example.length for _, _, example in taken]):
                 began = time.perf_counter()
@@ -141,7 +141,7 @@ class Batcher:
             return done + _failed([each for each in taken if each[0] not in done], error)
         return done
 
-    def _answer(self, batch: list[_Waiting]) -> list[_Work]:
+    def _answer(self, batch: list[_Waiting]) -> list[_PendingRequest]:
         """Run a batch and return the requests that it completes.
 
         If the batch fails, each example runs alone, so that only the faulty request fails.
@@ -153,7 +153,7 @@ class Batcher:
                 return [work for one in batch for work in self._answer([one])]
             traceback.print_exc(file=sys.stderr)
             batch[0][0].error, answers = error, [None]
-        done: list[_Work] = []
+        done: list[_PendingRequest] = []
         for (work, place, _), answer in zip(batch, answers, strict=True):
             work.answers[place] = answer
             work.missing -= 1

@@ -36,7 +36,7 @@ def declared_bytes(headers: Iterable[Header]) -> int | None:
     return next((int(value) for name, value in headers if name == b"content-length"), None)
 
 
-def parsed(body: bytes) -> tuple[Any, Mapping[str, Any]]:
+def parse_body(body: bytes) -> tuple[Any, Mapping[str, Any]]:
     """Return the inputs and the parameters of a body. Raises `Refused` with one sentence."""
     document = _document(body)
     if not isinstance(document, dict):

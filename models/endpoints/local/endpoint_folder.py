@@ -58,7 +58,7 @@ class EndpointFolder:
         fresh.symlink_to(server.path.name)
         fresh.replace(self.path / "current")
 
-    def sweep(self) -> None:
+    def delete_leftovers(self) -> None:
         """Stop and delete leftover servers: all except the current one. The caller must hold the lock."""
         current = self.current()
         for server in self.servers():
@@ -77,7 +77,7 @@ class EndpointFolder:
     @contextlib.contextmanager
     def locked(self, echo: Echo) -> Iterator[None]:
         """Lock the endpoint against other commands that change it. Prints a line if it has to wait."""
-        lock = self._take(echo)
+        lock = self._acquire_lock(echo)
         try:
             yield
         finally:
@@ -86,7 +86,7 @@ class EndpointFolder:
                 shutil.rmtree(self.path, ignore_errors=True)
             os.close(lock)
 
-    def _take(self, echo: Echo) -> int:
+    def _acquire_lock(self, echo: Echo) -> int:
         is_reported = False
         while True:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointT
 from training.contract.retry import RetryPolicy
 
 PAUSE_SECONDS = 0.1
-SAY_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 """Time between two progress lines while waiting."""
 ANSWER_SECONDS = 600.0
 """Longest wait for one answer."""
@@ -38,9 +38,9 @@ class LocalEndpoints:
         """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
         folder = self._folder(spec.name)
         with folder.locked(echo):
-            folder.sweep()
+            folder.delete_leftovers()
             current = folder.current()
-            if current is not None and (kept := self._kept(folder, current, spec, echo)):
+            if current is not None and (kept := self._existing(folder, current, spec, echo)):
                 return kept
             server = folder.new()
             try:
@@ -57,10 +57,10 @@ class LocalEndpoints:
                     (folder.path / "current").unlink()
                 shutil.rmtree(server.path, ignore_errors=True)
                 raise
-            folder.sweep()
+            folder.delete_leftovers()
             return _state(folder.name, server)
 
-    def _kept(
+    def _existing(
         self, folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec, echo: Echo
     ) -> EndpointState | None:
         """Return the running endpoint with this name if it matches `spec`; None if a new server is needed."""
@@ -107,11 +107,13 @@ class LocalEndpoints:
             if server.answers():
                 return
             if not server.is_alive():
-                raise EndpointFailed(f"endpoint {spec.name} did not start: {_words(server)}")
-            if elapsed_seconds - reported_at_seconds > SAY_SECONDS:
+                raise EndpointFailed(f"endpoint {spec.name} did not start: {_failure_reason(server)}")
+            if elapsed_seconds - reported_at_seconds > REPORT_SECONDS:
                 reported_at_seconds = elapsed_seconds
                 echo(f"Waiting for endpoint {spec.name} for {elapsed_seconds:.0f} s: it is loading its model")
-        raise EndpointFailed(f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_words(server)}")
+        raise EndpointFailed(
+            f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {_failure_reason(server)}"
+        )
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request; see `Endpoints.predict`."""
@@ -201,11 +203,11 @@ def _status(server: ServerFolder, kept: Mapping[str, Any], answers: bool) -> tup
         return ("InService" if answers else "Creating"), None
     if kept.get("when_over") == "delete" and (kept.get("expires") or time.time()) <= time.time():
         return "OutOfService", "its lifetime has ended"
-    return "Failed", _words(server)
+    return "Failed", _failure_reason(server)
 
 
-def _words(server: ServerFolder) -> str:
-    words = server.last_words()
+def _failure_reason(server: ServerFolder) -> str:
+    words = server.last_log_lines()
     return f"the last lines of its log are: {words}" if words else "its log is empty; the server may have been killed"
 
 

@@ -138,7 +138,7 @@ class ServerFolder:
     def _has_ended(self, seconds: float) -> bool:
         return any(not self.is_alive() for _ in _checks(seconds))
 
-    def last_words(self) -> str:
+    def last_log_lines(self) -> str:
         """Return the last lines of the log, as one line."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))

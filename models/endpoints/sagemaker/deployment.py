@@ -10,22 +10,22 @@ from typing import Any
 
 from models.endpoints.protocol import Echo
 from models.endpoints.sagemaker.endpoint_state import DEAD
-from models.endpoints.sagemaker.removal import Removing
+from models.endpoints.sagemaker.removal import EndpointRemover
 from models.endpoints.sagemaker.requests import Deployment
-from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, InProgress, Resource, Resources
-from models.endpoints.sagemaker.waiting import Waiting
+from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, ChangeInProgress, Resource, Resources
+from models.endpoints.sagemaker.waiting import WaitPolicy
 from training.contract.errors import EndpointFailed, EndpointTaken, TrainfareError
 
 WORKING = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deploying:
+class EndpointDeployer:
     """A deployment in progress."""
 
     deployment: Deployment
     resources: Resources
-    waiting: Waiting
+    waiting: WaitPolicy
     wait_seconds: float
     log: str
     """Location of the endpoint's log."""
@@ -48,11 +48,11 @@ class Deploying:
             )
         status = endpoint.description["EndpointStatus"]
         if status == "Deleting":
-            self._removing.gone(name)
+            self._remover.wait_until_deleted(name)
             return None
         if status in DEAD:
             self.echo(f"Endpoint {name} is {status}: deleting it and creating it again.")
-            self._removing.remove(self._removing.all_of(name))
+            self._remover.remove(self._remover.resources_of(name))
             return None
         return endpoint
 
@@ -62,13 +62,13 @@ class Deploying:
         return str(pending or endpoint.description["EndpointConfigName"]) == self.deployment.part
 
     def create(self) -> None:
-        """Create the missing resources and return once the endpoint answers. Call it inside `undone`."""
+        """Create the missing resources and return once the endpoint answers. Call it inside `undo_on_failure`."""
         self._create_parts()
         self.resources.create(ENDPOINT, self.deployment.endpoint_request(), self.deployment.name)
         self.wait("Creating")
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
+    def undo_on_failure(self) -> Iterator[None]:
         """Delete what was created if the block is interrupted by a refusal, a failure or Ctrl-C."""
         try:
             yield
@@ -78,7 +78,7 @@ class Deploying:
                 endpoint = self.resources.find(ENDPOINT, self.deployment.name)
                 # A different command may have created an endpoint with this name in the meantime.
                 mine = [endpoint] if endpoint and endpoint.endpoint == endpoint.name and self.serves(endpoint) else []
-                self._removing.remove([*mine, *self._parts()])
+                self._remover.remove([*mine, *self._parts()])
             except (TrainfareError, KeyboardInterrupt) as again:
                 reason = str(again) or "interrupted again"
                 error.add_note(
@@ -103,8 +103,8 @@ class Deploying:
     def wait(self, verb: str) -> None:
         """Wait until the endpoint answers from this deployment. Raises EndpointFailed."""
         name, status = self.deployment.name, verb
-        for _ in self.waiting.looks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.echo):
-            description = self.resources.described(ENDPOINT, name)
+        for _ in self.waiting.checks(f"Endpoint {name}: {verb}...", self.wait_seconds, self.echo):
+            description = self.resources.describe(ENDPOINT, name)
             if description is None:
                 raise EndpointFailed(f"Endpoint {name} was deleted while it was being created.")
             status = description["EndpointStatus"]
@@ -117,20 +117,20 @@ class Deploying:
             f"(log: {self.log})."
         )
 
-    def settle(self, billed: Mapping[str, str]) -> None:
+    def finish(self, billed: Mapping[str, str]) -> None:
         """Delete the endpoint's unused resources and update its tags. `billed` are the tags for earlier costs."""
         name, part = self.deployment.name, self.deployment.part
-        others = [each for each in self._removing.all_of(name) if each.kind is not ENDPOINT and each.name != part]
-        self._removing.remove(others)
+        others = [each for each in self._remover.resources_of(name) if each.kind is not ENDPOINT and each.name != part]
+        self._remover.remove(others)
         endpoint = self.resources.find(ENDPOINT, name)
         if endpoint is None:
             return
         if endpoint.tags.get("trainfare:deployment") != self.deployment.key:
             now = {each["Key"]: each["Value"] for each in self.deployment.tags} | dict(billed)
             old = tuple(each for each in endpoint.tags if each.startswith("trainfare:") and each not in now)
-            self.resources.mark(endpoint, now, without=old)
+            self.resources.set_tags(endpoint, now, without=old)
         elif not self.deployment.lifetime.items() <= endpoint.tags.items():
-            self.resources.mark(endpoint, self.deployment.lifetime, without=())
+            self.resources.set_tags(endpoint, self.deployment.lifetime, without=())
 
     def _log(self, description: Mapping[str, Any]) -> str:
         lines = self.last_lines(description["CreationTime"])
@@ -142,10 +142,10 @@ class Deploying:
 
     def _update(self) -> None:
         what = f"Waiting until SageMaker completes an earlier change of endpoint {self.deployment.name}:"
-        for _ in self.waiting.looks(what, self.wait_seconds, self.echo):
+        for _ in self.waiting.checks(what, self.wait_seconds, self.echo):
             try:
                 return self.resources.update(self.deployment.name, self.deployment.part)
-            except InProgress:
+            except ChangeInProgress:
                 continue
         raise EndpointFailed(f"Endpoint {self.deployment.name} is still being changed by SageMaker: try again later.")
 
@@ -153,15 +153,15 @@ class Deploying:
         """Delete the model and the configuration, unless the endpoint uses them."""
         endpoint = self.resources.find(ENDPOINT, self.deployment.name)
         if endpoint is None or not self.serves(endpoint):
-            self._removing.remove(self._parts())
+            self._remover.remove(self._parts())
 
     def _parts(self) -> list[Resource]:
         parts = [self.resources.find(kind, self.deployment.part) for kind in (CONFIG, MODEL)]
         return [each for each in parts if each is not None and each.endpoint == self.deployment.name]
 
     @property
-    def _removing(self) -> Removing:
-        return Removing(resources=self.resources, waiting=self.waiting, echo=self.echo)
+    def _remover(self) -> EndpointRemover:
+        return EndpointRemover(resources=self.resources, waiting=self.waiting, echo=self.echo)
 
 
 def _reason(description: Mapping[str, Any]) -> str:

@@ -40,17 +40,17 @@ def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState
         billed_from=_time(endpoint.tags.get(BILLED_FROM)),
         billed_before_usd=_dollars(endpoint.tags.get(BILLED_BEFORE)),
         ended=endpoint.description["LastModifiedTime"] if endpoint.description["EndpointStatus"] in DEAD else None,
-        **_marked(endpoint),
+        **_fields_from_tags(endpoint),
     )
 
 
-def billed_marks(state: EndpointState, now: datetime) -> dict[str, str]:
+def billing_tags(state: EndpointState, now: datetime) -> dict[str, str]:
     """Return tags that record the costs so far of an endpoint that moves to different machines."""
     usd = state.usd_so_far(now)
     return {} if usd is None else {BILLED_FROM: now.isoformat(timespec="seconds"), BILLED_BEFORE: f"{usd:.4f}"}
 
 
-def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
+def leftover_state(parts: Sequence[Resource], region: str) -> EndpointState:
     """Return the state of leftover resources without an endpoint. They cost nothing but occupy the name."""
     first = min(parts, key=lambda each: each.description["CreationTime"])
     nouns = " and ".join(sorted({f"its {each.kind.noun}" for each in parts}))
@@ -62,7 +62,7 @@ def left_over(parts: Sequence[Resource], region: str) -> EndpointState:
         created=first.description["CreationTime"],
         reason=f"the endpoint does not exist, only {nouns}, left behind by a killed command: undeploy deletes the rest",
         log=log_address(str(first.endpoint), region),
-        **_marked(first),
+        **_fields_from_tags(first),
     )
 
 
@@ -71,7 +71,7 @@ def machine_of(resource: Resource) -> str:
     return resource.tags.get("trainfare:machine", "unknown")
 
 
-def _marked(resource: Resource) -> dict[str, Any]:
+def _fields_from_tags(resource: Resource) -> dict[str, Any]:
     tags = resource.tags
     machines = tags.get("trainfare:machines", "1")
     over: WhenOver = "delete" if tags.get("trainfare:when-over") == "delete" else "warn"

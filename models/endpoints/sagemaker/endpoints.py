@@ -10,15 +10,15 @@ from typing import Any
 
 from models.endpoints.protocol import Echo, EndpointSpec, EndpointState
 from models.endpoints.sagemaker import model_archive, toolkit
-from models.endpoints.sagemaker.deployment import Deploying
-from models.endpoints.sagemaker.endpoint_state import billed_marks, left_over, log_address, machine_of, state
+from models.endpoints.sagemaker.deployment import EndpointDeployer
+from models.endpoints.sagemaker.endpoint_state import billing_tags, leftover_state, log_address, machine_of, state
 from models.endpoints.sagemaker.images import InferenceImage, inference_image
 from models.endpoints.sagemaker.invocation import invoke
 from models.endpoints.sagemaker.logs import last_lines
-from models.endpoints.sagemaker.removal import Removing
-from models.endpoints.sagemaker.requests import PREFIX, Deployment, identity_tag, marks
+from models.endpoints.sagemaker.removal import EndpointRemover
+from models.endpoints.sagemaker.requests import PREFIX, Deployment, extra_tags, identity_tag
 from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, Resource, Resources
-from models.endpoints.sagemaker.waiting import Waiting
+from models.endpoints.sagemaker.waiting import WaitPolicy
 from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
 from training.contract.price import Price
 from training.services.sagemaker.aws_context import AwsContext, open_aws_context
@@ -40,19 +40,19 @@ class SageMakerEndpoints:
         clients: Clients,
         *,
         account: str,
-        site: Callable[[], AwsContext],
+        aws_context: Callable[[], AwsContext],
         image: str | None = None,
         price_of: PriceOf = lambda _: None,
-        waiting: Waiting | None = None,
+        waiting: WaitPolicy | None = None,
     ) -> None:
         """Initialize without calls to AWS.
 
-        `account` is the AWS account number. `site` opens the AWS context, and is called on deployment only. `image` is
-        used instead of AWS's inference image.
+        `account` is the AWS account number. `aws_context` returns the AWS context and is called on deployment
+        only. `image` is used instead of AWS's inference image.
         """
         self.account, self.region = account, clients.region
-        self._clients, self._site, self._image, self._price_of = clients, site, image, price_of
-        self._waiting = waiting or Waiting()
+        self._clients, self._aws_context, self._image, self._price_of = clients, aws_context, image, price_of
+        self._waiting = waiting or WaitPolicy()
         self._resources = Resources(clients, self._waiting.sleep)
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
@@ -61,26 +61,26 @@ class SageMakerEndpoints:
             raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
-        site, image = self._site(), self._chosen_image(spec)
+        aws_context, image = self._aws_context(), self._chosen_image(spec)
         task = toolkit.task_of(spec.task, spec.model)
-        model = _Model(spec, site, with_code=toolkit.needs_code(task))
-        deploying = self._deploying(spec, _deployment(spec, site, image, task, model.uri), echo)
-        endpoint = deploying.current()
+        model = _Archive(spec, aws_context, with_code=toolkit.needs_code(task))
+        deployer = self._deployer(spec, _deployment(spec, aws_context, image, task, model.uri), echo)
+        endpoint = deployer.current()
         if endpoint is None:
             echo(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
-            model.bring(echo)
-        if endpoint is None or (deploying.serves(endpoint) and endpoint.description["EndpointStatus"] == "Creating"):
-            with deploying.undone():
-                deploying.create()
-                return self._settled(deploying)
+            model.upload(echo)
+        if endpoint is None or (deployer.serves(endpoint) and endpoint.description["EndpointStatus"] == "Creating"):
+            with deployer.undo_on_failure():
+                deployer.create()
+                return self._finished(deployer)
         before = self._state(endpoint)
-        if deploying.serves(endpoint):
-            deploying.wait("Updating")
+        if deployer.serves(endpoint):
+            deployer.wait("Updating")
         else:
-            _check_replaced(endpoint, spec, deploying.deployment)
-            model.bring(echo)
-            deploying.replace()
-        return self._settled(deploying, billed_marks(before, datetime.now(UTC)))
+            _check_replaced(endpoint, spec, deployer.deployment)
+            model.upload(echo)
+            deployer.replace()
+        return self._finished(deployer, billing_tags(before, datetime.now(UTC)))
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request. See `models.endpoints.protocol.Endpoints`."""
@@ -91,27 +91,27 @@ class SageMakerEndpoints:
         endpoint = self._resources.find(ENDPOINT, name)
         if endpoint and endpoint.endpoint == name:
             return self._state(endpoint)
-        parts = self._removing(lambda _: None).all_of(name)
+        parts = self._remover(lambda _: None).resources_of(name)
         if not parts:
             raise EndpointNotFound(self._missing(name, endpoint))
-        return left_over(parts, self._clients.region)
+        return leftover_state(parts, self._clients.region)
 
     def undeploy(self, name: str, echo: Echo) -> None:
         """Delete the endpoint with all of its resources. Raises EndpointNotFound."""
-        removing = self._removing(echo)
-        resources = removing.all_of(name)
+        remover = self._remover(echo)
+        resources = remover.resources_of(name)
         if not resources:
             raise EndpointNotFound(self._missing(name, self._resources.find(ENDPOINT, name)))
-        removing.remove(resources)
+        remover.remove(resources)
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints that trainfare created, and leftover resources of others, newest first."""
-        living = self._resources.ours(ENDPOINT)
+        living = self._resources.owned(ENDPOINT)
         names = {each.endpoint for each in living}
-        parts = [each for kind in (CONFIG, MODEL) for each in self._resources.ours(kind, PREFIX)]
+        parts = [each for kind in (CONFIG, MODEL) for each in self._resources.owned(kind, PREFIX)]
         lost = sorted((each for each in parts if each.endpoint not in names), key=_endpoint_name)
         states = [self._state(self._resources.find(ENDPOINT, each.name) or each) for each in living]
-        states += [left_over(list(each), self._clients.region) for _, each in groupby(lost, _endpoint_name)]
+        states += [leftover_state(list(each), self._clients.region) for _, each in groupby(lost, _endpoint_name)]
         return sorted(states, key=lambda each: each.created, reverse=True)
 
     def _chosen_image(self, spec: EndpointSpec) -> InferenceImage:
@@ -119,12 +119,12 @@ class SageMakerEndpoints:
             return inference_image(spec.versions, spec.machine, self._clients.region)
         return InferenceImage(uri=self._image)
 
-    def _settled(self, deploying: Deploying, billed: Mapping[str, str] = {}) -> EndpointState:
-        deploying.settle(billed)
-        return self.describe(deploying.deployment.name)
+    def _finished(self, deployer: EndpointDeployer, billed: Mapping[str, str] = {}) -> EndpointState:
+        deployer.finish(billed)
+        return self.describe(deployer.deployment.name)
 
-    def _deploying(self, spec: EndpointSpec, deployment: Deployment, echo: Echo) -> Deploying:
-        return Deploying(
+    def _deployer(self, spec: EndpointSpec, deployment: Deployment, echo: Echo) -> EndpointDeployer:
+        return EndpointDeployer(
             deployment=deployment,
             resources=self._resources,
             waiting=self._waiting,
@@ -134,8 +134,8 @@ class SageMakerEndpoints:
             echo=echo,
         )
 
-    def _removing(self, echo: Echo) -> Removing:
-        return Removing(resources=self._resources, waiting=self._waiting, echo=echo)
+    def _remover(self, echo: Echo) -> EndpointRemover:
+        return EndpointRemover(resources=self._resources, waiting=self._waiting, echo=echo)
 
     def _state(self, endpoint: Resource) -> EndpointState:
         return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
@@ -149,26 +149,26 @@ class SageMakerEndpoints:
         return f"Endpoint {name} on SageMaker was not created by trainfare, so it was not changed."
 
 
-class _Model:
+class _Archive:
     """Model archive for the container: the training job's artifact, or an archive packed here."""
 
-    def __init__(self, spec: EndpointSpec, site: AwsContext, *, with_code: bool) -> None:
-        self._storage = site.storage
+    def __init__(self, spec: EndpointSpec, aws_context: AwsContext, *, with_code: bool) -> None:
+        self._storage = aws_context.storage
         self._files: Mapping[str, Path] = {}
         own = spec.artifact_uri or ""
         if own.startswith("s3://") and not with_code and self._storage.exists(own):
             self.uri = own
             return
-        self._files = model_archive.contents(spec.model, with_code=with_code)
-        self.uri = self._storage.uri(model_archive.key_of(self._files))
+        self._files = model_archive.archive_files(spec.model, with_code=with_code)
+        self.uri = self._storage.uri(model_archive.archive_key(self._files))
 
-    def bring(self, echo: Echo) -> None:
+    def upload(self, echo: Echo) -> None:
         """Upload the archive, unless it exists."""
         if self._files:
-            model_archive.put(self._storage, self._files, home() / "uploads", echo)
+            model_archive.upload(self._storage, self._files, home() / "uploads", echo)
 
 
-def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: Waiting | None = None) -> SageMakerEndpoints:
+def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: WaitPolicy | None = None) -> SageMakerEndpoints:
     """Return the endpoints of the account that an experiment's `aws` fields name.
 
     The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
@@ -192,28 +192,33 @@ def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: Waiting |
     return SageMakerEndpoints(
         clients,
         account=account,
-        site=lambda: open_aws_context(fields, clients),
+        aws_context=lambda: open_aws_context(fields, clients),
         image=aws_fields.get("image"),
         price_of=price_of,
         waiting=waiting,
     )
 
 
-def _deployment(spec: EndpointSpec, site: AwsContext, image: InferenceImage, task: str, model_data: str) -> Deployment:
-    network = {"Subnets": site.fields.get("subnets", ()), "SecurityGroupIds": site.fields.get("security_groups", ())}
+def _deployment(
+    spec: EndpointSpec, aws_context: AwsContext, image: InferenceImage, task: str, model_data: str
+) -> Deployment:
+    network = {
+        "Subnets": aws_context.fields.get("subnets", ()),
+        "SecurityGroupIds": aws_context.fields.get("security_groups", ()),
+    }
     return Deployment(
         name=spec.name,
         image=image.uri,
         model_data=model_data,
-        environment=toolkit.environment(task, site.clients.region),
+        environment=toolkit.environment(task, aws_context.clients.region),
         machine=spec.machine,
         machines=spec.machines,
-        role_arn=site.role_arn,
+        role_arn=aws_context.role_arn,
         identity=identity_tag(spec.identity),
-        marks={**site.fields.get("tags", {}), **marks(spec, datetime.now(UTC))},
+        extra_tags={**aws_context.fields.get("tags", {}), **extra_tags(spec, datetime.now(UTC))},
         network={name: tuple(values) for name, values in network.items() if values},
-        is_isolated=bool(site.fields.get("isolate_network", False)),
-        volume_key=site.fields.get("volume_key") if _takes_key(spec.machine) else None,
+        is_isolated=bool(aws_context.fields.get("isolate_network", False)),
+        volume_key=aws_context.fields.get("volume_key") if _takes_key(spec.machine) else None,
     )
 
 

@@ -69,15 +69,15 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
 
 
 def _note(trained: Version | None, text: str) -> str | None:
-    have = _version(text)
-    if trained == have:
+    image_version = _version(text)
+    if trained == image_version:
         return None
     if trained is None:
         return f"the model's Transformers version is unknown; this is AWS's newest image, with Transformers {text}"
     version = ".".join(map(str, trained))
-    if have[0] != trained[0]:
+    if image_version[0] != trained[0]:
         return f"trained with Transformers {version}; AWS has no image of this major version, the newest has {text}"
-    if have > trained:
+    if image_version > trained:
         return f"trained with Transformers {version}; AWS's next newer image has {text}"
     return f"trained with Transformers {version}; AWS's newest image has {text}, which may be too old to load the model"
 

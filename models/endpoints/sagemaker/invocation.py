@@ -37,15 +37,15 @@ def _endpoint_error(resources: Resources, name: str, response: Mapping[str, Any]
     """Return our error for an error of the runtime service; None for errors that are common to all AWS services."""
     code = str(response["Error"].get("Code"))
     if code == "ModelError":
-        return _of_the_container(name, response, log)
+        return _container_error(name, response, log)
     if code in {"ModelNotReadyException", "ServiceUnavailable", "InternalDependencyException"}:
         return Unreachable(f"Endpoint {name} is not ready: run the same command again soon (log: {log}).")
     if code in {"ValidationError", "ValidationException"}:
-        return _of_the_endpoint(resources, name, response, log)
+        return _availability_error(resources, name, response, log)
     return None
 
 
-def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Exception:
+def _container_error(name: str, response: Mapping[str, Any], log: str) -> Exception:
     status = int(response.get("OriginalStatusCode", 500))
     message = _one_line(str(response.get("OriginalMessage") or response["Error"].get("Message", "")))
     if 400 <= status < 500:
@@ -53,7 +53,7 @@ def _of_the_container(name: str, response: Mapping[str, Any], log: str) -> Excep
     return EndpointFailed(f"Endpoint {name} failed with status {status}: {message} (log: {log}).")
 
 
-def _of_the_endpoint(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
+def _availability_error(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception:
     """Return the error for an endpoint that is missing or not ready. The runtime service does not distinguish them."""
     endpoint = resources.find(ENDPOINT, name)
     if endpoint is None:

@@ -23,7 +23,7 @@ COMPRESSION = 1
 """Compression level. Higher levels hardly make weights smaller."""
 
 
-def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
+def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
     """Return the archive's files: name in the archive to path. Raises InputError if the folder is not a model."""
     if not (model / "config.json").is_file():
         raise InputError(f"{model} is not a Transformers folder: it has no config.json.")
@@ -34,21 +34,21 @@ def contents(model: Path, *, with_code: bool) -> dict[str, Path]:
     return files
 
 
-def key_of(files: Mapping[str, Path]) -> str:
+def archive_key(files: Mapping[str, Path]) -> str:
     """Return the archive's key in S3, a digest of its files' names and contents. Equal files have the same key."""
     listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
     return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
 
 
-def put(storage: Storage, files: Mapping[str, Path], scratch: Path, echo: Echo) -> str:
+def upload(storage: Storage, files: Mapping[str, Path], scratch: Path, echo: Echo) -> str:
     """Pack and upload the files, unless the archive exists in S3, and return its URI.
 
     The archive is written to a temporary folder in `scratch`. Only a few blocks of it are in memory at a time.
     """
-    key = key_of(files)
+    key = archive_key(files)
     if not storage.has(key):
         scratch.mkdir(parents=True, exist_ok=True)
-        _forget_old(scratch)
+        _delete_old(scratch)
         with tempfile.TemporaryDirectory(dir=scratch, prefix="model-") as folder:
             archive = pack(files, Path(folder) / "model.tar.gz")
             storage.put_file(archive, key, echo)
@@ -63,7 +63,7 @@ def pack(files: Mapping[str, Path], archive: Path) -> Path:
     return archive
 
 
-def _forget_old(scratch: Path) -> None:
+def _delete_old(scratch: Path) -> None:
     """Delete temporary folders of commands that were killed while packing."""
     for folder in scratch.glob("model-*"):
         if time.time() - folder.stat().st_mtime > OLD_SECONDS:

@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from models.endpoints.protocol import Echo
-from models.endpoints.sagemaker.requests import over_marks, part_prefix
-from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, InProgress, Resource, Resources
-from models.endpoints.sagemaker.waiting import Waiting
+from models.endpoints.sagemaker.requests import lifetime_tags, part_prefix
+from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, ChangeInProgress, Resource, Resources
+from models.endpoints.sagemaker.waiting import WaitPolicy
 from training.contract.errors import EndpointFailed, EndpointNotFound, TrainfareError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removing:
+class EndpointRemover:
     """Deletes endpoints, and their configurations and models once no other endpoint uses them."""
 
     resources: Resources
-    waiting: Waiting
+    waiting: WaitPolicy
     echo: Echo
 
-    def all_of(self, name: str) -> list[Resource]:
+    def resources_of(self, name: str) -> list[Resource]:
         """Return the existing resources of an endpoint that trainfare created: endpoint, configurations, models."""
         endpoint = self.resources.find(ENDPOINT, name)
-        ours = [endpoint] if endpoint and endpoint.endpoint == name else []
+        owned = [endpoint] if endpoint and endpoint.endpoint == name else []
         for kind in (CONFIG, MODEL):
-            ours += [each for each in self.resources.ours(kind, part_prefix(name)) if each.endpoint == name]
-        return ours
+            owned += [each for each in self.resources.owned(kind, part_prefix(name)) if each.endpoint == name]
+        return owned
 
     def remove(self, resources: Iterable[Resource]) -> None:
         """Delete the resources of one endpoint, starting with the endpoint.
@@ -50,10 +50,10 @@ class Removing:
         if failed:
             raise failed
 
-    def gone(self, name: str) -> None:
+    def wait_until_deleted(self, name: str) -> None:
         """Wait until the endpoint is deleted. Raises EndpointFailed if it is not."""
-        for _ in self.waiting.looks(f"Endpoint {name} is being deleted:", self.waiting.delete_seconds, self.echo):
-            if self.resources.described(ENDPOINT, name) is None:
+        for _ in self.waiting.checks(f"Endpoint {name} is being deleted:", self.waiting.delete_seconds, self.echo):
+            if self.resources.describe(ENDPOINT, name) is None:
                 return
         raise EndpointFailed(
             f"Endpoint {name} is still being deleted after {self.waiting.delete_seconds:.0f} s: run the same command "
@@ -63,11 +63,11 @@ class Removing:
     def _delete_endpoint(self, endpoint: Resource) -> None:
         name, is_marked = endpoint.name, False
         what = f"Waiting until SageMaker allows endpoint {name} to be deleted:"
-        for _ in self.waiting.looks(what, self.waiting.delete_seconds, self.echo):
+        for _ in self.waiting.checks(what, self.waiting.delete_seconds, self.echo):
             try:
                 self.resources.delete(endpoint)
-                return self.gone(name)
-            except InProgress:
+                return self.wait_until_deleted(name)
+            except ChangeInProgress:
                 if not is_marked:
                     is_marked = True
                     self._mark(endpoint)
@@ -80,4 +80,4 @@ class Removing:
         """Mark the endpoint so that the next command deletes it if this one is killed."""
         self.echo(f"Endpoint {endpoint.name} cannot be deleted while SageMaker is changing it; waiting.")
         with suppress(EndpointNotFound):
-            self.resources.mark(endpoint, over_marks(datetime.now(UTC), "delete"))
+            self.resources.set_tags(endpoint, lifetime_tags(datetime.now(UTC), "delete"))

@@ -13,7 +13,7 @@ from typing import Any
 from models.endpoints.protocol import EndpointSpec, WhenOver
 from models.endpoints.sagemaker.logs import VARIANT
 
-MARK = "trainfare:endpoint"
+OWNER_TAG = "trainfare:endpoint"
 """Tag that marks our resources; its value is the endpoint's name."""
 PREFIX = "trainfare-"
 """Prefix of the names of our models and endpoint configurations."""
@@ -38,7 +38,7 @@ class Deployment:
     role_arn: str
     identity: str
     """Identity of the model, in the form of a tag's value."""
-    marks: Mapping[str, str] = field(default_factory=dict)
+    extra_tags: Mapping[str, str] = field(default_factory=dict)
     """Tags in addition to those that follow from the other fields."""
     network: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """`Subnets` and `SecurityGroupIds`, or empty."""
@@ -48,9 +48,16 @@ class Deployment:
     @property
     def key(self) -> str:
         """Key of the deployment. Equal requests have equal keys."""
-        contents = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
-        contents += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
-        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:10]
+        archive_files = [
+            self.image,
+            self.model_data,
+            dict(self.environment),
+            self.machine,
+            self.machines,
+            self.role_arn,
+        ]
+        archive_files += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
+        return hashlib.sha256(json.dumps(archive_files, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
     def part(self) -> str:
@@ -60,19 +67,19 @@ class Deployment:
     @property
     def tags(self) -> list[dict[str, str]]:
         """Tags of the model, the configuration and the endpoint."""
-        ours = {
-            MARK: self.name,
+        owned = {
+            OWNER_TAG: self.name,
             "trainfare:deployment": self.key,
             "trainfare:identity": self.identity,
             "trainfare:machine": self.machine,
             "trainfare:machines": str(self.machines),
         }
-        return [{"Key": name, "Value": value} for name, value in {**self.marks, **ours}.items()]
+        return [{"Key": name, "Value": value} for name, value in {**self.extra_tags, **owned}.items()]
 
     @property
     def lifetime(self) -> dict[str, str]:
         """Tags of the lifetime; empty if it has no end."""
-        return {name: value for name, value in self.marks.items() if name in LIFETIME}
+        return {name: value for name, value in self.extra_tags.items() if name in LIFETIME}
 
     def model_request(self) -> dict[str, Any]:
         """Return the request for CreateModel."""
@@ -120,14 +127,14 @@ def identity_tag(identity: str) -> str:
     return "folder:" + hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
-def marks(spec: EndpointSpec, now: datetime) -> dict[str, str]:
+def extra_tags(spec: EndpointSpec, now: datetime) -> dict[str, str]:
     """Return the tags for an endpoint's model and lifetime."""
     tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
     if spec.lifetime_seconds is not None:
-        tags |= over_marks(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
+        tags |= lifetime_tags(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
     return {name: value for name, value in tags.items() if value}
 
 
-def over_marks(expires: datetime, when_over: WhenOver) -> dict[str, str]:
+def lifetime_tags(expires: datetime, when_over: WhenOver) -> dict[str, str]:
     """Return the tags of a lifetime."""
     return dict(zip(LIFETIME, (expires.isoformat(timespec="seconds"), when_over), strict=True))

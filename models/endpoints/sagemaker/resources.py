@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from models.endpoints.sagemaker.requests import MARK
+from models.endpoints.sagemaker.requests import OWNER_TAG
 from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, JobExists, JobNotFound
 from training.contract.retry import RetryPolicy
 from training.services.sagemaker.aws_errors import translated
@@ -20,7 +20,7 @@ NOT_YET_SEEN = RetryPolicy(first_pause_seconds=0.5, longest_pause_seconds=8.0, t
 """Retries until a new resource is visible everywhere, as CreateEndpoint's documentation recommends."""
 
 
-class InProgress(Exception):
+class ChangeInProgress(Exception):
     """SageMaker rejects an update or deletion because it is still changing the resource."""
 
 
@@ -59,7 +59,7 @@ class Resource:
     @property
     def endpoint(self) -> str | None:
         """Name of our endpoint that it belongs to; None if it is not ours."""
-        return self.tags.get(MARK)
+        return self.tags.get(OWNER_TAG)
 
 
 @contextmanager
@@ -92,7 +92,7 @@ class Resources:
         InputError.
         """
         try:
-            self._created(kind, request, endpoint)
+            self._create_with_retries(kind, request, endpoint)
         except EndpointTaken as error:
             existing = self.find(kind, request[kind.name])
             if existing is None or existing.endpoint != endpoint or not _agrees(existing, request):
@@ -103,10 +103,10 @@ class Resources:
 
     def find(self, kind: Kind, name: str) -> Resource | None:
         """Return the resource with its description and tags; None if it does not exist."""
-        description = self.described(kind, name)
+        description = self.describe(kind, name)
         return None if description is None else self._with_tags(kind, description)
 
-    def described(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
+    def describe(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
         """Return the resource's description; None if it does not exist."""
         try:
             with endpoint_errors(name):
@@ -114,7 +114,7 @@ class Resources:
         except EndpointNotFound:
             return None
 
-    def ours(self, kind: Kind, containing: str | None = None) -> list[Resource]:
+    def owned(self, kind: Kind, containing: str | None = None) -> list[Resource]:
         """Return the resources with our tag. If `containing` is set, their names must contain it."""
         name_filter = {"NameContains": containing} if containing else {}
         with translated(f"The list of {kind.noun}s"):
@@ -133,10 +133,10 @@ class Resources:
             return
         except InputError as error:
             if re.search(r"in-progress|in progress", str(error)):
-                raise InProgress from error
+                raise ChangeInProgress from error
             raise
 
-    def mark(self, resource: Resource, tags: Mapping[str, str], without: tuple[str, ...] = ()) -> None:
+    def set_tags(self, resource: Resource, tags: Mapping[str, str], without: tuple[str, ...] = ()) -> None:
         """Set tags, and remove the tags named in `without`."""
         with endpoint_errors(resource.name):
             pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
@@ -151,10 +151,10 @@ class Resources:
                 self._sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)
         except InputError as error:
             if re.search(r"in-progress|in progress", str(error)):
-                raise InProgress from error
+                raise ChangeInProgress from error
             raise
 
-    def _created(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
+    def _create_with_retries(self, kind: Kind, request: Mapping[str, Any], endpoint: str) -> None:
         def create() -> None:
             with endpoint_errors(endpoint):
                 self._call("create", kind)(**request)

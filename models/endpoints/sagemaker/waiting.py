@@ -13,7 +13,7 @@ BACK_OFF = 1.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
+class WaitPolicy:
     """Pauses and limits of waiting."""
 
     first_seconds: float = 3.0
@@ -27,7 +27,7 @@ class Waiting:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
 
-    def looks(self, what: str, limit_seconds: float, echo: Echo) -> Iterator[float]:
+    def checks(self, what: str, limit_seconds: float, echo: Echo) -> Iterator[float]:
         """Yield the elapsed seconds at each check, until the limit. From time to time, print `what` and the seconds."""
         policy = RetryPolicy(
             first_pause_seconds=self.first_seconds,

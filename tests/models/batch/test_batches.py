@@ -61,10 +61,10 @@ def test_a_terminal_has_one_line_and_a_log_one_a_minute() -> None:
     terminal, log = Terminal(), io.StringIO()
     for file in (terminal, log):
         now[0] = 0.0
-        with Progress("Predicting", file, lambda: now[0]).of(1_000, before=100) as progress:
+        with Progress("Predicting", file, lambda: now[0]).set_total(1_000, done_before=100) as progress:
             for done in range(100, 1_000, 5):
                 now[0] += 0.5
-                progress.saw(done)
+                progress.update(done)
     assert terminal.getvalue().count("\n") == 0
     assert terminal.getvalue().startswith("\rPredicting: 100 of 1,000 rows, 0.0 rows/s")
     assert terminal.getvalue().endswith("\r\x1b[K")

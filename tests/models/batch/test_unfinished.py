@@ -118,7 +118,7 @@ def test_lines_that_were_cut_are_written_again(tmp_path: Path) -> None:
     with (first.folder / "window.jsonl").open("ab") as file:
         file.write(b'{"at": 4, "ans')
     with Unfinished(output, {}) as again:
-        assert (again.done, again.known) == (2, {3: {"label": "x"}, 2: {"label": "y"}})
+        assert (again.done, again.window_answers) == (2, {3: {"label": "x"}, 2: {"label": "y"}})
         again.append([{"row": 3}, {"row": 4}])
         assert (first.folder / "window.jsonl").read_bytes() == b""
         again.finish()
@@ -132,4 +132,4 @@ def test_what_was_appended_is_not_answered_again(tmp_path: Path) -> None:
         first.keep([(0, "a"), (1, "b"), (2, "c")])
     (first.folder / "answers.jsonl").write_text('{"row": 1}\n{"row": 2}\n')
     with Unfinished(tmp_path / "out.jsonl", {}) as again:
-        assert (again.done, again.known) == (2, {2: "c"})
+        assert (again.done, again.window_answers) == (2, {2: "c"})

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models.inference.predictor import Predictor, load_predictor
-from models.inference.question_answering import least_step
+from models.inference.question_answering import min_step
 from models.loading.answer_spans import answer_spans
 from models.loading.inputs import BadInputs
 from tests.support.staging.fast_tokenizers import CORPUS
@@ -95,7 +95,7 @@ def test_windows_that_hardly_move_are_refused_where_they_are_many(reader: Predic
 @pytest.mark.parametrize(("window", "stride"), [(384, 128), (192, 64), (384, 192), (512, 128), (512, 256)])
 def test_the_strides_of_trainings_and_pipelines_leave_room_for_long_questions(window: int, stride: int) -> None:
     """A quarter of the window for the question and the special tokens is more than SQuAD's longest takes."""
-    assert window - window // 4 - stride >= least_step(window)
+    assert window - window // 4 - stride >= min_step(window)
 
 
 def test_several_answers(reader: Predictor) -> None:

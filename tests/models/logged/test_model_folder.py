@@ -17,7 +17,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from models.logged.model_folder import MANIFEST, files_of, is_whole, model_folder
+from models.logged.model_folder import MANIFEST, files_to_fetch, is_complete, model_folder
 from models.lookup.trained_model import trained_model
 from tests.conftest import ROOT
 from tests.support.models.group_models import store_of
@@ -66,7 +66,7 @@ def test_the_options_of_question_answering_are_fetched_too(tracked: Tracked, tmp
     mlmodel.write_text(yaml.safe_dump(document), "utf-8")
     folder, _ = fetched(tracked, run_id, tmp_path / "home")
     assert json.loads((folder / "answer_options.json").read_text("utf-8")) == {"max_length": 48, "max_answer_length": 8}
-    assert is_whole(folder)
+    assert is_complete(folder)
 
 
 def test_of_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_folder_that_has_lost_something_is_fetched_anew(tracked: Tracked, tmp_
     else:
         shutil.rmtree(folder)
         folder.mkdir()
-    assert not is_whole(folder)
+    assert not is_complete(folder)
     assert len(fetched(tracked, run_id, tmp_path / "home")[1]) == 1
     check_is_the_model(folder)
     assert sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) == [folder.name]
@@ -207,7 +207,7 @@ def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Pat
         while process.poll() is None and not list(models.glob(".unfinished-*")):
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
-    assert all(is_whole(path) for path in models.glob("m-*"))
+    assert all(is_complete(path) for path in models.glob("m-*"))
     folder, _ = fetched(tracked, run_id, tmp_path / "home")
     check_is_the_model(folder)
 
@@ -224,7 +224,7 @@ def test_files_of_a_model_by_hand() -> None:
         "code/trainfare_pyfunc.py": 8,
         "models/not-ours": 9,
     }
-    assert files_of(sizes) == {
+    assert files_to_fetch(sizes) == {
         "components/tokenizer/special_tokens_map.json": "special_tokens_map.json",
         "model/config.json": "config.json",
         "model/model-00001-of-00002.safetensors": "model-00001-of-00002.safetensors",

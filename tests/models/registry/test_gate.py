@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.lookup.evaluation import EVALUATIONS, is_worse
-from models.registry.gate import WORDS, InUse, allowed_words, check, refusal
+from models.registry.gate import GATE_CHECKS, ModelInUse, check, parse_allowed, refusal
 from tests.support.models.group_models import trained
 from training.contract.errors import InputError, NotGoodEnough
 
@@ -18,8 +18,8 @@ NOW = "b" * 32
 TITLE = "version 3 of emotion (champion)"
 
 
-def in_use(**told: Any) -> InUse:
-    return InUse(trained=trained(NOW, **told), title=TITLE)
+def in_use(**told: Any) -> ModelInUse:
+    return ModelInUse(trained=trained(NOW, **told), title=TITLE)
 
 
 def test_a_model_with_nothing_before_it_passes() -> None:
@@ -127,7 +127,7 @@ def test_what_cannot_be_held_against_anything_is_not_taken_on_trust() -> None:
         f"has eval_loss, and {TITLE} has eval_accuracy: they cannot be compared. To accept it anyway, use --allow worse"
         in said
     )
-    gone = InUse(trained=None, title=TITLE)
+    gone = ModelInUse(trained=None, title=TITLE)
     said = refusal(trained(), gone)
     assert said
     assert f"cannot be compared with {TITLE}, whose run is missing. To accept it anyway, use --allow worse" in said
@@ -144,7 +144,7 @@ def test_a_model_without_an_evaluation_does_not_replace_one_by_that_word_alone()
         )
         assert refusal(candidate, now, {"unevaluated"})
         assert refusal(candidate, now, {"unevaluated", "worse"}) is None
-    assert refusal(candidate, InUse(trained=None, title=TITLE), {"unevaluated"})
+    assert refusal(candidate, ModelInUse(trained=None, title=TITLE), {"unevaluated"})
 
 
 def test_the_model_in_use_passes_again() -> None:
@@ -155,8 +155,8 @@ def test_the_model_in_use_passes_again() -> None:
 def test_the_words_that_a_refusal_names_allow_it() -> None:
     """Whatever is allowed: the refusal of what stays names all words that are needed, and these let it pass."""
     candidate = trained(status="FAILED", metrics={"eval_accuracy": 0.1})
-    for n in range(len(WORDS) + 1):
-        for allowed in combinations(WORDS, n):
+    for n in range(len(GATE_CHECKS) + 1):
+        for allowed in combinations(GATE_CHECKS, n):
             said = refusal(candidate, in_use(), set(allowed))
             named = set(said.removesuffix(".").split("use --allow ")[1].split(",")) if said else set()
             assert (named == set()) == ({"failed", "worse"} <= set(allowed))
@@ -165,10 +165,10 @@ def test_the_words_that_a_refusal_names_allow_it() -> None:
 
 
 def test_words_are_read_and_wrong_ones_are_told() -> None:
-    assert allowed_words(" worse , failed,") == {"worse", "failed"}
-    assert allowed_words("") == frozenset()
+    assert parse_allowed(" worse , failed,") == {"worse", "failed"}
+    assert parse_allowed("") == frozenset()
     with pytest.raises(InputError, match=r"allow has the unknown check 'wors': use failed, .* Did you mean 'worse'\?"):
-        allowed_words("failed,wors")
+        parse_allowed("failed,wors")
 
 
 def test_a_refusal_is_an_error_of_its_own() -> None:

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
 
 from models.lookup.trained_model import TrainedModel, trained_model
-from models.registry.gate import WORDS
+from models.registry.gate import GATE_CHECKS
 from models.registry.registry import Registry, checked_alias, checked_name, registered_name
 from tests.support.models.group_models import parent, store_of
 from tests.support.models.tiny import modelled
@@ -18,7 +18,7 @@ from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError, NotGoodEnough, TrackingError
 
-ALL = frozenset(WORDS)
+ALL = frozenset(GATE_CHECKS)
 
 
 def registry_of(client: MlflowClient) -> MlflowClient:

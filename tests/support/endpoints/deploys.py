@@ -26,7 +26,7 @@ def main(folder: str, event: str) -> None:
     clients = Clients()
     clients.session.events.register(event, killed)
     endpoints = SageMakerEndpoints(
-        clients, account="123456789012", site=lambda: open_aws_context({"role": "trainer"}, clients)
+        clients, account="123456789012", aws_context=lambda: open_aws_context({"role": "trainer"}, clients)
     )
     spec = EndpointSpec(
         name="emotion",

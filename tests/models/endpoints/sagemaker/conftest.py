@@ -12,11 +12,11 @@ import pytest
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints, open_endpoints
-from models.endpoints.sagemaker.waiting import Waiting
+from models.endpoints.sagemaker.waiting import WaitPolicy
 from tests.support.aws.account import Account
 from training.services.sagemaker import clients
 
-QUICK = Waiting(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, delete_seconds=20.0)
+QUICK = WaitPolicy(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, delete_seconds=20.0)
 """Looks as often as it can, and says every one."""
 
 
@@ -55,7 +55,7 @@ def endpoints(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return opened(tmp_path)
 
 
-def opened(tmp_path: Path, waiting: Waiting = QUICK, **fields: Any) -> SageMakerEndpoints:
+def opened(tmp_path: Path, waiting: WaitPolicy = QUICK, **fields: Any) -> SageMakerEndpoints:
     """Open the endpoints as another process would, at prices of the user's own."""
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))

@@ -9,7 +9,7 @@ import pytest
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
-from models.endpoints.sagemaker.waiting import Waiting
+from models.endpoints.sagemaker.waiting import WaitPolicy
 from tests.models.endpoints.sagemaker.conftest import opened
 from tests.support.aws.account import Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, ApiError, Dropped
@@ -144,7 +144,7 @@ def test_ctrl_c_while_it_is_created(
 
     account.hosting.looks = 5
 
-    waiting = Waiting(first_seconds=0.01, longest_seconds=0.01, sleep=interrupted)
+    waiting = WaitPolicy(first_seconds=0.01, longest_seconds=0.01, sleep=interrupted)
     with pytest.raises(KeyboardInterrupt):
         opened(tmp_path, waiting).deploy(spec(), quiet)
     assert len(pauses) > 3
@@ -161,7 +161,7 @@ def test_ctrl_c_twice_leaves_it_to_the_next_command(
 
     account.hosting.looks = 1000
     with pytest.raises(KeyboardInterrupt) as met:
-        opened(tmp_path, Waiting(sleep=interrupted)).deploy(spec(), quiet)
+        opened(tmp_path, WaitPolicy(sleep=interrupted)).deploy(spec(), quiet)
     [note] = met.value.__notes__
     assert note.startswith("Endpoint emotion could not be deleted completely (interrupted again)")
     [state] = endpoints.endpoints()
@@ -185,7 +185,7 @@ def test_ctrl_c_while_another_takes_its_place(
 
     account.hosting.looks = 3
     with pytest.raises(KeyboardInterrupt):
-        opened(tmp_path, Waiting(sleep=interrupted)).deploy(spec(run_id="9999fff", replace=True), quiet)
+        opened(tmp_path, WaitPolicy(sleep=interrupted)).deploy(spec(run_id="9999fff", replace=True), quiet)
     assert listed(account) == {"Models": 2, "EndpointConfigs": 2, "Endpoints": 1}
     assert endpoints.deploy(spec(run_id="9999fff"), quiet).run_id == "9999fff"
     assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}

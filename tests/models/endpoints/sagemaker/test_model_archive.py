@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from models.endpoints.sagemaker.model_archive import contents, key_of, pack
+from models.endpoints.sagemaker.model_archive import archive_files, archive_key, pack
 from tests.conftest import ROOT
 
 MIB = 2**20
 PACKS = """
 import resource, sys
 from pathlib import Path
-from models.endpoints.sagemaker.model_archive import contents, key_of, pack
-files = contents(Path(sys.argv[1]), with_code=False)
+from models.endpoints.sagemaker.model_archive import archive_files, archive_key, pack
+files = archive_files(Path(sys.argv[1]), with_code=False)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-key_of(files)
+archive_key(files)
 pack(files, Path(sys.argv[2]))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
@@ -40,13 +40,13 @@ def test_a_large_model_is_never_in_memory(tmp_path: Path) -> None:
 
 
 def test_its_place_follows_from_its_content(folder: Path, tmp_path: Path) -> None:
-    first = key_of(contents(folder, with_code=False))
+    first = archive_key(archive_files(folder, with_code=False))
     (folder / ".cache").mkdir()
     (folder / ".cache" / "lock").write_text("not the model's")
-    assert key_of(contents(folder, with_code=False)) == first
-    assert key_of(contents(folder, with_code=True)) != first
+    assert archive_key(archive_files(folder, with_code=False)) == first
+    assert archive_key(archive_files(folder, with_code=True)) != first
     (folder / "model.safetensors").write_bytes(b"others")
-    assert key_of(contents(folder, with_code=False)) != first
+    assert archive_key(archive_files(folder, with_code=False)) != first
 
 
 def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
@@ -55,6 +55,6 @@ def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
     linked.mkdir()
     for path in folder.iterdir():
         (linked / path.name).symlink_to(path)
-    with tarfile.open(pack(contents(linked, with_code=False), tmp_path / "model.tar.gz")) as tar:
+    with tarfile.open(pack(archive_files(linked, with_code=False), tmp_path / "model.tar.gz")) as tar:
         assert all(each.isfile() for each in tar)
         assert len(tar.getmembers()) == 3

@@ -36,7 +36,7 @@ def test_endpoints_need_what_they_call_and_nothing_else(
     clients = Clients()
     clients.session.events.register("before-call", note)
     recorded = SageMakerEndpoints(
-        clients, account=ACCOUNT, site=lambda: open_aws_context({"role": "trainer"}, clients), waiting=QUICK
+        clients, account=ACCOUNT, aws_context=lambda: open_aws_context({"role": "trainer"}, clients), waiting=QUICK
     )
     recorded.deploy(spec(lifetime_seconds=60.0), lambda _: None)
     recorded.deploy(spec(run_id="9999fff", replace=True), lambda _: None)

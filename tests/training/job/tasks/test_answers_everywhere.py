@@ -194,7 +194,9 @@ def logged_model(folder: Path, tmp_path: Path) -> Asked:
 
 
 def sagemaker_container(folder: Path, tmp_path: Path) -> Asked:
-    archive = model_archive.pack(model_archive.contents(folder / "model", with_code=True), tmp_path / "model.tar.gz")
+    archive = model_archive.pack(
+        model_archive.archive_files(folder / "model", with_code=True), tmp_path / "model.tar.gz"
+    )
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "container", filter="data")
     code = loaded(tmp_path / "container" / "code" / "inference.py")
