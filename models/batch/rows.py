@@ -98,6 +98,6 @@ def _name(place: str, column: str, value: Any) -> Any:
         raise InputError(f"{place}: column {column!r} contains half a surrogate pair, which is not text") from None
     except (ValueError, RecursionError):
         raise InputError(
-            f"{place}: column {column!r} is {shown(value)}; an id must be text or finite numbers"
+            f"{place}: column {column!r} is {shown(value)}: an id must be text or a finite number"
         ) from None
     return value

@@ -21,7 +21,7 @@ ALIVE: frozenset[str] = frozenset({"Creating", "InService", "Updating"})
 """Statuses of endpoints that answer, or are about to."""
 
 WhenOver = Literal["warn", "delete"]
-"""What the next command does with an endpoint whose lifetime has ended."""
+"""The next command's action for an endpoint whose lifetime has ended."""
 
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """SageMaker's rule for endpoint names. A local endpoint also has a folder with this name."""

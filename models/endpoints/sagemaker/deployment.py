@@ -113,7 +113,7 @@ class EndpointDeployer:
             if status not in WORKING:
                 raise EndpointFailed(f"Endpoint {name} failed: {_reason(description)} ({self._log(description)}).")
         raise EndpointFailed(
-            f"Endpoint {name} does not answer after {self.wait_seconds:.0f} s; its status is {status} "
+            f"Endpoint {name} does not answer after {self.wait_seconds:.0f} s: its status is {status} "
             f"(log: {self.log})."
         )
 

@@ -60,6 +60,6 @@ def started(server: ServerFolder) -> None:
 
     deadline = time.monotonic() + 240
     while not server.answers():
-        assert server.is_alive(), server.last_words()
-        assert time.monotonic() < deadline, server.last_words()
+        assert server.is_alive(), server.last_log_lines()
+        assert time.monotonic() < deadline, server.last_log_lines()
         time.sleep(0.1)
