@@ -50,7 +50,7 @@ def is_needed(path: PurePosixPath) -> bool:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Return the contents of a folder. Raises NoModel."""
+    """Return the contents of a folder. Raises NotServable."""
     config = _config(folder)
     architecture = _architecture(config)
     task = next((task for ending, task in TASKS.items() if architecture.endswith(ending)), None)

@@ -59,7 +59,7 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
 
     Returns None if a different command has logged it in the meantime. `scratch` is the state folder's folder of models.
     It has the lock against other commands on this machine that log the same model. If MLflow's artifacts are not on
-    this machine, the model is built there. Raises NoModel if the artifact has no usable model; ServiceError,
+    this machine, the model is built there. Raises NotServable if the artifact has no usable model; ServiceError,
     TrackingError, OSError.
     """
     with logging_lock(scratch, run_id):

@@ -20,12 +20,12 @@ INPUTS = st.lists(st.tuples(st.integers(1, 600), st.integers(1, 4)), max_size=60
 @given(INPUTS, st.integers(1, 2_000))
 def test_every_input_is_in_one_batch_that_fits(inputs: list[tuple[int, int]], most_tokens: int) -> None:
     lengths, rows = [length for length, _ in inputs], [row for _, row in inputs]
-    found = batches(lengths, rows, most_tokens)
-    assert sorted(at for batch in found for at in batch) == list(range(len(inputs)))
-    for batch in found:
+    result = batches(lengths, rows, most_tokens)
+    assert sorted(at for batch in result for at in batch) == list(range(len(inputs)))
+    for batch in result:
         taken = sum(rows[at] for at in batch) * max(lengths[at] for at in batch)
         assert taken <= most_tokens or len(batch) == 1
-    longest = [max(lengths[at] for at in batch) for batch in found]
+    longest = [max(lengths[at] for at in batch) for batch in result]
     assert longest == sorted(longest, reverse=True)
 
 
@@ -35,7 +35,7 @@ def test_batches_by_hand() -> None:
     assert batches([4, 4, 4], [3, 1, 2], 16) == [[0, 1], [2]]
 
 
-def test_windows_hold_so_many_rows_and_so_much_text() -> None:
+def test_a_window_has_limited_rows_and_characters() -> None:
     rows = [InputRow(at, "", None, "x") for at in range(WINDOW_ROWS + 2)]
     assert [len(window) for window in windows(iter(rows))] == [WINDOW_ROWS, 2]
     context = "y" * 2**24
@@ -44,7 +44,7 @@ def test_windows_hold_so_many_rows_and_so_much_text() -> None:
     assert list(windows(iter([]))) == []
 
 
-def test_progress_tells_rate_and_rest() -> None:
+def test_progress_prints_rate_and_remaining_time() -> None:
     assert line("Predicting", 250, 1_000, 50.0) == "Predicting: 250 of 1,000 rows, 50.0 rows/s, 15 s left"
     assert line("Predicting", 0, 10_000, 1.0).endswith("2 h 46 min left")
     assert line("Predicting", 0, 10, 0.0) == "Predicting: 0 of 10 rows, 0.0 rows/s"
@@ -56,7 +56,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_one_line_and_a_log_one_a_minute() -> None:
+def test_a_terminal_gets_one_line_and_a_log_one_per_minute() -> None:
     now = [0.0]
     terminal, log = Terminal(), io.StringIO()
     for file in (terminal, log):
@@ -73,14 +73,14 @@ def test_a_terminal_has_one_line_and_a_log_one_a_minute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "evaluated", "expected"),
+    ("requested", "evaluated", "expected"),
     [("fp32", "bf16", "fp32"), ("bf16", "fp32", "bf16"), (None, "fp32", "fp32"), ("auto", "fp32", "fp32")],
 )
-def test_precision_is_what_was_asked_for_or_evaluated(asked: str | None, evaluated: str, expected: str) -> None:
-    assert choose_precision(asked, evaluated, "cpu") == expected
+def test_precision_is_the_requested_or_evaluated_one(requested: str | None, evaluated: str, expected: str) -> None:
+    assert choose_precision(requested, evaluated, "cpu") == expected
 
 
-def test_precision_that_the_processor_would_emulate_is_not_taken() -> None:
+def test_a_precision_that_the_cpu_emulates_is_not_chosen() -> None:
     native = native_precision("cpu")
     assert native in ("fp32", "bf16")
     assert (

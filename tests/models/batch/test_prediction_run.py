@@ -15,7 +15,7 @@ from tests.support.models.tiny import modelled
 from tests.support.tracking.tracked import Tracked
 
 
-def test_the_model_of_a_run_answers_as_it_was_evaluated(
+def test_a_runs_model_predicts_with_its_evaluation_settings(
     tmp_path: Path, tracked: Tracked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tracked.client.tracking_uri))
@@ -28,29 +28,29 @@ def test_the_model_of_a_run_answers_as_it_was_evaluated(
     assert [json.loads(line)["row"] for line in lines] == [1, 2]
     where = "tags.`platform.kind` = 'prediction'"
     (run,) = tracked.client.search_runs([tracked.experiment_id], where)
-    tags, told = run.data.tags, run.data.params
+    tags, recorded = run.data.tags, run.data.params
     assert (tags["platform.model_run"], tags["platform.job_name"]) == (model_run, "weather-1")
-    assert (told["prediction.precision"], told["prediction.max_length"]) == ("fp32", "8")
+    assert (recorded["prediction.precision"], recorded["prediction.max_length"]) == ("fp32", "8")
     model_id = tracked.client.get_run(model_run).data.tags["platform.model_id"]
     assert tags["platform.model_id"] == model_id
     assert [each.model_id for each in tracked.client.get_run(run.info.run_id).inputs.model_inputs] == [model_id]
 
 
-def test_who_goes_on_has_the_run_of_who_was_killed(
+def test_a_resumed_prediction_uses_the_killed_ones_run(
     tmp_path: Path, tracked: Tracked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_of(tracked.client)
     trained = trained_model(store, tracked.job("none", tags={"platform.job_name": "weather-1"}))
-    told = {"file": "/data/a.jsonl", "precision": "fp32"}
-    first = begin(store, trained, told, None)
+    recorded = {"file": "/data/a.jsonl", "precision": "fp32"}
+    first = begin(store, trained, recorded, None)
     end(store, first, "KILLED", {}, "Not finished.")
-    assert begin(store, trained, told, first) == first
+    assert begin(store, trained, recorded, first) == first
     assert tracked.client.get_run(first).info.status == "RUNNING"
-    assert begin(store, trained, told, "f" * 32) != first
+    assert begin(store, trained, recorded, "f" * 32) != first
     # `mlflow run` opened one: it is told there, and the earlier one says so.
     opened = tracked.client.create_run(tracked.experiment_id).info.run_id
     monkeypatch.setenv("MLFLOW_RUN_ID", opened)
-    assert begin(store, trained, told, first) == opened
+    assert begin(store, trained, recorded, first) == opened
     earlier = tracked.client.get_run(first)
     assert earlier.info.status == "KILLED"
     assert opened in earlier.data.tags["mlflow.note.content"]

@@ -31,19 +31,21 @@ def predicted(tmp_path: Path, model: Path, file: Path, **more: str) -> list[dict
     fields = {"model": str(model), "file": str(file), "output": str(output), "precision": "fp32", "track": "false"}
     assert predict_file({**fields, **more}) == 0
     assert not list(tmp_path.glob("*.unfinished"))
-    found = answers(output)
+    predictions = answers(output)
     output.unlink()
-    return found
+    return predictions
 
 
-def assert_answers(found: list[dict[str, Any]], expected: list[dict[str, Any]], rows: list[int]) -> None:
-    assert [each["row"] for each in found] == rows
-    for one, other in zip(found, expected, strict=True):
+def assert_answers(predictions: list[dict[str, Any]], expected: list[dict[str, Any]], rows: list[int]) -> None:
+    assert [each["row"] for each in predictions] == rows
+    for one, other in zip(predictions, expected, strict=True):
         assert one["label"] == other["label"]
         assert one["score"] == pytest.approx(other["score"], abs=1e-5)
 
 
-def test_every_format_is_answered_in_its_order(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+def test_every_format_is_predicted_in_file_order(
+    tmp_path: Path, classifier_folder: Path, classifier: Predictor
+) -> None:
     texts = [text.replace("\t", " ") for text in TEXTS * 9]
     expected = classifier.answer(texts)
     one_up = list(range(1, len(texts) + 1))
@@ -58,13 +60,15 @@ def test_every_format_is_answered_in_its_order(tmp_path: Path, classifier_folder
     for name in ("a.jsonl", "a.jsonl.gz"):
         assert_answers(predicted(tmp_path, classifier_folder, tmp_path / name), expected, one_up)
     for name in ("a.csv", "a.tsv"):
-        found = predicted(tmp_path, classifier_folder, tmp_path / name, **{"columns.text": "said", "columns.id": "n"})
-        assert_answers(found, expected, [number + 1 for number in one_up])
-        assert [each["id"] for each in found] == [str(at) for at in range(len(texts))]
+        predictions = predicted(
+            tmp_path, classifier_folder, tmp_path / name, **{"columns.text": "said", "columns.id": "n"}
+        )
+        assert_answers(predictions, expected, [number + 1 for number in one_up])
+        assert [each["id"] for each in predictions] == [str(at) for at in range(len(texts))]
     assert_answers(predicted(tmp_path, classifier_folder, tmp_path / "a.parquet"), expected, one_up)
 
 
-def test_plain_text_leaves_blank_lines_out(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+def test_blank_lines_of_plain_text_are_skipped(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
     (tmp_path / "a.txt").write_text("Super\r\n\nDenver Broncos", "utf-8")
     expected = classifier.answer(["Super", "Denver Broncos"])
     assert_answers(predicted(tmp_path, classifier_folder, tmp_path / "a.txt"), expected, [1, 3])
@@ -73,32 +77,34 @@ def test_plain_text_leaves_blank_lines_out(tmp_path: Path, classifier_folder: Pa
 def test_pairs_and_parameters(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
     (tmp_path / "a.tsv").write_text("p\th\nSuper\tthird title\n", "utf-8")
     columns = {"columns.text": "p", "columns.text_pair": "h", "parameters": '{"top_k": 2}'}
-    (found,) = predicted(tmp_path, classifier_folder, tmp_path / "a.tsv", **columns)
+    (predictions,) = predicted(tmp_path, classifier_folder, tmp_path / "a.tsv", **columns)
     (expected,) = classifier.answer({"text": "Super", "text_pair": "third title"}, {"top_k": 2})
-    assert found["row"] == 2
-    assert [each["label"] for each in found["answers"]] == [each["label"] for each in expected]
-    assert [each["score"] for each in found["answers"]] == pytest.approx([each["score"] for each in expected], abs=1e-5)
+    assert predictions["row"] == 2
+    assert [each["label"] for each in predictions["answers"]] == [each["label"] for each in expected]
+    assert [each["score"] for each in predictions["answers"]] == pytest.approx(
+        [each["score"] for each in expected], abs=1e-5
+    )
 
 
 def test_questions_as_rows_and_as_squad(tmp_path: Path, reader_folder: Path, reader: Predictor) -> None:
-    asked = [{"question": "Who won?", "context": TEXTS[0]}, {"question": "What name?", "context": TEXTS[2] * 5}]
-    expected = [(each["answer"], each["start"], each["end"]) for each in reader.answer(asked)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in asked))
-    qas = [{"id": f"q{at}", "question": each["question"], "answers": []} for at, each in enumerate(asked)]
-    paragraphs = [{"context": each["context"], "qas": [qa]} for each, qa in zip(asked, qas, strict=True)]
+    questions = [{"question": "Who won?", "context": TEXTS[0]}, {"question": "What name?", "context": TEXTS[2] * 5}]
+    expected = [(each["answer"], each["start"], each["end"]) for each in reader.answer(questions)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions))
+    qas = [{"id": f"q{at}", "question": each["question"], "answers": []} for at, each in enumerate(questions)]
+    paragraphs = [{"context": each["context"], "qas": [qa]} for each, qa in zip(questions, qas, strict=True)]
     (tmp_path / "squad.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     rows = predicted(tmp_path, reader_folder, tmp_path / "a.jsonl")
     squad = predicted(tmp_path, reader_folder, tmp_path / "squad.json")
-    for found in (rows, squad):
-        assert [(each["answer"], each["start"], each["end"]) for each in found] == expected
+    for predictions in (rows, squad):
+        assert [(each["answer"], each["start"], each["end"]) for each in predictions] == expected
     assert [each["id"] for each in squad] == ["q0", "q1"]
 
 
-def test_texts_go_on(tmp_path: Path, writer_folder: Path, writer: Predictor) -> None:
+def test_texts_are_continued(tmp_path: Path, writer_folder: Path, writer: Predictor) -> None:
     (tmp_path / "a.txt").write_text("The Denver\nWho won?\n")
-    found = predicted(tmp_path, writer_folder, tmp_path / "a.txt", parameters='{"max_new_tokens": 5}')
+    predictions = predicted(tmp_path, writer_folder, tmp_path / "a.txt", parameters='{"max_new_tokens": 5}')
     expected = writer.answer(["The Denver", "Who won?"], {"max_new_tokens": 5})
-    assert found == [{"row": at, **each} for at, each in enumerate(expected, start=1)]
+    assert predictions == [{"row": at, **each} for at, each in enumerate(expected, start=1)]
 
 
 ID = {"columns.id": "n"}
@@ -139,16 +145,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nothing_is_predicted_of_what_is_wrong(tmp_path: Path, classifier_folder: Path, case: str) -> None:
-    content, more, words = REFUSED[case]
+def test_an_invalid_file_or_field_is_refused_before_prediction(
+    tmp_path: Path, classifier_folder: Path, case: str
+) -> None:
+    content, more, message = REFUSED[case]
     (tmp_path / "a.jsonl").write_text(content)
     fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.jsonl"), "track": "false", **more}
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=message):
         predict_file(fields)
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_a_question_that_leaves_no_room_is_refused_first(tmp_path: Path, reader_folder: Path) -> None:
+def test_a_question_without_room_for_its_context_is_refused_first(tmp_path: Path, reader_folder: Path) -> None:
     rows = [{"question": "Who?", "context": TEXTS[0]}, {"question": "won " * 80, "context": TEXTS[2] * 9}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     with pytest.raises(InputError, match=r"a.jsonl line 2: inputs: the question takes"):
@@ -156,14 +164,14 @@ def test_a_question_that_leaves_no_room_is_refused_first(tmp_path: Path, reader_
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_a_text_that_makes_no_token_is_refused_first(tmp_path: Path, other_classifiers: dict[str, Path]) -> None:
+def test_a_text_without_tokens_is_refused_first(tmp_path: Path, other_classifiers: dict[str, Path]) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n')
     with pytest.raises(InputError, match=r"a.jsonl line 2: inputs has no tokens"):
         predict_file({"model": str(other_classifiers["gpt2"]), "file": str(tmp_path / "a.jsonl"), "track": "false"})
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_ids_that_are_no_number_are_refused_in_parquet_too(tmp_path: Path, classifier_folder: Path) -> None:
+def test_nan_ids_are_refused_in_parquet_too(tmp_path: Path, classifier_folder: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"], "n": [1.0, float("nan")]}), tmp_path / "a.parquet")
     fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.parquet"), "track": "false", **ID}
     with pytest.raises(InputError, match=r"a.parquet row 2: column 'n' is nan"):
@@ -171,14 +179,14 @@ def test_ids_that_are_no_number_are_refused_in_parquet_too(tmp_path: Path, class
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_ids_of_any_kind_are_told(tmp_path: Path, classifier_folder: Path) -> None:
+def test_ids_of_any_json_type_are_copied(tmp_path: Path, classifier_folder: Path) -> None:
     ids = ["ü\0", 7, 0.5, True, ["a", 1], {"b": 2}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "a", "n": each}) + "\n" for each in ids))
     assert [each["id"] for each in predicted(tmp_path, classifier_folder, tmp_path / "a.jsonl", **ID)] == ids
 
 
 @pytest.mark.parametrize("task", ["classification", "question-answering"])
-def test_an_answer_that_is_no_number_names_its_row(
+def test_an_answer_that_is_not_a_number_names_its_row(
     tmp_path: Path, classifier_folder: Path, reader_folder: Path, task: str
 ) -> None:
     folder = classifier_folder if task == "classification" else reader_folder
@@ -187,10 +195,10 @@ def test_an_answer_that_is_no_number_names_its_row(
     row = {"question": "Who?", "context": ""} if task == "question-answering" else {"text": ""}
     lines = [json.dumps({**row, list(row)[-1]: text}) for text in texts]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    words = (
+    message = (
         r"a.jsonl line 2: the model's answer is not a finite number: check the model's weights, or use precision fp32$"
     )
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=message):
         predict_file({"model": str(broken), "file": str(tmp_path / "a.jsonl"), "track": "false", "precision": "fp32"})
     assert not (tmp_path / "a.answers.jsonl").exists()
 
@@ -215,7 +223,7 @@ def test_an_output_that_exists_is_kept(tmp_path: Path, classifier_folder: Path) 
     assert (tmp_path / "a.answers.jsonl").read_text() == "mine"
 
 
-def test_the_prediction_is_a_run(
+def test_the_prediction_is_recorded_as_a_run(
     tmp_path: Path, classifier_folder: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)

@@ -69,7 +69,7 @@ def kept(folder: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_killed_prediction_goes_on(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+def test_a_killed_prediction_resumes(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
     texts = write_texts(tmp_path)
     assert interrupted(tmp_path, classifier_folder, signal.SIGKILL)[0] == -signal.SIGKILL
     first = kept(tmp_path)
@@ -82,23 +82,23 @@ def test_a_killed_prediction_goes_on(tmp_path: Path, classifier_folder: Path, cl
     last = started(tmp_path, classifier_folder)
     said = last.communicate(timeout=240)[1]
     assert last.returncode == 0
-    found = re.search(r"Predicted ([\d,]+) rows", said)
-    assert found is not None
-    assert int(found[1].replace(",", "")) == ROWS - second
+    result = re.search(r"Predicted ([\d,]+) rows", said)
+    assert result is not None
+    assert int(result[1].replace(",", "")) == ROWS - second
     assert_same(tmp_path / "out.jsonl", classifier, texts)
     assert not (tmp_path / "out.jsonl.unfinished").exists()
 
 
 def assert_same(output: Path, classifier: Predictor, texts: list[str]) -> None:
-    found = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [each["row"] for each in found] == list(range(1, ROWS + 1))
+    result = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [each["row"] for each in result] == list(range(1, ROWS + 1))
     for at in range(0, ROWS, 97):
         (alone,) = classifier.answer(texts[at])
-        assert found[at]["label"] == alone["label"]
-        assert found[at]["score"] == pytest.approx(alone["score"], abs=1e-5)
+        assert result[at]["label"] == alone["label"]
+        assert result[at]["score"] == pytest.approx(alone["score"], abs=1e-5)
 
 
-def test_answers_of_something_else_are_not_mixed(tmp_path: Path) -> None:
+def test_answers_of_a_different_prediction_are_not_mixed(tmp_path: Path) -> None:
     output, identity = tmp_path / "out.jsonl", {"model": "a", "file_digest": "1"}
     with Unfinished(output, identity), pytest.raises(InputError, match="is being written by another process"):
         Unfinished(output, identity)
@@ -108,7 +108,7 @@ def test_answers_of_something_else_are_not_mixed(tmp_path: Path) -> None:
         assert again.done == 0
 
 
-def test_lines_that_were_cut_are_written_again(tmp_path: Path) -> None:
+def test_incomplete_lines_are_written_again(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     with Unfinished(output, {}) as first:
         first.append([{"row": 1}, {"row": 2}])
@@ -126,7 +126,7 @@ def test_lines_that_were_cut_are_written_again(tmp_path: Path) -> None:
     assert not first.folder.exists()
 
 
-def test_what_was_appended_is_not_answered_again(tmp_path: Path) -> None:
+def test_appended_rows_are_not_predicted_again(tmp_path: Path) -> None:
     """Killed between the window's lines and the emptying of what was kept of it."""
     with Unfinished(tmp_path / "out.jsonl", {}) as first:
         first.keep([(0, "a"), (1, "b"), (2, "c")])

@@ -51,19 +51,19 @@ def test_a_trace_tells_question_answer_latency_and_model(tracked_by_server: Trac
     assert span.outputs == ANSWER
 
 
-def test_a_model_that_is_no_mlflow_model_is_traced_too(tracked_by_server: Tracked, store: Store) -> None:
+def test_a_model_that_is_not_in_mlflow_is_traced_too(tracked_by_server: Tracked, store: Store) -> None:
     trace(store, asked(tracked_by_server.job("none"), model_id=None))
     (found,) = store.client.search_traces([tracked_by_server.experiment_id])
     assert "mlflow.modelId" not in found.info.trace_metadata
 
 
-def test_a_run_that_the_server_does_not_hold_is_a_refusal(store: Store) -> None:
+def test_an_unknown_run_is_refused(store: Store) -> None:
     with pytest.raises(TrackingError, match="f" * 32):
         trace(store, asked("f" * 32))
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_away_is_told(tracking_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stops_is_reported(tracking_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_server.uri)
     client = MlflowClient()
     run_id = client.create_run(client.create_experiment("gone")).info.run_id

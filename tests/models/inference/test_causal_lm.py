@@ -14,7 +14,7 @@ from models.loading.inputs import BadInputs
 TEXTS = ["The Denver", "Who won? What's the name of", "S"]
 
 
-def test_texts_go_on_as_in_the_pipeline(writer: Predictor, writer_folder: Path) -> None:
+def test_generated_texts_equal_the_pipelines(writer: Predictor, writer_folder: Path) -> None:
     pipe = pipeline("text-generation", model=str(writer_folder))
     expected = [pipe(text, max_new_tokens=6, do_sample=False)[0] for text in TEXTS]
     assert writer.answer(TEXTS, {"max_new_tokens": 6}) == expected
@@ -25,7 +25,7 @@ def test_texts_go_on_as_in_the_pipeline(writer: Predictor, writer_folder: Path) 
     ]
 
 
-def test_questions_of_unlike_parameters_run_in_one_batch(writer: Predictor) -> None:
+def test_texts_with_different_parameters_run_in_one_batch(writer: Predictor) -> None:
     few, many = ({"max_new_tokens": count} for count in (2, 9))
     encoded = [*writer.encode(writer.read(TEXTS[:2], few)), *writer.encode(writer.read(TEXTS, many))]
     mixed = [encoded[at] for at in (0, 2, 1, 3, 4)]
@@ -33,7 +33,7 @@ def test_questions_of_unlike_parameters_run_in_one_batch(writer: Predictor) -> N
     assert writer.run(mixed) == expected
 
 
-def test_what_follows_counts_as_work(writer: Predictor) -> None:
+def test_new_tokens_count_as_cost(writer: Predictor) -> None:
     """A server tells by it that even the shortest text is not answered at once."""
     (few,) = writer.encode(writer.read(TEXTS[0], {"max_new_tokens": 7}))
     (default,) = writer.encode(writer.read(TEXTS[0]))
@@ -42,7 +42,7 @@ def test_what_follows_counts_as_work(writer: Predictor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "parameters", "words"),
+    ("inputs", "parameters", "message"),
     [
         ("", None, "inputs is empty"),
         ({"text": "a"}, None, "inputs must be text, not a dict"),
@@ -55,11 +55,11 @@ def test_what_follows_counts_as_work(writer: Predictor) -> None:
         ("a", {"do_sample": True, "top_p": float("nan")}, "top_p is nan"),
     ],
 )
-def test_what_goes_beyond_the_bounds_is_refused(writer: Predictor, inputs: Any, parameters: Any, words: str) -> None:
-    with pytest.raises(BadInputs, match=words):
+def test_values_outside_the_limits_are_refused(writer: Predictor, inputs: Any, parameters: Any, message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
         writer.encode(writer.read(inputs, parameters))
 
 
-def test_drawn_tokens(writer: Predictor) -> None:
+def test_sampled_tokens_differ(writer: Predictor) -> None:
     drawn = writer.answer([TEXTS[0]] * 8, {"do_sample": True, "temperature": 5.0, "max_new_tokens": 8, "top_p": 1.0})
     assert len({each["generated_text"] for each in drawn}) > 1

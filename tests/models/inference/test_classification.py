@@ -23,20 +23,20 @@ def assert_same(mine: dict[str, Any], pipelines: dict[str, Any]) -> None:
     assert mine["score"] == pytest.approx(pipelines["score"], abs=1e-5)
 
 
-def test_answers_are_those_of_the_pipeline(classifier: Predictor, classifier_folder: Path) -> None:
+def test_answers_equal_the_pipelines(classifier: Predictor, classifier_folder: Path) -> None:
     pipe = pipeline("text-classification", model=str(classifier_folder))
-    asked = [*TEXTS, *PAIRS]
-    expected = [pipe(each, truncation=True, max_length=64) for each in asked]
+    inputs_of_both = [*TEXTS, *PAIRS]
+    expected = [pipe(each, truncation=True, max_length=64) for each in inputs_of_both]
     flat = [each[0] if isinstance(each, list) else each for each in expected]
     assert len({each["label"] for each in flat}) > 1
-    for mine, pipelines in zip(classifier.answer(asked), flat, strict=True):
+    for mine, pipelines in zip(classifier.answer(inputs_of_both), flat, strict=True):
         assert_same(mine, pipelines)
-    for each, pipelines in zip(asked, flat, strict=True):
+    for each, pipelines in zip(inputs_of_both, flat, strict=True):
         assert_same(classifier.answer(each)[0], pipelines)
 
 
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])
-def test_a_batch_answers_as_each_alone(other_classifiers: dict[str, Path], kind: str) -> None:
+def test_a_batch_gives_the_same_answers_as_single_inputs(other_classifiers: dict[str, Path], kind: str) -> None:
     predictor = load_predictor(other_classifiers[kind], precision="fp32")
     pipe = pipeline("text-classification", model=str(other_classifiers[kind]))
     texts = [text for text in TEXTS if text]
@@ -44,7 +44,7 @@ def test_a_batch_answers_as_each_alone(other_classifiers: dict[str, Path], kind:
         assert_same(mine, pipe(text, truncation=True, max_length=64)[0])
 
 
-def test_a_text_that_makes_no_token_is_refused(other_classifiers: dict[str, Path], classifier: Predictor) -> None:
+def test_a_text_without_tokens_is_refused(other_classifiers: dict[str, Path], classifier: Predictor) -> None:
     gpt = load_predictor(other_classifiers["gpt2"], precision="fp32")
     assert gpt.encode_may_refuse
     empty_pair = {"text": "", "text_pair": ""}
@@ -67,7 +67,7 @@ def test_all_labels_or_the_likeliest_few(classifier: Predictor, classifier_folde
         assert_same(one, other)
 
 
-def test_texts_are_cut_to_what_was_asked_for(classifier: Predictor, classifier_folder: Path) -> None:
+def test_texts_are_truncated_to_the_requested_length(classifier: Predictor, classifier_folder: Path) -> None:
     (long,) = classifier.encode(classifier.read(TEXTS[-2] * 20))
     assert long.length == 64
     short = load_predictor(classifier_folder, max_length=10)
@@ -81,7 +81,7 @@ def short_length(predictor: Predictor) -> int:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "words"),
+    ("inputs", "message"),
     [
         (3, "inputs must be an object with 'text', not 3"),
         (None, "inputs must be an object with 'text', not nothing"),
@@ -95,13 +95,13 @@ def short_length(predictor: Predictor) -> int:
         ("half \ud800 pair", "half a surrogate pair"),
     ],
 )
-def test_what_is_no_text_is_refused_in_a_sentence(classifier: Predictor, inputs: object, words: str) -> None:
-    with pytest.raises(BadInputs, match=words):
+def test_input_that_is_not_text_is_refused(classifier: Predictor, inputs: object, message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
         classifier.read(inputs)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "message"),
     [
         ([], "parameters must be an object"),
         ({"topk": 1}, "parameter 'topk' is unknown.* Did you mean 'top_k'"),
@@ -111,12 +111,12 @@ def test_what_is_no_text_is_refused_in_a_sentence(classifier: Predictor, inputs:
         ({"function_to_apply": []}, "parameter function_to_apply is a list"),
     ],
 )
-def test_parameters_are_checked(classifier: Predictor, parameters: Any, words: str) -> None:
-    with pytest.raises(BadInputs, match=words):
+def test_parameters_are_checked(classifier: Predictor, parameters: Any, message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
         classifier.read("a", parameters)
 
 
-def test_a_folder_that_is_no_model_is_refused(classifier_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(classifier_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config.json"):
         load_predictor(tmp_path)
     broken = tmp_path / "broken"

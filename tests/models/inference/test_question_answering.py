@@ -33,9 +33,9 @@ def test_the_best_span_by_hand() -> None:
 
 
 def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> None:
-    asked = ASKED[0]
-    (mine,) = reader.answer(asked)
-    encoding = reader.loaded.tokenizer(asked["question"], asked["context"], return_tensors="pt")
+    example = ASKED[0]
+    (mine,) = reader.answer(example)
+    encoding = reader.loaded.tokenizer(example["question"], example["context"], return_tensors="pt")
     with torch.inference_mode():
         made = reader.loaded.model(**encoding)
     in_context = [at for at, each in enumerate(encoding.sequence_ids()) if each == 1]
@@ -47,17 +47,17 @@ def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> No
     assert (mine["start"], mine["end"]) == (spans[best[1]][0], spans[best[2]][1])
 
 
-def test_a_batch_answers_as_each_alone_and_offsets_fit(reader: Predictor) -> None:
+def test_a_batch_gives_the_same_answers_and_offsets_as_single_questions(reader: Predictor) -> None:
     together = reader.answer(ASKED)
-    for asked, mine in zip(ASKED, together, strict=True):
-        (alone,) = reader.answer(asked)
+    for example, mine in zip(ASKED, together, strict=True):
+        (alone,) = reader.answer(example)
         assert (alone["start"], alone["end"]) == (mine["start"], mine["end"])
         assert alone["score"] == pytest.approx(mine["score"], abs=1e-5)
-        assert asked["context"][mine["start"] : mine["end"]] == mine["answer"] != ""
+        assert example["context"][mine["start"] : mine["end"]] == mine["answer"] != ""
         assert mine["answer"] == mine["answer"].strip()
 
 
-def test_a_long_context_is_cut_in_windows_that_cover_it(reader: Predictor) -> None:
+def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> None:
     (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10
     assert encoded.length == 40
@@ -70,25 +70,25 @@ def test_a_long_context_is_cut_in_windows_that_cover_it(reader: Predictor) -> No
     assert covered == set(range(len(encoded.detail.offsets)))
 
 
-def test_the_work_is_that_of_all_windows(reader: Predictor) -> None:
+def test_the_cost_counts_all_windows(reader: Predictor) -> None:
     (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert encoded.new_tokens == 0
     assert encoded.cost == sum(len(row.ids) for row in encoded.rows) > 10 * encoded.length / 2
 
 
-def test_windows_that_hardly_move_are_refused_where_they_are_many(reader: Predictor) -> None:
+def test_many_strongly_overlapping_windows_are_refused(reader: Predictor) -> None:
     """Before they are made: of a window's 64 tokens 3 are special, and one is a question's."""
     many, few = "the " * 5_000, "the " * 75
-    asked = {"question": "the", "context": many}
-    words = r"inputs: with doc_stride 59, the context becomes 4,941 windows of 64 tokens, 1 apart\. More than 32"
-    with pytest.raises(BadInputs, match=words):
-        reader.encode(reader.read(asked, {"doc_stride": 59}))
+    example = {"question": "the", "context": many}
+    message = r"inputs: with doc_stride 59, the context becomes 4,941 windows of 64 tokens, 1 apart\. More than 32"
+    with pytest.raises(BadInputs, match=message):
+        reader.encode(reader.read(example, {"doc_stride": 59}))
     with pytest.raises(BadInputs, match=r"of 64 tokens, 15 apart\. .* at least 16 apart: lower doc"):
-        reader.encode(reader.read(asked, {"doc_stride": 45}))
+        reader.encode(reader.read(example, {"doc_stride": 45}))
     for doc_stride in (44, 30, 1):
-        (encoded,) = reader.encode(reader.read(asked, {"doc_stride": doc_stride}))
+        (encoded,) = reader.encode(reader.read(example, {"doc_stride": doc_stride}))
         assert len(encoded.rows) == math.ceil((5_000 - doc_stride) / (60 - doc_stride))
-    (encoded,) = reader.encode(reader.read({**asked, "context": few}, {"doc_stride": 59}))
+    (encoded,) = reader.encode(reader.read({**example, "context": few}, {"doc_stride": 59}))
     assert len(encoded.rows) == 16
 
 
@@ -113,7 +113,7 @@ def test_windows_are_as_long_as_in_training(reader_folder: object, reader: Predi
 
 
 @pytest.mark.parametrize(
-    ("inputs", "words"),
+    ("inputs", "message"),
     [
         ("Who?", "inputs must be an object with 'question' and 'context', not 'Who"),
         ({"question": "Who?"}, "inputs has no 'context'"),
@@ -123,6 +123,6 @@ def test_windows_are_as_long_as_in_training(reader_folder: object, reader: Predi
         ({"question": "won " * 80, "context": LONG}, "the question takes .* tokens of max_length"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(reader: Predictor, inputs: object, words: str) -> None:
-    with pytest.raises(BadInputs, match=words):
+def test_an_unanswerable_question_is_refused(reader: Predictor, inputs: object, message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
         reader.encode(reader.read(inputs))

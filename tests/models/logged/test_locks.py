@@ -18,7 +18,7 @@ from training.services.local.service import LocalService
 ArchiveOf = Callable[[str], Path]
 
 
-def test_two_that_log_one_model_at_a_time_leave_it_whole(place: Place, archive_of: ArchiveOf) -> None:
+def test_concurrent_logging_leaves_one_complete_model(place: Place, archive_of: ArchiveOf) -> None:
     """As `compare` and `attach` that follow one group in two terminals."""
     run = place.run(archive_of("classification"))
     both = Barrier(2)
@@ -46,7 +46,7 @@ def test_two_that_log_one_model_at_a_time_leave_it_whole(place: Place, archive_o
     assert list(place.scratch.iterdir()) == []
 
 
-def test_a_model_that_another_machine_writes_is_not_deleted(place: Place, tmp_path: Path) -> None:
+def test_a_model_that_a_different_machine_writes_is_not_deleted(place: Place, tmp_path: Path) -> None:
     run = place.run(tmp_path / "gone.tar.gz")
     place.client.create_logged_model(place.experiment_id, name="model", source_run_id=run.info.run_id)
     place.log(run)

@@ -41,12 +41,14 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_model_is_whole_and_its_run_leads_to_it(place: Place, archive_of: ArchiveOf, model_of: ArchiveOf) -> None:
+def test_a_logged_model_is_complete_and_linked_to_its_run(
+    place: Place, archive_of: ArchiveOf, model_of: ArchiveOf
+) -> None:
     run = place.run(archive_of("classification"))
     place.log(run)
-    [said] = place.said
-    assert said.startswith("Model logged in MLflow (3 MiB, ")
-    assert said.endswith(f"`mlflow models serve -m runs:/{run.info.run_id}/model`")
+    [message] = place.said
+    assert message.startswith("Model logged in MLflow (3 MiB, ")
+    assert message.endswith(f"`mlflow models serve -m runs:/{run.info.run_id}/model`")
     run = place.again(run)
     [output] = run.outputs.model_outputs
     assert run.data.tags["platform.model_id"] == output.model_id
@@ -84,7 +86,7 @@ def test_again_it_does_nothing(place: Place, archive_of: ArchiveOf) -> None:
     assert len(place.said) == 1
 
 
-def test_what_a_killed_launcher_left_is_taken_up(place: Place, archive_of: ArchiveOf) -> None:
+def test_the_model_of_a_killed_launcher_is_logged_later(place: Place, archive_of: ArchiveOf) -> None:
     """Killed while it wrote, after it wrote, and between the server's word and the run's."""
     client = place.client
     for stage in range(3):
@@ -145,15 +147,15 @@ def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
     client.delete_experiment(place.experiment_id)
 
 
-class TestNoModel:
+class TestNotServable:
     """A model that cannot be logged leaves one sentence, in the output and in the run, and nothing else."""
 
     def failure(self, place: Place, archive: Path) -> str:
         run = place.run(archive, "job-x")
         place.log(run)
-        [said] = place.said
+        [message] = place.said
         failure = place.again(run).data.tags["platform.model_failure"]
-        assert said == f"The model of job job-x was not logged to MLflow: {failure}."
+        assert message == f"The model of job job-x was not logged to MLflow: {failure}."
         assert place.models == []
         assert not [path for path in (place.folder / "ärtifacts 100%").rglob("*") if path.is_file()]
         return failure
@@ -222,9 +224,7 @@ class TestNoModel:
         half.write_bytes(archive_of("classification").read_bytes()[:100_000])
         assert "is not a complete tar archive: " in self.failure(place, half)
 
-    def test_a_later_try_that_succeeds_takes_the_failure_back(
-        self, place: Place, tmp_path: Path, archive_of: ArchiveOf
-    ) -> None:
+    def test_a_later_success_removes_the_failure(self, place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
         run = place.run(tmp_path / "late.tar.gz")
         place.log(run)
         assert "platform.model_failure" in place.again(run).data.tags
@@ -233,12 +233,12 @@ class TestNoModel:
         assert "platform.model_failure" not in place.again(run).data.tags
         assert "platform.model_id" in place.again(run).data.tags
 
-    def test_many_of_one_kind_are_one_sentence(self, place: Place, tmp_path: Path) -> None:
+    def test_equal_failures_are_one_message(self, place: Place, tmp_path: Path) -> None:
         (tmp_path / "loop").mkdir()
         archive = packed(tmp_path / "loop", tmp_path / "loop.tar.gz")
         place.log(*(place.run(archive, f"job-{at}") for at in range(3)))
-        [said] = place.said
-        assert said.startswith("The model of job job-0 (and 2 more) was not logged to MLflow: ")
+        [message] = place.said
+        assert message.startswith("The model of job job-0 (and 2 more) was not logged to MLflow: ")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -249,9 +249,7 @@ def test_an_artifact_store_that_cannot_be_written(place: Place, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_a_run_that_is_gone_for_good_leaves_its_model_until_that_is_deleted(
-    place: Place, archive_of: ArchiveOf
-) -> None:
+def test_the_model_of_a_removed_run_stays_until_it_is_deleted(place: Place, archive_of: ArchiveOf) -> None:
     """A registered version may refer to it; MLflow's `gc` collects a model by its own id."""
     run = place.run(archive_of("classification"))
     place.log(run)
@@ -274,7 +272,7 @@ def test_a_run_that_is_gone_for_good_leaves_its_model_until_that_is_deleted(
     assert not folder.exists()
 
 
-def test_jobs_that_keep_no_model_are_passed_over(place: Place, archive_of: ArchiveOf) -> None:
+def test_jobs_that_saved_no_model_are_skipped(place: Place, archive_of: ArchiveOf) -> None:
     run = place.run(archive_of("classification"))
     place.client.delete_tag(run.info.run_id, "platform.model_uri")
     place.log(place.again(run))

@@ -29,8 +29,8 @@ from training.contract.errors import ArtifactError, InputError, TrackingError
 
 def fetched(tracked: Tracked, run_id: str, home: Path) -> tuple[Path, list[str]]:
     """Return the folder of a run's model, and what was said."""
-    store, said = store_of(tracked.client), list[str]()
-    return model_folder(store, trained_model(store, run_id), home, said.append), said
+    store, messages = store_of(tracked.client), list[str]()
+    return model_folder(store, trained_model(store, run_id), home, messages.append), messages
 
 
 def check_is_the_model(folder: Path) -> None:
@@ -45,11 +45,11 @@ def check_is_the_model(folder: Path) -> None:
 
 def test_an_mlflow_model_is_fetched_once(tracked: Tracked, tmp_path: Path) -> None:
     run_id = modelled(tracked, tmp_path, "job-1")
-    folder, said = fetched(tracked, run_id, tmp_path / "home")
+    folder, messages = fetched(tracked, run_id, tmp_path / "home")
     model_id = tracked.client.get_run(run_id).data.tags["platform.model_id"]
     assert folder == tmp_path / "home" / "models" / model_id
-    assert len(said) == 1
-    assert said[0].startswith(f"Fetching model models:/{model_id}, ")
+    assert len(messages) == 1
+    assert messages[0].startswith(f"Fetching model models:/{model_id}, ")
     check_is_the_model(folder)
     # All that it was made of may go: it is here.
     shutil.rmtree(tmp_path / "artifacts")
@@ -69,11 +69,11 @@ def test_the_options_of_question_answering_are_fetched_too(tracked: Tracked, tmp
     assert is_complete(folder)
 
 
-def test_of_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
+def test_a_model_is_fetched_from_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
     run_id = modelled(tracked_by_server, tmp_path, "job-1")
-    folder, said = fetched(tracked_by_server, run_id, tmp_path / "home")
+    folder, messages = fetched(tracked_by_server, run_id, tmp_path / "home")
     check_is_the_model(folder)
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked, tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked, tmp_path: Path
     check_is_the_model(folder)
 
 
-def test_the_jobs_own_artifact_where_there_is_no_mlflow_model(tracked: Tracked, tmp_path: Path) -> None:
+def test_the_jobs_artifact_is_used_without_an_mlflow_model(tracked: Tracked, tmp_path: Path) -> None:
     uri = artifact(tmp_path, "job-1", **{"optimizer.pt": "large", "model.safetensors": "a checkpoint's"})
     run_id = tracked.job("none", tags={"platform.model_uri": uri})
-    folder, said = fetched(tracked, run_id, tmp_path / "home")
-    assert (folder.name, said) == (run_id, [f"Fetching the model artifact {uri}"])
+    folder, messages = fetched(tracked, run_id, tmp_path / "home")
+    assert (folder.name, messages) == (run_id, [f"Fetching the model artifact {uri}"])
     check_is_the_model(folder)
     assert not list(folder.rglob("optimizer.pt"))
 
@@ -110,7 +110,7 @@ def test_an_artifact_in_s3(tracked: Tracked, tmp_path: Path, account: Any) -> No
 
 
 @pytest.mark.parametrize("damage", ["a file is gone", "a file is shorter", "the manifest is gone", "it is empty"])
-def test_a_folder_that_has_lost_something_is_fetched_anew(tracked: Tracked, tmp_path: Path, damage: str) -> None:
+def test_an_incomplete_folder_is_fetched_again(tracked: Tracked, tmp_path: Path, damage: str) -> None:
     run_id = modelled(tracked, tmp_path, "job-1")
     folder, _ = fetched(tracked, run_id, tmp_path / "home")
     if damage == "a file is gone":
@@ -128,7 +128,7 @@ def test_a_folder_that_has_lost_something_is_fetched_anew(tracked: Tracked, tmp_
     assert sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) == [folder.name]
 
 
-def test_many_at_a_time_share_one_folder(tracked: Tracked, tmp_path: Path) -> None:
+def test_concurrent_fetches_share_one_folder(tracked: Tracked, tmp_path: Path) -> None:
     run_id = modelled(tracked, tmp_path, "job-1")
     with ThreadPoolExecutor(4) as pool:
         folders = set(pool.map(lambda _: fetched(tracked, run_id, tmp_path / "home")[0], range(4)))
@@ -138,7 +138,7 @@ def test_many_at_a_time_share_one_folder(tracked: Tracked, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("tags", "status", "told"),
+    ("tags", "status", "expected"),
     [
         ({}, "FINISHED", r"run \w+ \(demo-1-0\) has no model: its job left no artifact\.$"),
         ({}, "FAILED", r"has no model: its job ended FAILED\.$"),
@@ -150,14 +150,16 @@ def test_many_at_a_time_share_one_folder(tracked: Tracked, tmp_path: Path) -> No
         ),
     ],
 )
-def test_runs_without_a_model(tracked: Tracked, tmp_path: Path, tags: dict[str, str], status: str, told: str) -> None:
+def test_runs_without_a_model(
+    tracked: Tracked, tmp_path: Path, tags: dict[str, str], status: str, expected: str
+) -> None:
     run_id = tracked.job("none", status=status, tags=tags)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=expected):
         fetched(tracked, run_id, tmp_path / "home")
     assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
 
 
-def test_an_artifact_that_is_gone_or_no_model_leaves_nothing(tracked: Tracked, tmp_path: Path) -> None:
+def test_a_missing_or_invalid_artifact_leaves_nothing(tracked: Tracked, tmp_path: Path) -> None:
     gone = tracked.job("none", tags={"platform.model_uri": (tmp_path / "gone.tar.gz").as_uri()})
     with pytest.raises(ArtifactError, match=r"gone\.tar\.gz cannot be read"):
         fetched(tracked, gone, tmp_path / "home")
@@ -172,7 +174,7 @@ def test_an_artifact_that_is_gone_or_no_model_leaves_nothing(tracked: Tracked, t
     assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
 
 
-def test_what_did_not_arrive_whole_is_not_taken(tracked_by_server: Tracked, tmp_path: Path) -> None:
+def test_an_incomplete_download_is_refused(tracked_by_server: Tracked, tmp_path: Path) -> None:
     """The listing tells of more bytes than the files have, as one that was replaced meanwhile."""
     run_id = modelled(tracked_by_server, tmp_path, "job-1")
     model_id = tracked_by_server.client.get_run(run_id).data.tags["platform.model_id"]
@@ -212,7 +214,7 @@ def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Pat
     check_is_the_model(folder)
 
 
-def test_files_of_a_model_by_hand() -> None:
+def test_files_to_fetch_by_hand() -> None:
     sizes = {
         "MLmodel": 1,
         "model/config.json": 2,
@@ -235,5 +237,5 @@ def test_files_of_a_model_by_hand() -> None:
 
 def test_the_manifest_names_every_file(tracked: Tracked, tmp_path: Path) -> None:
     folder, _ = fetched(tracked, modelled(tracked, tmp_path, "job-1"), tmp_path / "home")
-    told = json.loads((folder / MANIFEST).read_text())
-    assert told == {path.name: path.stat().st_size for path in folder.iterdir() if path.name != MANIFEST}
+    expected = json.loads((folder / MANIFEST).read_text())
+    assert expected == {path.name: path.stat().st_size for path in folder.iterdir() if path.name != MANIFEST}

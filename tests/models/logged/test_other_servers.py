@@ -51,7 +51,7 @@ def test_an_older_server_gets_the_model_as_the_run_s_artifact(
     assert "model_id: null" in (got / "MLmodel").read_text()
 
 
-def test_who_may_not_write_hears_it_once_and_the_command_goes_on(
+def test_a_missing_permission_is_reported_once_and_the_command_continues(
     shared_tracking_server: TrackingServer, place_at: Callable[[str], Place], archive_of: ArchiveOf
 ) -> None:
     with Forwarding(shared_tracking_server.uri, "logged-models", 403, DENIED) as proxy:

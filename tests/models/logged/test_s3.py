@@ -59,7 +59,7 @@ def s3_run(place: Place, uri: str = "s3://bucket/out/job/output/model.tar.gz") -
     return job_run(place.client, place.experiment_id, Path("/"), "job-1", {"platform.model_uri": uri})
 
 
-def test_what_breaks_off_is_read_again(
+def test_a_broken_download_is_retried(
     place: Place, archive_of: Callable[[str], Path], service_at: Callable[[str], SageMakerService]
 ) -> None:
     with Bucket(archive_of("classification").read_bytes(), cuts=2) as bucket:
@@ -70,7 +70,7 @@ def test_what_breaks_off_is_read_again(
     assert bucket.asked == ["/bucket/out/job/output/model.tar.gz"] * 3
 
 
-def test_what_breaks_off_for_ever_is_said(
+def test_a_download_that_always_breaks_is_reported(
     place: Place, archive_of: Callable[[str], Path], service_at: Callable[[str], SageMakerService]
 ) -> None:
     with Bucket(archive_of("classification").read_bytes(), cuts=99) as bucket:
@@ -78,12 +78,14 @@ def test_what_breaks_off_for_ever_is_said(
         run = s3_run(place)
         place.log(run)
     assert len(bucket.asked) == 3
-    [said] = place.said
-    assert said.startswith("The model of job job-1 was not logged to MLflow: s3://bucket/out/job/output/model.tar.gz: ")
+    [message] = place.said
+    assert message.startswith(
+        "The model of job job-1 was not logged to MLflow: s3://bucket/out/job/output/model.tar.gz: "
+    )
     assert place.models == []
 
 
-def test_no_more_is_in_memory_than_what_is_read(service_at: Callable[[str], SageMakerService]) -> None:
+def test_an_artifact_is_not_read_into_memory(service_at: Callable[[str], SageMakerService]) -> None:
     content = bytes(64 * 2**20)
     with Bucket(content, cuts=0) as bucket:
         service = service_at(bucket.url)
@@ -99,23 +101,23 @@ def test_no_more_is_in_memory_than_what_is_read(service_at: Callable[[str], Sage
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "error", "words"),
+    ("status", "body", "error", "message"),
     [
         (404, b"<Error><Code>NoSuchKey</Code></Error>", ArtifactError, "s3://b/k does not exist"),
         (404, b"<Error><Code>NoSuchBucket</Code></Error>", ArtifactError, "s3://b/k does not exist"),
         (403, b"<Error><Code>AccessDenied</Code></Error>", AccessError, "s3://b/k: access is denied"),
     ],
 )
-def test_what_s3_refuses_is_said(
-    service_at: Callable[[str], SageMakerService], status: int, body: bytes, error: type[Exception], words: str
+def test_refusals_of_s3_are_reported(
+    service_at: Callable[[str], SageMakerService], status: int, body: bytes, error: type[Exception], message: str
 ) -> None:
     with Bucket(body, 0, status) as bucket:
         service = service_at(bucket.url)
-        with pytest.raises(error, match=words), service.open_model("s3://b/k"):
+        with pytest.raises(error, match=message), service.open_model("s3://b/k"):
             pass
 
 
-def test_where_nobody_answers(service_at: Callable[[str], SageMakerService]) -> None:
+def test_an_unreachable_s3_is_reported(service_at: Callable[[str], SageMakerService]) -> None:
     with (
         pytest.raises(Unreachable, match="s3://b/k: AWS does not answer"),
         service_at("http://127.0.0.1:9").open_model("s3://b/k"),

@@ -12,7 +12,7 @@ from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError
 
 
-def test_a_job_by_its_run_its_name_its_group_and_the_groups_run(tracked: Tracked) -> None:
+def test_a_job_is_found_by_run_name_group_and_the_groups_run(tracked: Tracked) -> None:
     of_group = parent(tracked, verb="train")
     tags = {
         "platform.job_name": "emotion-1-none",
@@ -27,13 +27,13 @@ def test_a_job_by_its_run_its_name_its_group_and_the_groups_run(tracked: Tracked
     run_id = tracked.job("none", metrics=metrics, params=params, tags=tags)
     store = store_of(tracked.client)
     for name in (run_id, f"runs:/{run_id}", f"runs:/{run_id}/model", " emotion-1-none ", tracked.group, of_group):
-        found = trained_model(store, name)
-        assert found.run_id == run_id, name
-    assert (found.job_name, found.group, found.experiment_name) == ("emotion-1-none", "demo-1", "emotion")
-    assert (found.task, found.status, found.metrics) == ("classification", "FINISHED", {"eval_loss": 0.4})
-    assert (found.model_id, found.artifact_uri, found.versions) == ("m-1", "file:///model.tar.gz", "torch 2.13.0")
-    assert (found.target_metric, found.evaluation_key, found.data_key) == ("eval_loss", "rows", "abc123")
-    assert found.chosen == "The model is that of none, repeat 1: its only job."
+        model = trained_model(store, name)
+        assert model.run_id == run_id, name
+    assert (model.job_name, model.group, model.experiment_name) == ("emotion-1-none", "demo-1", "emotion")
+    assert (model.task, model.status, model.metrics) == ("classification", "FINISHED", {"eval_loss": 0.4})
+    assert (model.model_id, model.artifact_uri, model.versions) == ("m-1", "file:///model.tar.gz", "torch 2.13.0")
+    assert (model.target_metric, model.evaluation_key, model.data_key) == ("eval_loss", "rows", "abc123")
+    assert model.chosen == "The model is that of none, repeat 1: its only job."
 
 
 def test_a_job_without_a_parent_has_the_mlflow_experiments_name(tracked: Tracked) -> None:
@@ -41,34 +41,34 @@ def test_a_job_without_a_parent_has_the_mlflow_experiments_name(tracked: Tracked
     assert trained_model(store_of(tracked.client), run_id).experiment_name == "reports"
 
 
-def test_an_infinite_evaluation_is_none(tracked: Tracked) -> None:
+def test_an_infinite_evaluation_is_ignored(tracked: Tracked) -> None:
     """A database keeps it as the largest float."""
     run_id = tracked.job("none", metrics={"eval_loss": float("inf"), "eval_accuracy": 0.1})
     assert trained_model(store_of(tracked.client), run_id).metrics == {"eval_accuracy": 0.1}
 
 
-def test_a_group_is_its_winner(tracked: Tracked) -> None:
+def test_a_group_stands_for_its_winner(tracked: Tracked) -> None:
     parent(tracked)
     arm(tracked, "none", [100.0, 101.0, 99.0], [0.90, 0.91, 0.90], baseline=True)
     runs = arm(tracked, "inductor", [80.0, 81.0, 79.0], [0.90, 0.91, 0.92])
-    found = trained_model(store_of(tracked.client), tracked.group)
-    assert found.run_id == runs[2]
-    assert "“inductor” is cheaper" in found.chosen
+    model = trained_model(store_of(tracked.client), tracked.group)
+    assert model.run_id == runs[2]
+    assert "“inductor” is cheaper" in model.chosen
 
 
 @pytest.mark.parametrize("name", ["", "  ", "runs:/", "runs://x"])
-def test_an_empty_name(tracked: Tracked, name: str) -> None:
+def test_an_empty_name_is_refused(tracked: Tracked, name: str) -> None:
     with pytest.raises(InputError, match=r"^run is '.*': it must be a run id, a job name, a group id, or models"):
         trained_model(store_of(tracked.client), name)
 
 
-def test_names_that_lead_nowhere(tracked: Tracked) -> None:
+def test_unknown_names_are_refused(tracked: Tracked) -> None:
     store = store_of(tracked.client)
     gone = tracked.job("none")
     tracked.client.delete_run(gone)
     foreign = str(tracked.client.create_run(tracked.experiment_id).info.run_id)
     report = str(tracked.client.create_run(tracked.experiment_id, tags={"platform.kind": "report"}).info.run_id)
-    for name, told in {
+    for name, message in {
         "nothing": "run is 'nothing', which is not a run, job or group on the tracking server sqlite:",
         "f" * 32: f"run is '{'f' * 32}', which does not exist on the tracking server sqlite:",
         gone: f"run is '{gone}', which is deleted: `mlflow runs restore --run-id {gone}` restores it.",
@@ -80,11 +80,11 @@ def test_names_that_lead_nowhere(tracked: Tracked) -> None:
         f"models:/nothing/{'9' * 20}": f"run is 'models:/nothing/{'9' * 20}', which does not exist in the registry of",
         "models:/nothing": "write a registered model as models:/NAME@ALIAS or models:/NAME/3.",
     }.items():
-        with pytest.raises(InputError, match=re.escape(told)):
+        with pytest.raises(InputError, match=re.escape(message)):
             trained_model(store, name)
 
 
-def test_a_jobs_name_of_several_runs(tracked: Tracked) -> None:
+def test_a_job_name_that_several_runs_have_is_refused(tracked: Tracked) -> None:
     """As where a group was imported twice from another server."""
     runs = [tracked.job("none", tags={"platform.job_name": "twice"}) for _ in range(2)]
     with pytest.raises(InputError, match=rf"run is 'twice', a job name that 2 runs have \({runs[0]}, {runs[1]}\)"):

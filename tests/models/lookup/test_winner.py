@@ -16,19 +16,19 @@ from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError
 
 
-def test_the_arm_that_is_cheaper_and_of_its_jobs_the_best(tracked: Tracked) -> None:
+def test_the_winner_is_the_cheaper_arms_best_job(tracked: Tracked) -> None:
     parent(tracked)
     arm(tracked, "none", [100.0, 101.0, 99.0], [0.95, 0.95, 0.95], baseline=True)
     runs = arm(tracked, "inductor", [80.0, 81.0, 79.0], [0.94, 0.96, 0.95])
     arm(tracked, "slow", [120.0, 121.0, 119.0], [0.99, 0.99, 0.99])
-    found = winner(tracked.client, tracked.group)
-    assert found.run_id == runs[1]
-    assert found.why == (
+    chosen = winner(tracked.client, tracked.group)
+    assert chosen.run_id == runs[1]
+    assert chosen.why == (
         "“inductor” is cheaper: 20 % fewer billable seconds than “none”. The model is that of inductor, repeat 2: the "
         "best of its 3 jobs, eval_accuracy 0.96."
     )
     told = summary(render(tracked.client, tracked.group, "demo"))["headline"]
-    assert str(told) in found.why
+    assert str(told) in chosen.why
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ def test_the_arm_that_is_cheaper_and_of_its_jobs_the_best(tracked: Tracked) -> N
         ([120.0, 121.0, 119.0], "No setting is cheaper than “none”, so the baseline stays."),
     ],
 )
-def test_the_baseline_stays_where_nothing_is_shown_to_be_cheaper(
+def test_the_baseline_stays_if_nothing_is_shown_to_be_cheaper(
     tracked: Tracked, seconds: list[float], told: str
 ) -> None:
     parent(tracked)
     runs = arm(tracked, "none", [100.0, 101.0, 99.0], [0.93, 0.95, 0.95], baseline=True)
     arm(tracked, "inductor", seconds, [0.99, 0.99, 0.99])
-    found = winner(tracked.client, tracked.group)
+    chosen = winner(tracked.client, tracked.group)
     # The first of equals.
-    assert (found.run_id, found.why.startswith(told)) == (runs[1], True)
+    assert (chosen.run_id, chosen.why.startswith(told)) == (runs[1], True)
 
 
 def test_a_cheaper_arm_that_is_worse_does_not_win(tracked: Tracked) -> None:
@@ -56,7 +56,7 @@ def test_a_cheaper_arm_that_is_worse_does_not_win(tracked: Tracked) -> None:
     assert winner(tracked.client, tracked.group).run_id == runs[0]
 
 
-def test_a_loss_is_better_where_it_is_lower_and_the_target_is_what_counts(tracked: Tracked) -> None:
+def test_the_target_metric_decides_and_a_lower_loss_is_better(tracked: Tracked) -> None:
     parent(tracked)
     params = {"hp.target_metric": "eval_loss"}
     for repeat, (loss, accuracy) in enumerate([(0.5, 0.99), (0.3, 0.90), (0.4, 0.95)]):
@@ -79,10 +79,10 @@ def test_one_job_needs_no_evaluation_and_no_parent(tracked: Tracked) -> None:
     assert winner(tracked.client, tracked.group).run_id == run_id
 
 
-def test_jobs_without_an_evaluation_are_not_told_apart(tracked: Tracked) -> None:
+def test_the_first_job_without_an_evaluation_wins(tracked: Tracked) -> None:
     runs = [tracked.job("none", repeat, metrics={"train_loss": 1.0 - repeat}) for repeat in range(2)]
-    found = winner(tracked.client, tracked.group)
-    assert (found.run_id, found.why) == (runs[0], "The model is that of none, repeat 1: the first of its 2 jobs.")
+    chosen = winner(tracked.client, tracked.group)
+    assert (chosen.run_id, chosen.why) == (runs[0], "The model is that of none, repeat 1: the first of its 2 jobs.")
 
 
 def test_groups_without_a_winner(tracked: Tracked) -> None:
@@ -119,7 +119,7 @@ def test_a_baseline_whose_jobs_failed_is_no_winner(tracked: Tracked) -> None:
 GONE = r"has no winner: its baseline's runs were deleted, so its settings cannot be compared\. Name one of its jobs"
 
 
-def test_no_other_arm_stands_for_a_baseline_that_is_gone(tracked: Tracked) -> None:
+def test_a_comparison_without_its_baseline_has_no_winner(tracked: Tracked) -> None:
     parent(tracked)
     gone = arm(tracked, "none", [100.0, 101.0, 99.0], [0.9, 0.9, 0.9], baseline=True)
     arm(tracked, "slow", [120.0, 121.0, 119.0], [0.9, 0.9, 0.9])
@@ -130,7 +130,7 @@ def test_no_other_arm_stands_for_a_baseline_that_is_gone(tracked: Tracked) -> No
         winner(tracked.client, tracked.group)
 
 
-def test_no_other_setting_stands_for_a_sweeps_baseline_that_is_gone(tracked: Tracked) -> None:
+def test_a_sweep_without_its_baseline_has_no_winner(tracked: Tracked) -> None:
     group = rates(tracked)
     where = "tags.`platform.baseline` = 'true' and tags.`platform.role` = 'confirmation'"
     for run in tracked.client.search_runs([tracked.experiment_id], where):
@@ -159,19 +159,19 @@ def of(client: MlflowClient, run_id: str) -> tuple[str, str, float]:
 @pytest.mark.slow
 def test_a_sweeps_winner_is_the_best_of_its_repeats(tracked: Tracked) -> None:
     sweep = swept(tracked)
-    found = winner(tracked.client, sweep.group)
-    label, role, loss = of(tracked.client, found.run_id)
+    chosen = winner(tracked.client, sweep.group)
+    label, role, loss = of(tracked.client, chosen.run_id)
     assert (label, role) == ("inductor, batch 64, rate × 2", "confirmation")
     where = "tags.`platform.arm` = 'inductor, batch 64, rate × 2' and tags.`platform.role` = 'confirmation'"
     repeats = tracked.client.search_runs([tracked.experiment_id], where)
     assert len(repeats) == 3
     assert loss == min(run.data.metrics["eval_loss"] for run in repeats)
-    assert found.why.startswith("inductor at batch 64, rate × 2, reaches eval_loss 0.45 for ")
+    assert chosen.why.startswith("inductor at batch 64, rate × 2, reaches eval_loss 0.45 for ")
     told = summary(render(tracked.client, sweep.group, "emotion"))["headline"]
-    assert str(told) in found.why
+    assert str(told) in chosen.why
 
 
-def test_a_winner_that_its_repeats_do_not_confirm_leaves_the_base_setting(tracked: Tracked) -> None:
+def test_an_unconfirmed_winner_leaves_the_base_setting(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
     sweep.tell(sweep_json())
@@ -182,9 +182,9 @@ def test_a_winner_that_its_repeats_do_not_confirm_leaves_the_base_setting(tracke
     # Its repeats all end before the target.
     for repeat in range(3):
         sweep.training("confirmation", "none", 64, 2.0, repeat=repeat, until=0.1)
-    found = winner(tracked.client, sweep.group)
-    assert of(tracked.client, found.run_id)[:2] == ("none, batch 8", "confirmation")
-    assert "so the base setting stays. The model is that of none, batch 8" in found.why
+    chosen = winner(tracked.client, sweep.group)
+    assert of(tracked.client, chosen.run_id)[:2] == ("none, batch 8", "confirmation")
+    assert "so the base setting stays. The model is that of none, batch 8" in chosen.why
 
 
 def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> str:
@@ -224,12 +224,12 @@ def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> s
         ),
     ],
 )
-def test_what_is_faster_has_to_do_the_same_work_as_well(
+def test_a_faster_setting_must_keep_samples_and_quality(
     tracked: Tracked, told: dict[str, float], arm: str, why: str
 ) -> None:
-    found = winner(tracked.client, rates(tracked, **told))
-    assert tracked.client.get_run(found.run_id).data.tags["platform.arm"] == f"{arm}, batch 8"
-    assert why in found.why
+    chosen = winner(tracked.client, rates(tracked, **told))
+    assert tracked.client.get_run(chosen.run_id).data.tags["platform.arm"] == f"{arm}, batch 8"
+    assert why in chosen.why
 
 
 def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
@@ -246,7 +246,7 @@ def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
     )
 
 
-def test_a_sweep_without_an_answer_says_so(tracked: Tracked) -> None:
+def test_a_sweep_without_an_answer_has_no_winner(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
     sweep.tell(sweep_json())

@@ -18,16 +18,16 @@ NOW = "b" * 32
 TITLE = "version 3 of emotion (champion)"
 
 
-def in_use(**told: Any) -> ModelInUse:
-    return ModelInUse(trained=trained(NOW, **told), title=TITLE)
+def in_use(**fields: Any) -> ModelInUse:
+    return ModelInUse(trained=trained(NOW, **fields), title=TITLE)
 
 
-def test_a_model_with_nothing_before_it_passes() -> None:
+def test_the_first_model_passes() -> None:
     assert refusal(trained(), None) is None
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("fields", "sentence"),
     [
         (
             {"status": "FAILED", "failure": "OutOfMemory"},
@@ -42,13 +42,13 @@ def test_a_model_with_nothing_before_it_passes() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_run_itself(told: dict[str, Any], sentence: str) -> None:
-    said = refusal(trained(**told), None)
-    assert said == f"Job demo-1-none-0 (run {'a' * 32}) {sentence}"
+def test_a_failed_or_unevaluated_run_is_refused(fields: dict[str, Any], sentence: str) -> None:
+    reason = refusal(trained(**fields), None)
+    assert reason == f"Job demo-1-none-0 (run {'a' * 32}) {sentence}"
 
 
 @pytest.mark.parametrize(
-    ("mine", "others", "told"),
+    ("mine", "others", "fields"),
     [
         ({"eval_accuracy": 0.89}, {"eval_accuracy": 0.9}, "eval_accuracy 0.89 against 0.9"),
         ({"eval_loss": 0.41}, {"eval_loss": 0.4}, "eval_loss 0.41 against 0.4"),
@@ -59,22 +59,22 @@ def test_what_is_wrong_with_a_run_itself(told: dict[str, Any], sentence: str) ->
         ({"eval_perplexity": 30.1}, {"eval_perplexity": 30.0}, "eval_perplexity 30.1 against 30"),
     ],
 )
-def test_a_worse_model_is_refused(mine: dict[str, float], others: dict[str, float], told: str) -> None:
-    said = refusal(trained(metrics=mine), in_use(metrics=others))
-    assert said
-    assert f"is worse: {told}" in said
-    assert TITLE in said
-    assert "To accept it anyway, use --allow worse." in said
+def test_a_worse_model_is_refused(mine: dict[str, float], others: dict[str, float], fields: str) -> None:
+    reason = refusal(trained(metrics=mine), in_use(metrics=others))
+    assert reason
+    assert f"is worse: {fields}" in reason
+    assert TITLE in reason
+    assert "To accept it anyway, use --allow worse." in reason
     assert refusal(trained(metrics=mine), in_use(metrics=others), {"worse"}) is None
     assert refusal(trained(metrics=others), in_use(metrics=mine)) is None
 
 
-def test_the_target_decides_what_is_better() -> None:
+def test_the_target_metric_decides() -> None:
     mine, others = {"eval_accuracy": 0.95, "eval_loss": 0.5}, {"eval_accuracy": 0.9, "eval_loss": 0.4}
     assert refusal(trained(metrics=mine), in_use(metrics=others)) is None
-    said = refusal(trained(metrics=mine, target_metric="eval_loss"), in_use(metrics=others))
-    assert said
-    assert "eval_loss 0.5 against 0.4" in said
+    reason = refusal(trained(metrics=mine, target_metric="eval_loss"), in_use(metrics=others))
+    assert reason
+    assert "eval_loss 0.5 against 0.4" in reason
 
 
 @given(st.sampled_from(sorted(EVALUATIONS)), st.floats(1e-6, 1e6), st.floats(-3e-7, 3e-7))
@@ -84,16 +84,16 @@ def test_a_tie_is_not_worse(metric: str, value: float, noise: float) -> None:
     assert is_worse(value * 1.001, value, measure) != is_worse(value / 1.001, value, measure)
 
 
-def test_a_perfect_score_of_nothing_is_compared_too() -> None:
+def test_a_loss_of_zero_is_compared() -> None:
     """A loss of 0 has no relative noise."""
     assert is_worse(1e-9, 0.0, EVALUATIONS["eval_loss"])
     assert not is_worse(0.0, 0.0, EVALUATIONS["eval_loss"])
 
 
-def test_models_of_other_data_are_not_compared() -> None:
+def test_models_evaluated_on_different_data_are_not_compared() -> None:
     candidate = trained(metrics={"eval_accuracy": 0.99}, data_key="other")
-    said = refusal(candidate, in_use())
-    assert said == (
+    reason = refusal(candidate, in_use())
+    assert reason == (
         f"Job demo-1-none-0 (run {'a' * 32}) was evaluated on different data than {TITLE}, so eval_accuracy 0.99 "
         f"against 0.9 of {TITLE} cannot be compared. To accept it anyway, use --allow other-data."
     )
@@ -111,34 +111,34 @@ def test_models_of_other_data_are_not_compared() -> None:
         ((None, None), (None, None), False),
     ],
 )
-def test_the_rows_of_the_evaluation_count_not_those_of_the_training(
+def test_evaluation_rows_count_and_training_rows_do_not(
     mine: tuple[str | None, str | None], others: tuple[str | None, str | None], is_same: bool
 ) -> None:
-    said = refusal(
+    reason = refusal(
         trained(evaluation_key=mine[0], data_key=mine[1]), in_use(evaluation_key=others[0], data_key=others[1])
     )
-    assert (said is None) == is_same
+    assert (reason is None) == is_same
 
 
-def test_what_cannot_be_held_against_anything_is_not_taken_on_trust() -> None:
-    said = refusal(trained(metrics={"eval_loss": 0.1}), in_use(metrics={"eval_accuracy": 0.9}))
-    assert said
+def test_a_model_that_cannot_be_compared_is_refused() -> None:
+    reason = refusal(trained(metrics={"eval_loss": 0.1}), in_use(metrics={"eval_accuracy": 0.9}))
+    assert reason
     assert (
         f"has eval_loss, and {TITLE} has eval_accuracy: they cannot be compared. To accept it anyway, use --allow worse"
-        in said
+        in reason
     )
     gone = ModelInUse(trained=None, title=TITLE)
-    said = refusal(trained(), gone)
-    assert said
-    assert f"cannot be compared with {TITLE}, whose run is missing. To accept it anyway, use --allow worse" in said
+    reason = refusal(trained(), gone)
+    assert reason
+    assert f"cannot be compared with {TITLE}, whose run is missing. To accept it anyway, use --allow worse" in reason
     assert refusal(trained(), gone, {"worse"}) is None
 
 
-def test_a_model_without_an_evaluation_does_not_replace_one_by_that_word_alone() -> None:
+def test_allowing_unevaluated_alone_does_not_replace_a_model() -> None:
     candidate = trained(metrics={})
     for now in (in_use(), in_use(metrics={})):
-        said = refusal(candidate, now)
-        assert said == (
+        reason = refusal(candidate, now)
+        assert reason == (
             f"Job demo-1-none-0 (run {'a' * 32}) has no evaluation metric and cannot be compared with {TITLE}. "
             "To accept it anyway, use --allow unevaluated,worse."
         )
@@ -152,26 +152,26 @@ def test_the_model_in_use_passes_again() -> None:
     assert refusal(trained(NOW, metrics={}), in_use(metrics={}), {"unevaluated"}) is None
 
 
-def test_the_words_that_a_refusal_names_allow_it() -> None:
+def test_the_checks_that_a_refusal_names_are_enough() -> None:
     """Whatever is allowed: the refusal of what stays names all words that are needed, and these let it pass."""
     candidate = trained(status="FAILED", metrics={"eval_accuracy": 0.1})
     for n in range(len(GATE_CHECKS) + 1):
         for allowed in combinations(GATE_CHECKS, n):
-            said = refusal(candidate, in_use(), set(allowed))
-            named = set(said.removesuffix(".").split("use --allow ")[1].split(",")) if said else set()
+            reason = refusal(candidate, in_use(), set(allowed))
+            named = set(reason.removesuffix(".").split("use --allow ")[1].split(",")) if reason else set()
             assert (named == set()) == ({"failed", "worse"} <= set(allowed))
             assert named in (set(), {"failed", "worse"})
     assert refusal(candidate, in_use(), {"failed", "worse"}) is None
 
 
-def test_words_are_read_and_wrong_ones_are_told() -> None:
+def test_checks_are_parsed_and_unknown_ones_refused() -> None:
     assert parse_allowed(" worse , failed,") == {"worse", "failed"}
     assert parse_allowed("") == frozenset()
     with pytest.raises(InputError, match=r"allow has the unknown check 'wors': use failed, .* Did you mean 'worse'\?"):
         parse_allowed("failed,wors")
 
 
-def test_a_refusal_is_an_error_of_its_own() -> None:
+def test_a_refusal_raises_not_good_enough() -> None:
     check(trained(), in_use(), set())
     with pytest.raises(NotGoodEnough, match="use --allow failed") as caught:
         check(trained(status="FAILED"), in_use(), set())

@@ -40,7 +40,7 @@ def versions(tracked: Tracked, name: str = "emotion") -> list[tuple[int, str]]:
     return sorted((int(each.version), each.run_id) for each in found)
 
 
-def test_a_model_is_registered_once_whoever_comes_again(tracked: Tracked) -> None:
+def test_a_model_is_registered_once_if_repeated(tracked: Tracked) -> None:
     store, first = store_of(tracked.client), logged(tracked, "job-1")
     made = Registry(store).register(first, "emotion", allowed=ALL)
     again = Registry(store).register(first, "emotion", allowed=ALL)
@@ -61,7 +61,7 @@ def test_a_model_is_registered_once_whoever_comes_again(tracked: Tracked) -> Non
     assert len(versions(tracked)) == 2
 
 
-def test_what_a_version_tells(tracked: Tracked) -> None:
+def test_a_version_records_its_origin(tracked: Tracked) -> None:
     group = parent(tracked)
     tracked.client.set_tag(logged(tracked, "job-1").run_id, "mlflow.parentRunId", group)
     trained = trained_model(store_of(tracked.client), tracked.group)
@@ -73,15 +73,15 @@ def test_what_a_version_tells(tracked: Tracked) -> None:
     assert version.tags["platform.group"] == "demo-1"
     assert version.tags["platform.model"] == trained.model_uri
     assert version.tags["eval_accuracy"] == "0.9"
-    for told in ("job-1", "demo-1", trained.run_id, "Evaluation: eval_accuracy 0.9.", trained.chosen):
-        assert told in version.description
+    for text in ("job-1", "demo-1", trained.run_id, "Evaluation: eval_accuracy 0.9.", trained.chosen):
+        assert text in version.description
     assert "experiment emotion" in client.get_registered_model("emotion").description
     model = tracked.client.get_logged_model(str(trained.model_id))
     assert version.source == model.artifact_location
     assert model.tags["mlflow.modelVersions"] == '[{"name": "emotion", "version": 1}]'
 
 
-def test_the_registry_is_that_of_the_store_whatever_the_process_has_set(
+def test_the_registry_belongs_to_the_store_not_the_process(
     tracked: Tracked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
@@ -98,18 +98,18 @@ def test_the_model_in_use(tracked: Tracked) -> None:
     first, second = logged(tracked, "job-1", 0.8), logged(tracked, "job-2", 0.9)
     registry.register(first, "emotion", allowed=ALL)
     registry.register(second, "emotion", "challenger", allowed=ALL)
-    found = registry.in_use("emotion")
-    assert found
-    assert (found.trained, found.title) == (first, "version 1 of emotion (champion)")
+    champion = registry.in_use("emotion")
+    assert champion
+    assert (champion.trained, champion.title) == (first, "version 1 of emotion (champion)")
     assert registry.in_use("emotion", "retired") is None
     tracked.client.delete_run(first.run_id)
-    found = registry.in_use("emotion")
-    assert found
-    assert found.trained
-    assert found.trained.metrics == {"eval_accuracy": 0.8}
+    champion = registry.in_use("emotion")
+    assert champion
+    assert champion.trained
+    assert champion.trained.metrics == {"eval_accuracy": 0.8}
 
 
-def test_a_model_in_use_whose_run_is_gone_for_good_is_still_in_use(tracked: Tracked) -> None:
+def test_a_model_whose_run_was_removed_is_still_in_use(tracked: Tracked) -> None:
     client = registry_of(tracked.client)
     client.create_registered_model("emotion")
     version = client.create_model_version("emotion", "file:///nowhere", "f" * 32)
@@ -117,13 +117,13 @@ def test_a_model_in_use_whose_run_is_gone_for_good_is_still_in_use(tracked: Trac
     client.create_model_version("emotion", "file:///nowhere")
     client.set_registered_model_alias("emotion", "mine", "2")
     for alias in ("champion", "mine"):
-        found = Registry(store_of(tracked.client)).in_use("emotion", alias)
-        assert found
-        assert found.trained is None
+        champion = Registry(store_of(tracked.client)).in_use("emotion", alias)
+        assert champion
+        assert champion.trained is None
 
 
 @pytest.mark.parametrize("kept", ["registered-models/create", "model-versions/create", "registered-models/alias"])
-def test_a_register_that_broke_off_goes_on(tracked_by_server: Tracked, kept: str) -> None:
+def test_a_repeated_command_completes_an_interrupted_one(tracked_by_server: Tracked, kept: str) -> None:
     """The command breaks off at each of its writes in turn; the repeated command then completes."""
     trained, name = logged(tracked_by_server, "job-1"), registered_name(f"broken off {kept}")
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept=kept, status=503) as server:
@@ -138,7 +138,7 @@ def test_a_register_that_broke_off_goes_on(tracked_by_server: Tracked, kept: str
     assert tags["mlflow.modelVersions"] == f'[{{"name": "{name}", "version": 1}}]'
 
 
-def test_two_that_register_one_model_at_a_time_leave_one_version(tracked_by_server: Tracked) -> None:
+def test_concurrent_registration_leaves_one_version(tracked_by_server: Tracked) -> None:
     trained = logged(tracked_by_server, "job-1")
     with ThreadPoolExecutor(4) as pool:
         made = list(
@@ -150,7 +150,7 @@ def test_two_that_register_one_model_at_a_time_leave_one_version(tracked_by_serv
     assert versions(tracked_by_server, "at once") == [(1, trained.run_id)]
 
 
-def test_a_better_model_that_came_meanwhile_keeps_the_alias(tracked: Tracked) -> None:
+def test_a_better_model_registered_meanwhile_keeps_the_alias(tracked: Tracked) -> None:
     """Both have passed the gate when nothing was in use."""
     registry = Registry(store_of(tracked.client))
     better, worse = logged(tracked, "job-1", 0.9), logged(tracked, "job-2", 0.8)
@@ -188,7 +188,7 @@ def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "told"),
+    ("tags", "text"),
     [
         ({}, r"run \w+ \(demo-1-0\) has no MLflow model: its job saved none \(see save_model\)\.$"),
         ({"platform.model_uri": "file:///a"}, r"has no MLflow model: none was logged \(see log_model\)\.$"),
@@ -199,15 +199,15 @@ def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
         ),
     ],
 )
-def test_runs_without_a_model(tracked: Tracked, tags: dict[str, str], told: str) -> None:
+def test_runs_without_a_model(tracked: Tracked, tags: dict[str, str], text: str) -> None:
     run_id = tracked.job("none", tags=tags)
     store = store_of(tracked.client)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=text):
         Registry(store).register(trained_model(store, run_id), "emotion", allowed=ALL)
     assert list(registry_of(tracked.client).search_registered_models()) == []
 
 
-def test_a_server_that_has_no_registry_says_so(tracked_by_server: Tracked) -> None:
+def test_a_server_without_a_registry_is_reported(tracked_by_server: Tracked) -> None:
     trained = logged(tracked_by_server, "job-1")
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept="registered-models", body=b"not here") as server:
         store = store_of(MlflowClient(server.url))
@@ -236,7 +236,7 @@ def test_names_of_registered_models(tracking_uri: str, experiment: str, name: st
     assert client.search_registered_models(f"name = '{name}'")[0].name == name
 
 
-def test_names_that_a_person_gave(tracking_uri: str) -> None:
+def test_names_given_by_a_user_are_checked(tracking_uri: str) -> None:
     with pytest.raises(InputError, match=r"name is 'a/b': a registered model's name must have .*, such as 'a-b'\."):
         checked_name("a/b")
     for alias in ("", "latest", "v1", "a b", "a" * 256, "é"):

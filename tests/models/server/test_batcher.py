@@ -47,7 +47,7 @@ class Doubling:
         return [2 * each.text for each in examples]
 
 
-def test_what_arrives_while_the_model_works_is_run_together() -> None:
+def test_requests_that_arrive_while_the_model_runs_run_together() -> None:
     model = Doubling()
 
     async def ask() -> list[list[str]]:
@@ -63,14 +63,14 @@ def test_what_arrives_while_the_model_works_is_run_together() -> None:
     assert [sorted(batch) for batch in model.batches] == [["a"], ["b", "c", "d", "z", "z", "z"]]
 
 
-def test_an_error_is_told_to_the_request_that_it_is_of() -> None:
+def test_an_error_goes_only_to_the_request_that_caused_it() -> None:
     model = Doubling()
     model.may_go_on.set()
 
     async def ask() -> list[list[str] | BaseException]:
         batcher = Batcher(model)
-        asked = [batcher.answers([Word(text), Word("x")]) for text in ("a", "bad", "c")]
-        return await asyncio.gather(*asked, return_exceptions=True)
+        requests = [batcher.answers([Word(text), Word("x")]) for text in ("a", "bad", "c")]
+        return await asyncio.gather(*requests, return_exceptions=True)
 
     one, two, three = asyncio.run(ask())
     assert (one, three) == (["aa", "xx"], ["cc", "xx"])
@@ -79,7 +79,7 @@ def test_an_error_is_told_to_the_request_that_it_is_of() -> None:
     assert str(two) == "the model failed on this input: ArithmeticError: cannot double bad"
 
 
-def test_too_much_is_refused_and_nothing_of_it_is_run() -> None:
+def test_an_overload_is_refused_and_not_run() -> None:
     model = Doubling()
 
     async def ask() -> None:
@@ -100,7 +100,7 @@ def test_too_much_is_refused_and_nothing_of_it_is_run() -> None:
     assert not any("c" in batch for batch in model.batches)
 
 
-def test_who_has_gone_is_not_waited_for() -> None:
+def test_a_disconnected_client_does_not_block_others() -> None:
     model = Doubling()
 
     async def ask() -> list[str]:
@@ -128,21 +128,21 @@ def panicking(examples: Sequence[Word]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [("", "IndexError: no token"), ("bad", "Panic: out of range"), ("few", r"ValueError: zip\(\)")],
 )
-def test_whatever_fails_is_told_and_the_next_is_answered(text: str, words: str) -> None:
+def test_every_failure_is_reported_and_the_next_request_answered(text: str, message: str) -> None:
     async def ask() -> list[str]:
         batcher = Batcher(panicking)
         for _ in range(2):  # in the thread, then perhaps on the loop
-            with pytest.raises(Refused, match=words):
+            with pytest.raises(Refused, match=message):
                 await asyncio.wait_for(batcher.answers([Word(text)]), 30)
         return await asyncio.wait_for(batcher.answers([Word("a")]), 30)
 
     assert asyncio.run(ask()) == ["a"]
 
 
-def test_long_work_never_keeps_the_loop() -> None:
+def test_long_batches_never_block_the_loop() -> None:
     """However little the last batch took for a token: texts that go on, and many windows of one length."""
     threads: dict[Word, bool] = {}
 

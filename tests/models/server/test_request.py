@@ -23,26 +23,26 @@ def refused(answer: Answer | None) -> Answer:
     """Check that an answer is a refusal with one sentence in JSON."""
     assert answer is not None
     assert 400 <= answer.status < 500, (answer.status, answer.body[:300])
-    said = answer.json()
-    assert said["code"] == answer.status
-    assert said["message"]
-    assert "\n" not in said["message"]
-    assert len(said["message"]) < 400
+    document = answer.json()
+    assert document["code"] == answer.status
+    assert document["message"]
+    assert "\n" not in document["message"]
+    assert len(document["message"]) < 400
     return answer
 
 
 @pytest.mark.parametrize("body", WRONG_BODIES, ids=lambda body: repr(body[:24]))
-def test_a_wrong_body_is_refused(server: ServerFolder, body: bytes) -> None:
+def test_an_invalid_body_is_refused(server: ServerFolder, body: bytes) -> None:
     refused(asked(str(server.address()), post(body)))
 
 
 @pytest.mark.parametrize("raw", WRONG_HEADS, ids=lambda raw: repr(raw[:40]))
-def test_a_wrong_head_is_refused(server: ServerFolder, raw: bytes) -> None:
+def test_an_invalid_head_is_refused(server: ServerFolder, raw: bytes) -> None:
     refused(asked(str(server.address()), raw))
 
 
 @pytest.mark.parametrize("raw", CUT_OFF, ids=lambda raw: repr(raw[:40]))
-def test_a_request_that_is_cut_off_is_refused(server: ServerFolder, raw: bytes) -> None:
+def test_an_incomplete_request_is_refused(server: ServerFolder, raw: bytes) -> None:
     refused(asked(str(server.address()), raw, half_close=True))
 
 
@@ -58,12 +58,12 @@ def test_a_request_that_is_cut_off_is_refused(server: ServerFolder, raw: bytes) 
         (post(b"[" * 100_000), 400),
     ],
 )
-def test_the_status_tells_what_is_wrong(server: ServerFolder, raw: bytes, status: int) -> None:
+def test_the_status_fits_the_error(server: ServerFolder, raw: bytes, status: int) -> None:
     assert refused(asked(str(server.address()), raw)).status == status
 
 
 @pytest.mark.slow
-def test_a_body_of_the_largest_size_is_taken(server: ServerFolder) -> None:
+def test_a_body_of_the_largest_size_is_accepted(server: ServerFolder) -> None:
     body = b'{"inputs": "' + b"a" * (LIMIT - 14) + b'"}'
     assert len(body) == LIMIT
     answer = asked(str(server.address()), post(body))
@@ -72,7 +72,7 @@ def test_a_body_of_the_largest_size_is_taken(server: ServerFolder) -> None:
     assert refused(asked(str(server.address()), post(body + b" "))).status == 413
 
 
-def test_a_connection_goes_on_after_a_refusal(server: ServerFolder) -> None:
+def test_a_connection_stays_usable_after_a_refusal(server: ServerFolder) -> None:
     with closing(Talk(str(server.address()))) as talk:
         for body in (b"{", b"x" * (LIMIT + 1), b'{"inputs": 1}'):
             talk.send(post(body))
@@ -84,7 +84,7 @@ def test_a_connection_goes_on_after_a_refusal(server: ServerFolder) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_without_a_token_is_refused_and_the_server_goes_on(tmp_path: Path) -> None:
+def test_a_text_without_tokens_is_refused_and_the_server_continues(tmp_path: Path) -> None:
     """A tokenizer that adds no token makes none of the empty text."""
     running = ServerFolder(tmp_path)
     running.start(["--model", str(gpt_like(tmp_path / "model"))])
@@ -111,20 +111,20 @@ def gpt_like(folder: Path) -> Path:
     return folder
 
 
-def test_pipelined_requests_are_answered_in_order_up_to_the_garbage(server: ServerFolder) -> None:
+def test_pipelined_requests_are_answered_in_order_until_invalid_http(server: ServerFolder) -> None:
     with closing(Talk(str(server.address()))) as talk:
         talk.send(post(GOOD) + post(b"{") + post(GOOD) + b"GARBAGE\r\n\r\n" + post(GOOD))
         answers = [talk.answer() for _ in range(5)]
     assert [answer and answer.status for answer in answers] == [200, 400, 200, 400, None]
 
 
-def test_who_closes_the_sending_half_still_gets_the_answer(server: ServerFolder) -> None:
+def test_a_client_that_closes_its_sending_half_gets_the_answer(server: ServerFolder) -> None:
     answer = asked(str(server.address()), post(GOOD), half_close=True)
     assert answer is not None
     assert answer.status == 200
 
 
-def test_a_body_in_chunks_is_held_to_the_same_limit(server: ServerFolder) -> None:
+def test_a_chunked_body_has_the_same_limit(server: ServerFolder) -> None:
     head = b"POST /invocations HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
     good = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
     answer = asked(str(server.address()), head + good)
@@ -167,6 +167,6 @@ def bombard(server: ServerFolder, count: int, *, seed: int) -> None:
 
 def memory_bytes(server: ServerFolder) -> int:
     """Return the server's share of the machine's memory."""
-    told = json.loads((server.path / "address.json").read_text())
-    assert told["pid"] != os.getpid()
-    return int(psutil.Process(told["pid"]).memory_info().rss)
+    server_address = json.loads((server.path / "address.json").read_text())
+    assert server_address["pid"] != os.getpid()
+    return int(psutil.Process(server_address["pid"]).memory_info().rss)

@@ -39,9 +39,9 @@ def test_the_same_is_the_same(spec: EndpointSpec) -> None:
 def test_files_that_changed_are_named(spec: EndpointSpec) -> None:
     before = kept(spec)
     weights = spec.model / "model.safetensors"
-    told = weights.stat()
+    changes = weights.stat()
     weights.write_text("new")
-    os.utime(weights, ns=(told.st_atime_ns, told.st_mtime_ns + 1))
+    os.utime(weights, ns=(changes.st_atime_ns, changes.st_mtime_ns + 1))
     assert difference(before, spec) == f"serves an earlier state of {spec.model}: model.safetensors has changed since"
     (spec.model / "config.json").unlink()
     (spec.model / "tokenizer.json").write_text("{}")
@@ -51,14 +51,14 @@ def test_files_that_changed_are_named(spec: EndpointSpec) -> None:
     )
 
 
-def test_how_it_answers_is_told(spec: EndpointSpec) -> None:
+def test_different_options_are_reported(spec: EndpointSpec) -> None:
     served = kept(replace(spec, precision="bf16", max_length=128))
     assert difference(served, spec) == f"serves {spec.model} with precision bf16, not auto"
     longer = replace(spec, precision="bf16")
     assert difference(served, longer) == f"serves {spec.model} with max_length 128, not unset"
 
 
-def test_another_model_is_another(spec: EndpointSpec) -> None:
+def test_a_different_model_is_reported(spec: EndpointSpec) -> None:
     of_run = replace(spec, run_id="0123")
     assert difference(kept(spec), of_run) == f"serves {spec.model}, not 0123"
     assert difference({}, of_run) == "serves an unknown model, not 0123"

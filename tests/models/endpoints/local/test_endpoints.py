@@ -29,10 +29,10 @@ QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).
 @pytest.fixture
 def endpoints(tmp_path: Path) -> Iterator[LocalEndpoints]:
     """An empty place for endpoints; whatever is left in it is ended."""
-    found = LocalEndpoints(tmp_path)
-    yield found
-    for state in found.endpoints():
-        found.undeploy(state.name, print)
+    results = LocalEndpoints(tmp_path)
+    yield results
+    for state in results.endpoints():
+        results.undeploy(state.name, print)
     assert servers(tmp_path) == []
 
 
@@ -46,8 +46,8 @@ def servers(root: Path) -> list[int]:
 
 
 def pid(endpoints: LocalEndpoints, name: str) -> int:
-    told = Path(str(endpoints.describe(name).log)).with_name("address.json")
-    return int(json.loads(told.read_text())["pid"])
+    address_file = Path(str(endpoints.describe(name).log)).with_name("address.json")
+    return int(json.loads(address_file.read_text())["pid"])
 
 
 def score(endpoints: LocalEndpoints, name: str) -> float:
@@ -55,26 +55,26 @@ def score(endpoints: LocalEndpoints, name: str) -> float:
 
 
 @pytest.mark.slow
-def test_an_endpoint_from_its_deploy_to_its_end(
+def test_an_endpoint_is_deployed_replaced_and_deleted(
     endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     spec = EndpointSpec(name="winter", model=tiny_model)
-    state = endpoints.deploy(spec, said.append)
+    state = endpoints.deploy(spec, messages.append)
     assert (state.status, state.service, state.machine, state.price) == ("InService", "local", "local", None)
     assert state.address.startswith("http://127.0.0.1:")
-    assert said[0] == f"Starting endpoint winter with model {tiny_model}"
+    assert messages[0] == f"Starting endpoint winter with model {tiny_model}"
     first = score(endpoints, "winter")
 
     # The same again is the same.
-    assert endpoints.deploy(spec, said.append) == state
-    assert said[-1] == f"Endpoint winter serves {tiny_model} already"
+    assert endpoints.deploy(spec, messages.append) == state
+    assert messages[-1] == f"Endpoint winter already serves {tiny_model}"
 
     # Another model is refused, or takes its place.
     other = EndpointSpec(name="winter", model=other_model)
-    with pytest.raises(EndpointTaken, match=f"serves {tiny_model}, not {other_model}: -P replace=true"):
-        endpoints.deploy(other, said.append)
-    replaced = endpoints.deploy(EndpointSpec(name="winter", model=other_model, replace=True), said.append)
+    with pytest.raises(EndpointTaken, match=f"serves {tiny_model}, not {other_model}: use --replace true"):
+        endpoints.deploy(other, messages.append)
+    replaced = endpoints.deploy(EndpointSpec(name="winter", model=other_model, replace=True), messages.append)
     assert replaced.address != state.address
     assert score(endpoints, "winter") != first
     assert len(servers(tmp_path)) == 1
@@ -82,24 +82,26 @@ def test_an_endpoint_from_its_deploy_to_its_end(
     with pytest.raises(InputError, match=r"endpoint winter rejected the request with status 400: the body is not JSON"):
         endpoints.predict("winter", b"{")
 
-    endpoints.undeploy("winter", said.append)
+    endpoints.undeploy("winter", messages.append)
     assert endpoints.endpoints() == []
     assert list((tmp_path / "endpoints").iterdir()) == []
     assert servers(tmp_path) == []
-    for asked in (lambda: endpoints.describe("winter"), lambda: endpoints.undeploy("winter", print)):
+    for call in (lambda: endpoints.describe("winter"), lambda: endpoints.undeploy("winter", print)):
         with pytest.raises(EndpointNotFound, match="local endpoint 'winter' does not exist"):
-            asked()
+            call()
 
 
 @pytest.mark.slow
-def test_new_weights_in_the_folder_are_another_model(endpoints: LocalEndpoints, tmp_path: Path) -> None:
+def test_new_weights_in_the_folder_are_a_different_model(endpoints: LocalEndpoints, tmp_path: Path) -> None:
     folder = made(tmp_path / "model", seed=0)
     spec = EndpointSpec(name="winter", model=folder, lifetime_seconds=3600)
     state = endpoints.deploy(spec, print)
     first = score(endpoints, "winter")
     renewed = endpoints.deploy(spec, print)
     assert replace(renewed, expires=state.expires) == state
-    with pytest.raises(EndpointTaken, match=f"winter serves {folder} with precision auto, not fp32: -P replace=true"):
+    with pytest.raises(
+        EndpointTaken, match=f"winter serves {folder} with precision auto, not fp32: use --replace true"
+    ):
         endpoints.deploy(replace(spec, precision="fp32"), print)
 
     made(folder, seed=1)
@@ -149,7 +151,7 @@ def test_a_replacement_that_fails_leaves_the_endpoint_as_it_was(
 
 
 @pytest.mark.slow
-def test_a_killed_server_is_told_as_failed_and_deployed_anew(
+def test_a_killed_server_is_failed_and_can_be_deployed_again(
     endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
 ) -> None:
     spec = EndpointSpec(name="a", model=tiny_model)
@@ -167,15 +169,15 @@ def test_a_killed_server_is_told_as_failed_and_deployed_anew(
 
 
 @pytest.mark.slow
-def test_a_number_that_another_process_has_is_never_killed(
+def test_a_process_that_reuses_the_id_is_never_killed(
     endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
 ) -> None:
     endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
     os.kill(pid(endpoints, "a"), signal.SIGKILL)
     state = until_status(endpoints, "a", "Failed")
-    told = Path(str(state.log)).with_name("address.json")
+    address_file = Path(str(state.log)).with_name("address.json")
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as innocent:
-        told.write_text(json.dumps({"pid": innocent.pid, "address": "http://127.0.0.1:1"}))
+        address_file.write_text(json.dumps({"pid": innocent.pid, "address": "http://127.0.0.1:1"}))
         assert endpoints.describe("a").status == "Failed"
         endpoints.undeploy("a", print)
         assert innocent.poll() is None
@@ -183,20 +185,18 @@ def test_a_number_that_another_process_has_is_never_killed(
 
 
 @pytest.mark.slow
-def test_two_deploys_of_one_name_at_once_are_one_endpoint(
-    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
-) -> None:
-    found: list[EndpointState] = []
-    said: list[str] = []
+def test_concurrent_deploys_make_one_endpoint(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
+    results: list[EndpointState] = []
+    messages: list[str] = []
     spec = EndpointSpec(name="a", model=tiny_model)
-    both = [threading.Thread(target=lambda: found.append(endpoints.deploy(spec, said.append))) for _ in range(2)]
+    both = [threading.Thread(target=lambda: results.append(endpoints.deploy(spec, messages.append))) for _ in range(2)]
     for each in both:
         each.start()
     for each in both:
         each.join()
-    assert len(found) == 2
-    assert found[0] == found[1]
-    assert "Waiting for a different command that is changing endpoint a." in said
+    assert len(results) == 2
+    assert results[0] == results[1]
+    assert "Waiting for a different command that is changing endpoint a." in messages
     assert len(servers(tmp_path)) == 1
 
 
@@ -214,7 +214,7 @@ def deploying(root: Path, model: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-def test_a_killed_deploy_leaves_an_endpoint_that_the_next_one_takes_up(
+def test_the_next_deploy_takes_over_from_a_killed_one(
     endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
 ) -> None:
     with deploying(tmp_path, tiny_model) as process:
@@ -229,7 +229,7 @@ def test_a_killed_deploy_leaves_an_endpoint_that_the_next_one_takes_up(
 
 
 @pytest.mark.slow
-def test_a_killed_replacement_leaves_the_old_one_and_is_swept_away(
+def test_a_killed_replacement_leaves_the_old_endpoint(
     endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
 ) -> None:
     state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
@@ -255,7 +255,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(endpoints: LocalEndpoints, tiny_mod
 
 
 @pytest.mark.slow
-def test_the_same_again_has_the_lifetime_that_it_gives(endpoints: LocalEndpoints, tiny_model: Path) -> None:
+def test_a_repeated_deploy_sets_the_lifetime(endpoints: LocalEndpoints, tiny_model: Path) -> None:
     """A server that is to be deleted ends by itself, when the time is over that was given last."""
     spec = EndpointSpec(name="a", model=tiny_model, lifetime_seconds=3600, when_over="delete")
     state = endpoints.deploy(spec, print)

@@ -19,22 +19,20 @@ DENIED = ApiError("AccessDeniedException", "User: me is not authorized to perfor
 
 def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*deploy, "--lifetime", "1h"]) == 0
-    said = capsys.readouterr().out
-    assert "Endpoint: emotion (sagemaker, InService)" in said
-    assert "Cost: 36 USD per hour (prices.json, 2026-11-01)" in said
+    output = capsys.readouterr().out
+    assert "Endpoint: emotion (sagemaker, InService)" in output
+    assert "Cost: 36 USD per hour (prices.json, 2026-11-01)" in output
     assert main(["predict", "--endpoint", "emotion", "--text", "Winter is coming."]) == 0
     assert capsys.readouterr().out == '{"inputs": "Winter is coming."}\n'
     assert main(["endpoints"]) == 0
-    said = capsys.readouterr().out
-    assert "sagemaker, 1 x ml.g4dn.xlarge" in said
-    assert "USD so far (prices.json, 2026-11-01)" in said
+    output = capsys.readouterr().out
+    assert "sagemaker, 1 x ml.g4dn.xlarge" in output
+    assert "USD so far (prices.json, 2026-11-01)" in output
     assert main(["undeploy", "--all", "true"]) == 0
     assert account.hosting.names() == {}
 
 
-def test_what_is_refused_is_one_sentence(
-    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refusal_is_one_sentence(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     account.api.faults.add("CreateEndpoint", DENIED)
     assert main(deploy) == 1
     error = capsys.readouterr().err
@@ -49,11 +47,13 @@ def test_what_is_refused_is_one_sentence(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_command_that_is_interrupted_clears_away(deploy: list[str], account: Account, number: signal.Signals) -> None:
+def test_an_interrupted_command_deletes_its_resources(
+    deploy: list[str], account: Account, number: signal.Signals
+) -> None:
     """A real process, while SageMaker is at work on its endpoint, which only then can be deleted."""
     account.hosting.looks = 1_000_000
     command = [sys.executable, "-m", "experiments", *deploy]
-    told = []
+    lines = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         while "Endpoint" not in account.hosting.names():
             assert process.poll() is None
@@ -61,9 +61,9 @@ def test_a_command_that_is_interrupted_clears_away(deploy: list[str], account: A
         process.send_signal(number)
         assert process.stdout
         for line in process.stdout:
-            told.append(line)
+            lines.append(line)
             if "cannot be deleted while SageMaker is changing it" in line:
                 # It has ended.
                 account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
-    assert process.returncode != 0, told
-    assert account.hosting.names() == {}, told
+    assert process.returncode != 0, lines
+    assert account.hosting.names() == {}, lines

@@ -134,7 +134,7 @@ def test_questions_are_answered_by_the_code_in_the_archive(
     assert 0 < answer["score"] <= 1
     [first, second] = json.loads(endpoints.predict("emotion", json.dumps({"inputs": [asked, asked]}).encode()))
     assert first == second == answer
-    for wrong, said in (
+    for wrong, message in (
         ({"inputs": {"question": "when ?"}}, "inputs must have question and context"),
         ({"inputs": {"question": " ", "context": "soon"}}, "each a text that is not empty"),
         (
@@ -144,7 +144,7 @@ def test_questions_are_answered_by_the_code_in_the_archive(
         ({"inputs": asked, "parameters": {"max_answer_len": 0}}, "max_answer_len is 0: it must be a whole number"),
         ({"inputs": asked, "parameters": {"top": 3}}, "it can only have max_answer_len and top_k"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             endpoints.predict("emotion", json.dumps(wrong).encode())
 
 

@@ -35,7 +35,7 @@ def price_list(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ap
         yield served
 
 
-def test_hosting_has_a_price_of_its_own(price_list: Api, tmp_path: Path) -> None:
+def test_hosting_has_a_separate_price(price_list: Api, tmp_path: Path) -> None:
     clients, cache, said = Clients(), tmp_path / "prices.json", list[str]()
     for _ in range(2):
         training = listed_price(clients, "ml.g4dn.xlarge", cache, said.append)
@@ -46,7 +46,7 @@ def test_hosting_has_a_price_of_its_own(price_list: Api, tmp_path: Path) -> None
     assert said == []
 
 
-def test_a_list_that_is_not_read_costs_no_answer(price_list: Api, tmp_path: Path) -> None:
+def test_an_unreadable_price_list_does_not_stop_the_command(price_list: Api, tmp_path: Path) -> None:
     said: list[str] = []
     price_list.faults.last("GetProducts", BROKEN)
     assert listed_price(Clients(), "ml.g4dn.xlarge", tmp_path / "prices.json", said.append, "Hosting") is None

@@ -62,7 +62,7 @@ def test_all_three_bear_our_tags(endpoints: SageMakerEndpoints, account: Account
     assert tags[0]["trainfare:run"] == "0123abc"
 
 
-def test_the_archive_holds_the_model_at_its_root(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_the_archive_has_the_model_at_its_root(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     endpoints.deploy(spec(), quiet)
     [name] = account.hosting.names()["Model"]
     archive = account.hosting.model_archive(account.hosting.request("Model", name))
@@ -116,7 +116,7 @@ def test_a_name_stands_for_one_thing(endpoints: SageMakerEndpoints, account: Acc
     assert account.hosting.names() == before
 
 
-def test_another_takes_its_place_when_asked(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_different_model_replaces_it_on_request(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     endpoints.deploy(spec(lifetime_seconds=60.0), quiet)
     before = account.hosting.names()
     state = endpoints.deploy(spec(run_id="9999fff", replace=True), quiet)
@@ -129,9 +129,7 @@ def test_another_takes_its_place_when_asked(endpoints: SageMakerEndpoints, accou
     assert account.hosting.names() == {}
 
 
-def test_the_same_again_has_the_lifetime_that_it_gives(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec
-) -> None:
+def test_a_repeated_deploy_sets_the_lifetime(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     first = endpoints.deploy(spec(), quiet)
     assert first.expires is None
     longer = endpoints.deploy(spec(lifetime_seconds=3600.0, when_over="delete"), quiet)
@@ -145,9 +143,7 @@ def test_the_same_again_has_the_lifetime_that_it_gives(
     assert shorter == replace(longer, expires=shorter.expires, when_over="warn")
 
 
-def test_what_cannot_take_its_place_leaves_the_old_one(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec
-) -> None:
+def test_a_failed_replacement_leaves_the_old_model(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     endpoints.deploy(spec(), quiet)
     before = account.hosting.names()
     account.hosting.failure = "The primary container did not pass the ping health check."
@@ -158,7 +154,7 @@ def test_what_cannot_take_its_place_leaves_the_old_one(
     assert endpoints.describe("emotion").run_id == "0123abc"
 
 
-def test_a_failed_one_is_told_and_deleted(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_failed_endpoint_is_reported_and_deleted(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     account.hosting.failure = "The primary container did not pass the ping health check. Please check the logs."
     with pytest.raises(EndpointFailed, match=r"emotion failed: The primary .* check the logs \(log: https://us-east"):
         endpoints.deploy(spec(), quiet)
@@ -166,7 +162,7 @@ def test_a_failed_one_is_told_and_deleted(endpoints: SageMakerEndpoints, account
 
 
 @pytest.mark.slow
-def test_the_last_lines_of_its_log_are_told(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_failure_has_the_last_lines_of_the_log(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     account.hosting.failure = "The primary container did not pass the ping health check."
     logs, place = account.clients["logs"], {"logGroupName": "/aws/sagemaker/Endpoints/emotion"}
     logs.create_log_group(**place)
@@ -178,9 +174,7 @@ def test_the_last_lines_of_its_log_are_told(endpoints: SageMakerEndpoints, accou
         endpoints.deploy(spec(), quiet)
 
 
-def test_one_that_never_answers_is_deleted_when_sagemaker_lets_go(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec
-) -> None:
+def test_an_endpoint_that_never_answers_is_deleted(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     """An endpoint that is created cannot be deleted: SageMaker refuses until its work has ended, here after 5 looks."""
     account.hosting.looks, account.hosting.failure = 5, "It did not pass the ping health check."
     said: list[str] = []
@@ -203,7 +197,7 @@ def test_an_account_without_a_quota(endpoints: SageMakerEndpoints, account: Acco
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Endpoint", "EndpointConfig", "Model"])
-def test_what_somebody_else_made_is_left(
+def test_resources_of_others_are_not_changed(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, kind: str
 ) -> None:
     endpoints.deploy(spec(), quiet)
@@ -271,7 +265,7 @@ def test_network_keys_and_tags_of_the_user(
     assert "KmsKeyId" not in account.hosting.request("EndpointConfig", name)
 
 
-def test_what_cannot_be_deployed(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_invalid_requests_are_refused(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     for fields, said in (
         ({"machine": "local"}, "machine is 'local': use a SageMaker instance type"),
         ({"precision": "bf16"}, "precision is 'bf16': leave it out, because"),
@@ -284,7 +278,7 @@ def test_what_cannot_be_deployed(endpoints: SageMakerEndpoints, account: Account
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_no_model(endpoints: SageMakerEndpoints, spec: Spec, folder: Path) -> None:
+def test_a_folder_without_a_model_is_refused(endpoints: SageMakerEndpoints, spec: Spec, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
     with pytest.raises(InputError, match=r"has architectures \['BertForMaskedLM'\]: an endpoint can serve"):
         endpoints.deploy(spec(), quiet)

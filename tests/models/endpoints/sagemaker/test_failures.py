@@ -42,9 +42,9 @@ def listed(account: Account) -> dict[str, int]:
     """Count the resources of each kind, as listed by SageMaker."""
     sagemaker = account.hosting.operations()
     return {
-        kind: len(found)
+        kind: len(result)
         for kind in ("Models", "EndpointConfigs", "Endpoints")
-        if (found := sagemaker[f"List{kind}"]({})[kind])
+        if (result := sagemaker[f"List{kind}"]({})[kind])
     }
 
 
@@ -67,15 +67,15 @@ def test_a_step_that_fails_leaves_nothing(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    for count, (error, kind, said) in enumerate(REFUSALS, start=1):
+    for count, (error, kind, message) in enumerate(REFUSALS, start=1):
         account.api.faults.add(step, error)
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             endpoints.deploy(spec(), quiet)
         assert [each for _, each in account.api.calls].count(step) == count
-        assert (said, listed(account), account.hosting.tags) == (said, {}, {})
+        assert (message, listed(account), account.hosting.tags) == (message, {}, {})
 
 
-def test_who_is_told_of_a_failure_has_nothing_left(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_reported_failure_leaves_no_resources(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     """Also where it fails after the endpoint answers: nobody pays for what a command says has failed."""
     account.api.faults.last("ListEndpointConfigs", DENIED)
     with pytest.raises(AccessError, match="The list of endpoint configurations: access is denied"):
@@ -95,7 +95,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(
 
 
 @pytest.mark.slow
-def test_a_part_that_is_not_known_everywhere_yet_is_waited_for(
+def test_a_new_resource_that_is_not_visible_yet_is_retried(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec
 ) -> None:
     unseen = ApiError("ValidationException", 'Could not find endpoint configuration "arn:aws:sagemaker:x".')
@@ -106,7 +106,7 @@ def test_a_part_that_is_not_known_everywhere_yet_is_waited_for(
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [*STEPS, "DescribeEndpoint", "ListTags"])
 @pytest.mark.parametrize("error", [THROTTLED, BROKEN, Dropped()], ids=["throttled", "500", "dropped"])
-def test_what_passes_is_waited_for(
+def test_transient_errors_are_retried(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, error: Exception
 ) -> None:
     account.api.faults.add(step, error)
@@ -115,14 +115,14 @@ def test_what_passes_is_waited_for(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel"])
-def test_what_cannot_be_deleted_is_told_and_found_later(
+def test_resources_that_cannot_be_deleted_are_reported(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str
 ) -> None:
     account.hosting.failure = "The container did not pass the ping health check."
     account.api.faults.last(step, DENIED)
-    with pytest.raises(EndpointFailed, match="did not pass the ping") as met:
+    with pytest.raises(EndpointFailed, match="did not pass the ping") as caught:
         endpoints.deploy(spec(), quiet)
-    [note] = met.value.__notes__
+    [note] = caught.value.__notes__
     assert note.startswith("Endpoint emotion could not be deleted completely (Endpoint emotion: access is denied")
     assert note.endswith("undeploy it, because it may cost money.")
     account.api.faults.last(step, None)
@@ -160,9 +160,9 @@ def test_ctrl_c_twice_leaves_it_to_the_next_command(
         raise KeyboardInterrupt
 
     account.hosting.looks = 1000
-    with pytest.raises(KeyboardInterrupt) as met:
+    with pytest.raises(KeyboardInterrupt) as caught:
         opened(tmp_path, WaitPolicy(sleep=interrupted)).deploy(spec(), quiet)
-    [note] = met.value.__notes__
+    [note] = caught.value.__notes__
     assert note.startswith("Endpoint emotion could not be deleted completely (interrupted again)")
     [state] = endpoints.endpoints()
     assert (state.status, state.is_over(), state.when_over) == ("Creating", True, "delete")
@@ -173,7 +173,7 @@ def test_ctrl_c_twice_leaves_it_to_the_next_command(
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_another_takes_its_place(
+def test_ctrl_c_while_the_model_is_replaced(
     account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
 ) -> None:
     """A change that SageMaker is at work on cannot be taken back: the same command follows it to its end."""
@@ -192,7 +192,7 @@ def test_ctrl_c_while_another_takes_its_place(
 
 
 @pytest.mark.slow
-def test_a_failed_one_of_before_makes_room(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_failed_endpoint_is_deleted_first(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     endpoints.deploy(spec(), quiet)
     account.hosting.kinds["Endpoint"]["emotion"].status = "Failed"
     assert endpoints.describe("emotion").status == "Failed"
@@ -201,7 +201,9 @@ def test_a_failed_one_of_before_makes_room(endpoints: SageMakerEndpoints, accoun
 
 
 @pytest.mark.slow
-def test_one_that_is_being_deleted_is_waited_for(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_deploy_waits_for_an_endpoint_that_is_being_deleted(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
     endpoints.deploy(spec(), quiet)
     hosted = account.hosting.kinds["Endpoint"]["emotion"]
     hosted.status, hosted.looks = "Deleting", 3

@@ -97,7 +97,7 @@ def test_the_task_of_a_folder(tmp_path: Path, architecture: str, task: str) -> N
     assert task_of(None, tmp_path) == task
 
 
-def test_the_container_is_told() -> None:
+def test_the_container_gets_its_environment() -> None:
     assert environment("causal-lm", "eu-west-1")["HF_TASK"] == "text-generation"
     assert [task for task in ("classification", "question-answering", "causal-lm") if needs_code(task)] == [
         "question-answering"

@@ -39,21 +39,21 @@ def deployed(endpoints: SageMakerEndpoints, spec: Spec, monkeypatch: pytest.Monk
 BAD_REQUEST = json.dumps({"code": 400, "type": "BadRequest", "message": "inputs is 3,\nnot a text."}).encode()
 
 
-def test_what_the_container_refuses(deployed: SageMakerEndpoints, account: Account) -> None:
+def test_refusals_of_the_container_are_reported(deployed: SageMakerEndpoints, account: Account) -> None:
     rejected, failed = r"^Endpoint emotion rejected the request with status", r"^Endpoint emotion failed with status"
-    for status, content, kind, said in (
+    for status, content, kind, message in (
         (400, BAD_REQUEST, InputError, rf"{rejected} 400: inputs is 3, not a text {LOG}\.$"),
         (413, b"too large", InputError, rf"{rejected} 413: too large {LOG}\.$"),
         (500, b"", EndpointFailed, rf"{failed} 500: Received client .* {LOG}\.$"),
         (507, b'{"message": 1}', EndpointFailed, rf"{failed} 507: 1 {LOG}\.$"),
     ):
         account.hosting.serve = answering(status, content)
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             deployed.predict("emotion", b"{}")
 
 
 @pytest.mark.slow
-def test_what_sagemaker_refuses(deployed: SageMakerEndpoints, account: Account) -> None:
+def test_refusals_of_sagemaker_are_reported(deployed: SageMakerEndpoints, account: Account) -> None:
     refused: tuple[tuple[Exception, type[Exception], str], ...] = (
         (THROTTLED, Unreachable, "Endpoint emotion: AWS throttles the calls"),
         (Dropped(), Unreachable, "Endpoint emotion: AWS does not answer"),
@@ -71,13 +71,13 @@ def test_what_sagemaker_refuses(deployed: SageMakerEndpoints, account: Account) 
         ),
         (ApiError("InternalFailure", "oh", 500), TrainfareError, "Endpoint emotion: InternalFailure: oh"),
     )
-    for error, kind, said in refused:
+    for error, kind, message in refused:
         account.runtime.faults.add("InvokeEndpoint", error)
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             deployed.predict("emotion", b"{}")
 
 
-def test_an_endpoint_that_is_not_there(endpoints: SageMakerEndpoints) -> None:
+def test_an_unknown_endpoint_is_reported(endpoints: SageMakerEndpoints) -> None:
     for ask in (
         lambda: endpoints.predict("none", b"{}"),
         lambda: endpoints.describe("none"),

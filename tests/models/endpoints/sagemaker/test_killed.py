@@ -42,7 +42,7 @@ def left(request: pytest.FixtureRequest, account: Account, endpoints: SageMakerE
     return status
 
 
-def test_the_same_command_goes_on(left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec) -> None:
+def test_the_same_command_continues(left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec) -> None:
     assert endpoints.deploy(spec(), quiet).status == "InService"
     assert {kind: len(names) for kind, names in account.hosting.names().items()} == {
         "Endpoint": 1,
@@ -61,7 +61,9 @@ def test_it_is_listed_and_undeployed(left: str, account: Account, endpoints: Sag
     assert endpoints.endpoints() == []
 
 
-def test_another_model_takes_the_name(left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec) -> None:
+def test_a_different_model_can_use_the_name(
+    left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec
+) -> None:
     """Leftovers of another model without an endpoint block nothing, and are deleted."""
     replaced = spec(run_id="9999fff", replace=left == "Creating")
     assert endpoints.deploy(replaced, quiet).run_id == "9999fff"

@@ -59,7 +59,7 @@ def test_which_of_several_has_to_be_said(
     )
 
 
-def test_an_endpoint_of_another_account_is_kept_in_mind(
+def test_an_endpoint_in_a_different_account_is_remembered(
     deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(deploy) == 0
@@ -69,10 +69,12 @@ def test_an_endpoint_of_another_account_is_kept_in_mind(
     theirs.keep()
     capsys.readouterr()
     assert main(["undeploy", "--all", "true"]) == 1
-    told = capsys.readouterr()
-    assert "Endpoint emotion (sagemaker) is past its lifetime" not in told.err  # undeploy looks by itself
-    said = "endpoints that were deployed from here belong to AWS account 210987654321, but the credentials belong to "
-    assert f"error: {said}account {ACCOUNT}." in told.out
+    output = capsys.readouterr()
+    assert "Endpoint emotion (sagemaker) is past its lifetime" not in output.err  # undeploy looks by itself
+    message = (
+        "endpoints that were deployed from here belong to AWS account 210987654321, but the credentials belong to "
+    )
+    assert f"error: {message}account {ACCOUNT}." in output.out
     main(["endpoints"])
     assert "checking it failed: endpoint emotion belongs to AWS account 210987654321" in capsys.readouterr().err
     assert notes() == [theirs]
@@ -100,9 +102,9 @@ def test_one_place_is_listed_once(deploy: list[str], account: Account, capsys: p
     account.hosting.kinds["Endpoint"]["emotion"].created -= timedelta(hours=1)
     capsys.readouterr()
     assert main(["endpoints"]) == 0
-    told = capsys.readouterr().out
-    assert told.count("arn:aws:sagemaker:us-east-1:123456789012:endpoint/emotion") == 1
-    assert "36.0" in told.splitlines()[-1]
+    output = capsys.readouterr().out
+    assert output.count("arn:aws:sagemaker:us-east-1:123456789012:endpoint/emotion") == 1
+    assert "36.0" in output.splitlines()[-1]
 
 
 def test_a_price_table_that_cannot_be_read_is_refused_before_anything_is_made(
@@ -121,12 +123,12 @@ def test_a_price_table_that_is_gone_deletes_and_hides_nothing(
     (tmp_path / "prices.json").unlink()
     capsys.readouterr()
     assert main(["endpoints"]) == 0
-    told = capsys.readouterr()
-    assert "endpoint/emotion" in told.out
-    assert "Note: costs are omitted: Price table" in told.err
+    output = capsys.readouterr()
+    assert "endpoint/emotion" in output.out
+    assert "Note: costs are omitted: Price table" in output.err
 
 
-def test_what_it_cost_on_other_machines_stays_in_its_costs(
+def test_costs_on_earlier_machines_are_included(
     endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec], tmp_path: Path
 ) -> None:
     prices = '{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36, "ml.g5.xlarge": 72}}'
@@ -182,9 +184,9 @@ def test_a_change_that_is_interrupted_elsewhere_deletes_nothing(
     with started([*words, "--replace", "true"]) as process:
         wait_until(lambda: account.hosting.kinds["Endpoint"]["emotion"].status == "Updating", process)
         process.send_signal(signal.SIGINT)
-        told, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "Endpoint emotion is still being updated; run the same command to follow it." in told
+    assert "Endpoint emotion is still being updated; run the same command to follow it." in output
     account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
     [note] = notes()
     assert note.expires is None

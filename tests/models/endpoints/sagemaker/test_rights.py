@@ -24,7 +24,7 @@ UNSEEN = {
 """Rights that no call of the recorded commands shows, and why they are needed."""
 
 
-def test_endpoints_need_what_they_call_and_nothing_else(
+def test_endpoints_need_only_the_documented_permissions(
     endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec]
 ) -> None:
     called: set[str] = set()

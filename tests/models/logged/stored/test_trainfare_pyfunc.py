@@ -60,7 +60,7 @@ def records(answers: pd.DataFrame) -> list[dict[str, Any]]:
     return answers.to_dict(orient="records")
 
 
-def test_classes_are_those_of_the_model_asked_directly(loaded: Callable[[str], Any], model_of: ModelOf) -> None:
+def test_labels_equal_those_of_transformers(loaded: Callable[[str], Any], model_of: ModelOf) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -75,7 +75,7 @@ def test_classes_are_those_of_the_model_asked_directly(loaded: Callable[[str], A
         assert answer["score"] == pytest.approx(float(share.max()), abs=1e-5)
 
 
-def test_a_pair_is_no_text_of_its_own(loaded: Callable[[str], Any], model_of: ModelOf) -> None:
+def test_a_pair_is_classified_as_a_pair(loaded: Callable[[str], Any], model_of: ModelOf) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -136,9 +136,7 @@ def test_an_answer_is_the_best_span_of_all_windows(
 
 
 @pytest.mark.parametrize(("words", "shared"), [(4, 32), (4, 36), (23, 16), (22, 22), (23, 20)])
-def test_windows_share_what_they_shared_in_training(
-    loaded: Callable[..., Any], model_of: ModelOf, words: int, shared: int
-) -> None:
+def test_windows_overlap_as_in_training(loaded: Callable[..., Any], model_of: ModelOf, words: int, shared: int) -> None:
     question = "where " * words
     [answer] = records(
         loaded("question-answering", doc_stride=shared).predict({"question": question, "context": CONTEXT})
@@ -149,9 +147,7 @@ def test_windows_share_what_they_shared_in_training(
 
 
 @pytest.mark.parametrize(("words", "shared"), [(22, 24), (23, 24), (300, 24), (300, 47), (30, 0)])
-def test_a_question_that_leaves_no_room_for_what_windows_share_is_answered_all_the_same(
-    loaded: Callable[..., Any], words: int, shared: int
-) -> None:
+def test_a_question_too_long_for_the_stride_is_answered(loaded: Callable[..., Any], words: int, shared: int) -> None:
     [answer] = records(
         loaded("question-answering", doc_stride=shared).predict({"question": "where " * words, "context": CONTEXT})
     )
@@ -166,7 +162,7 @@ def test_a_context_without_words_has_no_answer(loaded: Callable[[str], Any]) -> 
     assert told[1]["answer"] in "A lantern."
 
 
-def test_a_text_goes_on(loaded: Callable[[str], Any]) -> None:
+def test_a_text_is_continued(loaded: Callable[[str], Any]) -> None:
     prompts = ["winter is coming", "the harbour " * 60]
     told = records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5}))
     assert [list(each) for each in told] == [["generated_text"]] * 2
@@ -210,8 +206,8 @@ class TestRows:
             pd.DataFrame(["a", "b"]),
         ],
     )
-    def test_texts(self, given: object) -> None:
-        assert rows_of(given, self.ONE) == [{"text": "a"}, {"text": "b"}]
+    def test_texts(self, inputs: object) -> None:
+        assert rows_of(inputs, self.ONE) == [{"text": "a"}, {"text": "b"}]
 
     def test_one(self) -> None:
         assert rows_of("a", self.ONE) == rows_of(np.array("a"), self.ONE) == [{"text": "a"}]
@@ -223,7 +219,7 @@ class TestRows:
         assert rows_of(pd.DataFrame({"text": ["a"], "text_pair": [None]}), self.PAIR) == [{"text": "a"}]
 
     @pytest.mark.parametrize(
-        ("given", "columns", "words"),
+        ("inputs", "columns", "words"),
         [
             (5, ONE, "a row must be a text or have columns text, not int"),
             ([None], ONE, "not NoneType"),
@@ -235,6 +231,6 @@ class TestRows:
             ({"text": ["a", "b"], "text_pair": ["c"]}, PAIR, "zip"),
         ],
     )
-    def test_what_is_wrong_is_said(self, given: object, columns: tuple[str, ...], words: str) -> None:
+    def test_an_invalid_row_is_refused(self, inputs: object, columns: tuple[str, ...], words: str) -> None:
         with pytest.raises(ValueError, match=words):
-            rows_of(given, columns)
+            rows_of(inputs, columns)
