@@ -46,7 +46,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
     """
     folder = home.absolute() / PLACE / (trained.model_id or trained.run_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while not (shared_folders.use(home.absolute(), [folder]) and is_whole(folder)):
+    while not (shared_folders.lock_for_use(home.absolute(), [folder]) and is_whole(folder)):
         if not (trained.model_uri or trained.artifact_uri):
             raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_why_not(trained)}.")
         _fetch(store, trained, folder, echo)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
-from training.contract.failures import failure_of, vanished
+from training.contract.failures import failure_of, vanished_description
 from training.contract.retry import Sleep, growing_pauses
 from training.contract.service import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
 
@@ -106,7 +106,7 @@ class Follower:
             self._missed += 1
             if self._missed < VANISHED_AFTER_LOOKS:
                 return self.description
-            return vanished(self.job.name, self.description, str(error))
+            return vanished_description(self.job.name, self.description, str(error))
         self._exists, self._missed = True, 0
         return description
 

@@ -38,8 +38,10 @@ class TestAtTheSameMoment:
     def test_staged_data_is_kept_until_its_jobs_start(self, state: State, capsys: pytest.CaptureFixture[str]) -> None:
         """Between staging and the first run, only the lock shows that the data is in use."""
         state.ended()
-        code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
-        code += f"print(use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
+        code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
+        code += (
+            f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
+        )
         code += "sys.stdout.flush(); sys.stdin.read()"
         command = [sys.executable, "-c", code]
         user = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -113,7 +113,7 @@ class TestOutcomes:
         description, lines = ended(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, max_run_seconds=1)))
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
         assert lines == ["running"]
-        assert failure_of(description, [], lines) == ("TimeLimit", "it ran longer than its 1 seconds")
+        assert failure_of(description, [], lines) == ("TimeLimit", "it ran longer than its limit of 1 seconds")
         assert not harness.has_processes("job")
 
     def test_missing_channel(self, harness: Harness) -> None:
