@@ -149,7 +149,7 @@ def _fetch_artifact(uri: str, folder: Path, echo: Echo) -> None:
     """Unpack the job's own artifact as a stream."""
     echo(f"Fetching the model artifact {uri}")
     with _opened(uri, folder.parent.parent) as archive:
-        unpack(archive, folder, named=f"The model artifact {uri}", is_selected=is_needed)
+        unpack(archive, folder, archive_name=f"The model artifact {uri}", is_selected=is_needed)
 
 
 def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:

@@ -142,7 +142,7 @@ def test_a_missing_folder_and_a_folder_with_a_revision(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
         find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
-    with pytest.raises(InputError, match=r"script\.revision 'v1' needs a git URL"):
+    with pytest.raises(InputError, match=r"script\.revision 'v1' applies only to git URLs"):
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
@@ -170,7 +170,7 @@ def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
         ("s3://bucket/x", "must be a file or folder on this machine"),
-        ("builtin:docstring", "is unknown. Did you mean 'docstrings'?"),
+        ("builtin:docstring", "is unknown; use builtin:docstrings. Did you mean 'docstrings'?"),
         ("package:none", "model 'package:none' is unknown"),
     ],
 )

@@ -121,7 +121,7 @@ class TestInvalidRequests:
             ({"environment": {"TRAINFARE_STOP_GRACE_SECONDS": "nan"}}, "TRAINFARE_STOP_GRACE_SECONDS is 'nan'"),
             ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images"),
             ({"compiler": "trcomp-off"}, "choose the service 'sagemaker', or the compiler 'none' or 'inductor'"),
-            ({"instance_count": 2}, "instance_count is 2; the local service runs on one machine"),
+            ({"instance_count": 2}, "instance_count is 2; it must be 1 on the local service"),
         ],
     )
     def test_nothing_is_created(self, harness: LocalHarness, fields: dict, message: str) -> None:
@@ -144,7 +144,7 @@ class TestInvalidRequests:
     def test_other_launchers(self, harness: LocalHarness) -> None:
         request = harness.request("pass")
         request["HyperParameters"]["sagemaker_mpi_enabled"] = "true"
-        with pytest.raises(InputError, match="sagemaker_mpi_enabled needs a launcher of SageMaker's images"):
+        with pytest.raises(InputError, match="sagemaker_mpi_enabled requires a launcher of SageMaker's images"):
             harness.service.create(request)
 
     def test_cursors(self, harness: LocalHarness) -> None:

@@ -59,7 +59,7 @@ class TestSlots:
     def test_more_devices_than_the_machine_has(self, harness: LocalHarness) -> None:
         request = harness.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
         description, _ = ended(submit(harness.service, request))
-        assert description["FailureReason"] == "ClientError: The job needs 3 devices; this machine has 2."
+        assert description["FailureReason"] == "ClientError: The job requires 3 devices, but this machine has 2."
 
     def test_jobs_wait_in_order_and_waiting_is_not_billed(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}

@@ -20,7 +20,7 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
     ("wrong", "code", "words"),
     [
         ({"aws.bucket": "far"}, 2, "Bucket far is in eu-central-1, but the jobs run in us-east-1"),
-        ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or may not be read"),
+        ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or access is denied"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, 2, "Job demo-.* Could not assume role .*/nobody"),
         ({"machine.instance_type": "ml.g5.huge"}, 2, "Job demo-.* Value 'ml.g5.huge' at 'resourceConfig.instanceType'"),
         ({"machine.image": FOREIGN_IMAGE}, 2, "Job demo-.* Cannot find repository: mine in registry ID: 999999999999"),

@@ -64,7 +64,7 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_TRIES", 1)
+    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_ATTEMPTS", 1)
     with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
         account_of(Clients())
 

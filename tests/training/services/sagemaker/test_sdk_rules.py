@@ -87,7 +87,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"compiler": "trcomp", "image": TRCOMP, "launcher": "torchrun", "devices": 4},
-        "compiler 'trcomp' needs launcher 'xla' from PyTorch 1.11 on, not 'torchrun'",
+        "compiler 'trcomp' needs launcher 'xla' with PyTorch 1.11 or later, not 'torchrun'",
     ),
     ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later; the image has 1.9"),
     ({"devices": 2, "instance_type": "ml.m5.large"}, "runs only on GPUs and Trainium; ml.m5.large has neither"),
@@ -134,7 +134,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     (SMP, "launcher 'smp' needs model_parallel.partitions"),
     (
         {**SMP, "model_parallel": {"partitions": 2, "ddp": True, "ddp_port": -1}},
-        "model_parallel.ddp_port is -1; it must be a whole number from 0",
+        "model_parallel.ddp_port is -1; it must be a whole number of at least 0",
     ),
     (
         {**SMP, "model_parallel": {"partitions": 2, "partition_file": 5}},
@@ -144,7 +144,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         {"launcher": "pytorchddp", "devices": 4, "image": OLD},
         "launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has 1.9",
     ),
-    ({"max_wait_seconds": 60}, "max_wait_seconds 60 applies only to spot training, but spot is off"),
+    ({"max_wait_seconds": 60}, "max_wait_seconds 60 applies only to spot training, but spot is false"),
     ({"spot": True}, "spot needs a checkpoint URI in S3"),
     ({"spot": True, "checkpoint_uri": "file:///kept"}, "spot needs a checkpoint URI in S3"),
     (

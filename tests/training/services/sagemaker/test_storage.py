@@ -58,7 +58,7 @@ def test_a_long_upload_logs_its_progress() -> None:
     assert messages == [
         "  6.0 MiB of 10.0 MiB uploaded",
         "  9.0 MiB of 10.0 MiB uploaded",
-        "Uploaded 7.0 MiB to s3://b/k (3.0 MiB were there from an earlier upload)",
+        "Uploaded 7.0 MiB to s3://b/k (3.0 MiB were already uploaded)",
     ]
     assert [size(count) for count in (0, 1023, 1536, 5 * 2**30)] == ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 GiB"]
 
@@ -112,7 +112,7 @@ def test_the_default_bucket_is_created_once(account: Account) -> None:
 
 
 def test_a_named_bucket_is_not_created(account: Account) -> None:
-    with pytest.raises(InputError, match="Bucket mine does not exist: create it, or omit `bucket`"):
+    with pytest.raises(InputError, match=r"Bucket mine does not exist: create it, or do not set aws\.bucket"):
         session_bucket(Clients(), ACCOUNT, "mine")
 
 
