@@ -59,7 +59,7 @@ class TestAtTheSameMoment:
     def test_a_supervised_job_keeps_its_folder(self, state: State) -> None:
         over = state.ended()
         judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
-        lock = JobFolder(state.home / "jobs" / over).hold()
+        lock = JobFolder(state.home / "jobs" / over).lock_for_supervisor()
         gone, errors = delete([each for each in judged if each.is_deletable], state.home, state.store, Choice())
         assert (gone, errors) == ([], [])
         os.close(lock)
@@ -68,7 +68,7 @@ class TestAtTheSameMoment:
         """The folder has no name yet, so only the lock of its supervisor shows that it is in use."""
         left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
         left.mkdir(parents=True)
-        lock = JobFolder(left).hold()
+        lock = JobFolder(left).lock_for_supervisor()
         for path in (left / "supervisor.lock", left):
             os.utime(path, (0, 0))
         assert main(["jobs", "prune", "--yes"]) == 0

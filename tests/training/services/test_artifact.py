@@ -1,4 +1,4 @@
-"""Untrusted artifacts: hand-made archives, each with one defect."""
+"""Untrusted artifacts: handmade archives, each with one defect."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE, co
     """Return an archive of (name, content) members. The content is a file's bytes, or a link's target as text."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode=f"w:{compressed}") as tar:
-        for name, inside in members:
+        for name, member_content in members:
             entry = tarfile.TarInfo(name)
-            if isinstance(inside, bytes):
-                entry.size = len(inside)
-                tar.addfile(entry, io.BytesIO(inside))
+            if isinstance(member_content, bytes):
+                entry.size = len(member_content)
+                tar.addfile(entry, io.BytesIO(member_content))
             else:
-                entry.type, entry.linkname = kind, inside
+                entry.type, entry.linkname = kind, member_content
                 tar.addfile(entry)
     content.seek(0)
     return content
 
 
-def test_files_are_written_as_they_are(tmp_path: Path) -> None:
-    given = archive(("./config.json", b"{}"), ("deep/er/weights.bin", b"\0" * 3_000_000), ("empty", b""))
-    assert unpack(given, tmp_path / "there", archive_name="it") == 3_000_002
-    files = {str(path.relative_to(tmp_path / "there")): path.stat().st_size for path in tmp_path.rglob("*.*")}
+def test_files_are_written_unchanged(tmp_path: Path) -> None:
+    content = archive(("./config.json", b"{}"), ("deep/er/weights.bin", b"\0" * 3_000_000), ("empty", b""))
+    assert unpack(content, tmp_path / "target", archive_name="it") == 3_000_002
+    files = {str(path.relative_to(tmp_path / "target")): path.stat().st_size for path in tmp_path.rglob("*.*")}
     assert files == {"config.json": 2, "deep/er/weights.bin": 3_000_000}
-    assert (tmp_path / "there" / "empty").read_bytes() == b""
+    assert (tmp_path / "target" / "empty").read_bytes() == b""
 
 
-def test_only_the_wanted_files_are_written(tmp_path: Path) -> None:
-    given = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
-    assert unpack(given, tmp_path, archive_name="it", is_selected=lambda path: len(path.parts) == 1) == 2
+def test_only_the_selected_files_are_written(tmp_path: Path) -> None:
+    content = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
+    assert unpack(content, tmp_path, archive_name="it", is_selected=lambda path: len(path.parts) == 1) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
@@ -52,7 +52,7 @@ def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"),
+    ("kind", "description"),
     [
         (tarfile.SYMTYPE, "a link"),
         (tarfile.LNKTYPE, "a link"),
@@ -60,10 +60,10 @@ def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> Non
         (tarfile.FIFOTYPE, "neither a file nor a folder"),
     ],
 )
-def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, word: str) -> None:
-    given = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
-    with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {word}"):
-        unpack(given, tmp_path / "folder", archive_name="it")
+def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, description: str) -> None:
+    content = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
+    with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {description}"):
+        unpack(content, tmp_path / "folder", archive_name="it")
     assert not (tmp_path / "folder").exists()
 
 
@@ -97,7 +97,7 @@ def test_too_many_files_are_rejected(tmp_path: Path) -> None:
         )
 
 
-def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ArtifactError, match=r"it cannot be unpacked: .*File exists"):
         unpack(archive(("a", b"x")), tmp_path / "file", archive_name="it")

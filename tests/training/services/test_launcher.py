@@ -13,16 +13,16 @@ from training.contract.errors import JobNotFound
 from training.services.launcher import Follower, Job, failure_of, submit
 
 
-class Naps:
-    """A sleep function that records each pause and calls an action at the n-th."""
+class Sleep:
+    """A sleep function that records each pause, and calls an action at the n-th pause."""
 
-    def __init__(self, due: dict[int, Any]) -> None:
+    def __init__(self, actions: dict[int, Any]) -> None:
         self.seconds: list[float] = []
-        self._due = due
+        self._actions = actions
 
     def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
-        self._due.get(len(self.seconds), lambda: None)()
+        self._actions.get(len(self.seconds), lambda: None)()
 
 
 def test_pauses_grow_without_updates_and_reset_after_one(tmp_path: Path) -> None:
@@ -38,32 +38,32 @@ def test_pauses_grow_without_updates_and_reset_after_one(tmp_path: Path) -> None
     while job.describe()["SecondaryStatus"] != "Training":
         pass
 
-    def prints() -> None:
+    def print_line() -> None:
         go.touch()
         while not job.service.logs("job").lines:
             pass
 
-    def ends() -> None:
+    def end() -> None:
         Path(f"{go}2").touch()
         job.wait()
 
-    naps = Naps({10: prints, 13: ends})
-    updates = list(job.follow(sleep=naps))
+    sleep = Sleep({10: print_line, 13: end})
+    updates = list(job.follow(sleep=sleep))
     grown = [0.05 * 1.5**n for n in range(8)]
-    assert naps.seconds == pytest.approx([*grown, 1.0, 1.0, *grown[:3]])
+    assert sleep.seconds == pytest.approx([*grown, 1.0, 1.0, *grown[:3]])
     assert [list(update.lines) for update in updates] == [[], ["new"], []]
     assert updates[1].description is None
     assert updates[2].description == job.describe()
 
 
-def test_the_pause_of_wait_is_capped(tmp_path: Path) -> None:
+def test_the_pauses_of_wait_are_limited(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     job = submit(harness.service, harness.request("import time; time.sleep(300)"))
-    naps = Naps({12: job.stop})
-    description = Job(harness.again(), "job").wait(sleep=naps)
+    sleep = Sleep({12: job.stop})
+    description = Job(harness.again(), "job").wait(sleep=sleep)
     assert description["TrainingJobStatus"] == "Stopped"
-    assert naps.seconds[:3] == pytest.approx([0.05, 0.075, 0.1125])
-    assert max(naps.seconds) == naps.seconds[11] == 1.0
+    assert sleep.seconds[:3] == pytest.approx([0.05, 0.075, 0.1125])
+    assert max(sleep.seconds) == sleep.seconds[11] == 1.0
 
 
 def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
     job.wait()
     shutil.rmtree(harness.job_folder())
     follower = Follower(job, exists=True)
-    # A new job may take a moment to appear everywhere.
+    # A new job may not be visible at first.
     assert [follower.look(), follower.look(), follower.ended] == [None, None, False]
     update = follower.look()
     assert follower.ended

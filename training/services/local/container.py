@@ -70,7 +70,7 @@ def _is_container_path(name: str, value: object) -> TypeGuard[str]:
     return isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/") and not name.startswith("sagemaker_")
 
 
-def lay_out(base: Path, request: Mapping[str, Any]) -> None:
+def create_folders(base: Path, request: Mapping[str, Any]) -> None:
     """Create the container's folders under `base`, with the source, links to the data, and the configuration.
 
     Raises DataError.

@@ -95,7 +95,7 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.
         return
     record.enter("Downloading", "Downloading input data and the source")
     request = container.relocate_paths(request, folder.base)
-    container.lay_out(folder.base, request)
+    container.create_folders(folder.base, request)
     record.enter("Training", "Training in progress")
     outcome = processes.run(_program(folder, request, slot), lambda ended_by: _record_stop(record, ended_by))
     if outcome.ended_by == "itself" and outcome.exit_code != 0:

@@ -22,14 +22,14 @@ class Clock:
 
 
 def times(limiter: RateLimiter, clock: Clock, calls: int) -> list[float]:
-    passed = []
+    elapsed = []
     for _ in range(calls):
         limiter.wait()
-        passed.append(clock.now - 100.0)
-    return passed
+        elapsed.append(clock.now - 100.0)
+    return elapsed
 
 
-def test_a_burst_passes_at_once_and_further_calls_wait() -> None:
+def test_a_burst_passes_immediately_and_further_calls_wait() -> None:
     clock = Clock()
     limiter = RateLimiter(2.0, 3, clock=clock, sleep=clock.sleep)
     assert times(limiter, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
@@ -47,7 +47,7 @@ def test_at_most_a_hundred_calls_pass_in_ten_seconds() -> None:
     clock = Clock()
     limiter = RateLimiter(CALLS_PER_SECOND, BURST_CALLS, clock=clock, sleep=clock.sleep)
     called = times(limiter, clock, 500)
-    assert max(sum(first <= at < first + 10.0 for at in called) for first in called) < 100
+    assert max(sum(first <= time < first + 10.0 for time in called) for first in called) < 100
 
 
 def test_threads_share_the_limit() -> None:
