@@ -78,7 +78,7 @@ class EventReader:
         return [event for line in lines if (event := parse_line(self._joined(line)))]
 
     def _joined(self, line: str) -> str:
-        """Return a whole line unchanged. For a part, return the whole line once no part is missing, else ""."""
+        """Return a whole line unchanged. For a part, return the joined line if no part is missing, else no text."""
         part = PART.search(line)
         if part is None or EVENT_PREFIX in line[: part.start()]:
             return line

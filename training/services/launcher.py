@@ -97,7 +97,7 @@ class Follower:
         return self.description != before
 
     def _describe(self) -> Description | None:
-        """Return the job's last known state. Raises JobNotFound for a job that never existed."""
+        """Return the job's last known state. Raises JobNotFound unless the job is known to have existed."""
         try:
             description = self.job.describe()
         except JobNotFound as error:
@@ -118,7 +118,7 @@ class Follower:
         return page
 
     def _logs(self, cursor: str | None) -> LogPage:
-        """Return a page of the log. The service may delete the log before or after the job."""
+        """Return a page of the log, which may still exist after the job was deleted."""
         try:
             return self.job.service.logs(self.job.name, cursor)
         except JobNotFound:

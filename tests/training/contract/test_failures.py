@@ -48,7 +48,7 @@ EXIT_1 = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{}"
         ("CapacityError: Unable to provision requested ML compute capacity.", [], [], "Capacity"),
     ],
 )
-def test_the_failure_class_and_reason(reason: str, events: list[Event], log_tail: list[str], expected: str) -> None:
+def test_every_failure_has_its_class(reason: str, events: list[Event], log_tail: list[str], expected: str) -> None:
     failure_class, text = failure_of(failed(reason), events, log_tail)
     assert failure_class == expected
     assert failure_class in FAILURE_CLASSES

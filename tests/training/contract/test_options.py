@@ -74,7 +74,7 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
         ),
     ],
 )
-def test_toolkit_flags_of_compilers_and_launchers(
+def test_compilers_and_launchers_set_toolkit_flags(
     built: Built, overrides: dict[str, str], expected: dict[str, Any]
 ) -> None:
     assert flags(built("demo", **overrides)) == expected
@@ -120,7 +120,7 @@ def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
     assert "DebugHookConfig" not in request
 
 
-def test_warm_instances_and_fallback_instance_types(built: Built) -> None:
+def test_warm_and_fallback_instances_are_requested(built: Built) -> None:
     fallbacks = {"machine.fallback_instance_types": "ml.g4dn.xlarge,ml.p3.2xlarge", "machine.keep_alive_seconds": "600"}
     types = ("ml.g5.xlarge", "ml.g4dn.xlarge", "ml.p3.2xlarge")
     assert built("demo", **G5, **fallbacks)["ResourceConfig"] == {
@@ -131,7 +131,7 @@ def test_warm_instances_and_fallback_instance_types(built: Built) -> None:
     }
 
 
-def test_spot_with_checkpoints(built: Built) -> None:
+def test_spot_jobs_keep_checkpoints(built: Built) -> None:
     spot = {"machine.spot": "true", "machine.max_run_seconds": "60", "save_strategy": "epoch"}
     request = built("demo", **G5, **spot)
     assert request["EnableManagedSpotTraining"] is True

@@ -22,7 +22,7 @@ def spec(**fields: Any) -> JobSpec:
     return JobSpec(**{**defaults, **fields})
 
 
-def test_every_field_of_a_local_jobs_request() -> None:
+def test_the_request_of_a_local_job_has_every_field() -> None:
     request = build(
         spec(
             hyperparameters={"model": "a b", "epochs": 3, "rate": 4.875e-05, "fp16": True},

@@ -26,7 +26,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 
 
 class TestOutcomes:
-    def test_a_completed_job(self, harness: Harness) -> None:
+    def test_a_completed_job_has_its_metrics_and_statuses(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             pathlib.Path(os.environ["SM_MODEL_DIR"], "weights").write_text("w" * 1000)
@@ -76,7 +76,7 @@ class TestOutcomes:
         description, _ = ended(submit(harness.service, harness.request("pass")))
         assert "ModelArtifacts" not in description
 
-    def test_a_failed_job(self, harness: Harness) -> None:
+    def test_a_failed_job_reports_its_error(self, harness: Harness) -> None:
         description, lines = ended(
             submit(harness.service, harness.request("print('so far'); raise ValueError('no é')"))
         )
@@ -101,7 +101,7 @@ class TestOutcomes:
         assert reason.startswith('AlgorithmError: ExecuteUserScriptError:\nExitCode 7\nErrorMessage "begin xxx')
         assert reason.endswith('x end"')
 
-    def test_a_killed_job(self, harness: Harness) -> None:
+    def test_a_job_killed_by_a_signal_reports_it(self, harness: Harness) -> None:
         script = "import os, signal; print('alive'); os.kill(os.getpid(), signal.SIGKILL)"
         description, lines = ended(submit(harness.service, harness.request(script)))
         assert description["TrainingJobStatus"] == "Failed"

@@ -86,7 +86,7 @@ def inherited(name: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.usefixtures("every_core")
 @pytest.mark.parametrize("framework", [{}, {"sagemaker_distribution_instance_groups": '["homogeneousCluster"]'}])
-def test_the_script_sees_the_same(harness: LocalHarness, tmp_path: Path, framework: dict[str, str]) -> None:
+def test_the_script_sees_the_same_environment(harness: LocalHarness, tmp_path: Path, framework: dict[str, str]) -> None:
     channels = {name: harness.folder("data", {"rows.jsonl": "{}"}) for name in ("train", "test")}
     environment = {"TRAINFARE_CORES": str(os.cpu_count()), "GREETING": "hello é"}
     request = harness.request(

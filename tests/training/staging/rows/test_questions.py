@@ -83,7 +83,7 @@ def changed(path: list[Any], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["squad.json", "squad.json.gz", "SQUAD.JSON"])
-def test_questions_of_squad_json(tmp_path: Path, name: str) -> None:
+def test_questions_are_read_from_squad_json(tmp_path: Path, name: str) -> None:
     assert read(squad_file(tmp_path, SQUAD, name)) == QUESTIONS
     assert read(squad_file(tmp_path, b"\xef\xbb\xbf" + json.dumps(SQUAD).encode(), name)) == QUESTIONS
     assert read(squad_file(tmp_path, SQUAD, name), limit=1) == QUESTIONS[:1]
@@ -91,7 +91,7 @@ def test_questions_of_squad_json(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "jsonl.gz"])
 @pytest.mark.parametrize("form", ["object of lists", "list of objects"])
-def test_questions_with_one_row_each(tmp_path: Path, suffix: str, form: str) -> None:
+def test_questions_are_read_from_tables(tmp_path: Path, suffix: str, form: str) -> None:
     rows = []
     for each in QUESTIONS[:2]:
         answers: Any = [{"text": answer.text, "answer_start": answer.start} for answer in each.answers]

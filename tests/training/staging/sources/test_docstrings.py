@@ -25,7 +25,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_enough_balanced_rows_for_the_demo(rows: list[dict[str, str]]) -> None:
+def test_the_demo_has_enough_balanced_rows(rows: list[dict[str, str]]) -> None:
     counts = Counter(row["label"] for row in rows)
     assert len(counts) >= 8
     assert len(set(counts.values())) == 1
