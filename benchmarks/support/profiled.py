@@ -41,7 +41,7 @@ def profile_of(job: JobFolder) -> Profile:
     with tempfile.TemporaryDirectory() as folder:
         base, output = Path(folder) / "opt" / "ml", Path(folder) / "profile.json"
         request = container.relocate_paths(job.request(), base)
-        container.lay_out(base, request)
+        container.create_folders(base, request)
         arguments = toolkit.arguments(toolkit.user_hyperparameters(toolkit.decoded(request["HyperParameters"])))
         cores = slots.requested_cores(request.get("Environment", {})) or len(os.sched_getaffinity(0))
         done = subprocess.run(

@@ -7,7 +7,7 @@ from reports.comparison.messages import warning_sentences
 from reports.model.numbers import figure, money, times
 from reports.model.wording import counted, joined
 from reports.probe.projections import Probes, Range, losing
-from training.contract.failures import brief
+from training.contract.failures import one_line_reason
 
 CAVEAT = (
     "An interval covers the noise of the measured steps only. It does not cover differences between instances of the "
@@ -77,7 +77,7 @@ def _failed(probes: Probes) -> list[str]:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         failure_class = job.text.get("failure_class") or job.status.lower()
-        failures.append(f"“{arm.label}” has no projection: {failure_class}, {brief(reason)}")
+        failures.append(f"“{arm.label}” has no projection: {failure_class}, {one_line_reason(reason)}")
     return failures
 
 

@@ -11,6 +11,8 @@ from data.channels import REPEAT, ChannelMetadata, Row
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
+PADDING_KINDS = ("longest", "buckets", "max_length")
+
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
 
@@ -38,7 +40,7 @@ class Padding:
     """Rule for the length of a batch."""
 
     kind: str
-    """longest | buckets | max_length."""
+    """One of `PADDING_KINDS`."""
     max_length: int
     """Tokens of the longest permitted row."""
     bucket_lengths: Tuple[int, ...] = ()
@@ -46,6 +48,10 @@ class Padding:
     leaves_room: bool = False
     """If True, pad at least one row if `max_length` permits. Models skip the attention mask of a batch without padding,
     which a compiler treats as a different program."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in PADDING_KINDS:
+            raise ValueError(f"padding is {self.kind!r}; it must be one of {', '.join(PADDING_KINDS)}")
 
     @property
     def is_static(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from compilation.compilers import COMPILERS
+from data.padding import PADDING_KINDS
 from reporting.errors import ArgumentError
 from tasks import TASKS
 
@@ -18,7 +19,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "optimizer": ("auto", "adamw"),
     "dropout": ("auto", "torch"),
-    "padding": ("longest", "buckets", "max_length"),
+    "padding": PADDING_KINDS,
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),
     "save_strategy": ("none", "epoch", "steps"),

@@ -45,6 +45,11 @@ def test_padded_lengths_by_hand(padding: Padding, longest: int, shortest: int, l
     assert padding.lengths(np.array([longest]), np.array([shortest])).tolist() == [length]
 
 
+def test_an_unknown_kind_of_padding_raises_an_error_that_lists_the_known_kinds() -> None:
+    with pytest.raises(ValueError, match="padding is 'bucket'; it must be one of longest, buckets, max_length"):
+        Padding("bucket", 12, (4, 8))
+
+
 def test_a_batch_by_hand() -> None:
     batch = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=2)(
         [row(3, 0, typed=True), row(2, 1, typed=True)]
