@@ -1,6 +1,6 @@
 """Fuzz test with 100,000 damaged experiment and data files.
 
-Each file must give a result or a one-line error, and no incomplete staging may remain.
+Each file must be accepted or refused with a one-line error. No incomplete staging may remain.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILES, SEED = 100_000, 20261121
 
 
 def main() -> int:
-    """Fuzz, write the counts, and return 1 if there was a fault."""
+    """Fuzz, write the counts, and return 1 if there was a fault or an incomplete staging."""
     with tempfile.TemporaryDirectory() as name:
         counts, faults = fuzz(FILES, SEED, Path(name))
         left = leftovers(Path(name) / "home")

@@ -1,4 +1,4 @@
-"""Overhead of the platform: the same training as a plain Trainer script, with MLflow's stock callback, and as a job."""
+"""Overhead of our jobs: the same training as a plain Trainer script, with MLflow's stock callback, and as a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARMUP_STEPS = 3
 
 
 def bare(folder: Path, tracker: str) -> tuple[float, float]:
-    """Run the plain script. Return the median steady step seconds and the wall seconds."""
+    """Run the plain script. Return the median step seconds after the warm-up, and the wall seconds."""
     script = Path(__file__).parent / "support" / "bare_trainer.py"
     data = [str(folder / f"emotion-{split}.jsonl") for split in ("train", "validation")]
     started = time.perf_counter()
@@ -42,7 +42,7 @@ def bare(folder: Path, tracker: str) -> tuple[float, float]:
 
 
 def platform(folder: Path) -> tuple[float, float]:
-    """Run the platform's command. Return the median steady step seconds and the wall seconds."""
+    """Run our command. Return the median step seconds after the warm-up, and the wall seconds."""
     fields = emotion_fields(ROWS, 200) | {
         "max_steps": str(STEPS),
         "batch_size": "32",

@@ -1,4 +1,4 @@
-"""Throughput of `predict` on a file, compared with `transformers.pipeline`: same model, same file, in turn."""
+"""Throughput of `predict` on a file, compared with `transformers.pipeline` on the same model and file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ NOTES = [
     "messages of emotion's test set; long texts are 60 contexts of SQuAD. Input and output are JSON lines. Loading the "
     "model is not counted. The pipeline runs with its default batch size of 1. The sides alternate.",
     "One at a time: single texts, in the same process, without HTTP.",
-    "bf16 against fp32: the same messages in both precisions. A CPU without bf16 emulates it, so its speed is left "
-    "out.",
+    "bf16 against fp32: the same messages in both precisions. A CPU without bf16 emulates it, so speeds are left out.",
 ]
 
 
 def by_pipeline(pipe: Any, file: Path, output: Path) -> None:
-    """Answer the file as a short script would."""
+    """Predict the file with the pipeline, as a short script would."""
     texts = [json.loads(line)["text"] for line in file.open(encoding="utf-8")]
     with output.open("w", encoding="utf-8") as answers:
         for answer in pipe(texts, truncation=True):
@@ -40,7 +39,7 @@ def by_pipeline(pipe: Any, file: Path, output: Path) -> None:
 
 
 _loaded: list[Any] = []
-"""The predictor of the process that answers files."""
+"""The predictor of the separate process that predicts files."""
 
 
 def load(folder: Path) -> None:
@@ -54,7 +53,7 @@ def load(folder: Path) -> None:
 
 
 def by_predict(file: Path, output: Path) -> None:
-    """Answer the file as the command does, from checking its rows to writing the output."""
+    """Predict the file as our command does, from checking its rows to writing the output."""
     predictor = _loaded[0]
     from models.batch.prediction import check, run
     from models.batch.rows import Source
@@ -80,7 +79,7 @@ def in_turn(sides: dict[str, Callable[[], None]], count: int) -> dict[str, list[
 
 
 def compared(kind: str, rates: dict[str, list[float]], target: float | None) -> list[Row]:
-    """Return the rates of both sides and the ratio of each round."""
+    """Return the rates of both sides, and the ratio of the rates in each round."""
     ours, theirs = rates.values()
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     description = f"at least {target:g} times the pipeline's" if target else None
@@ -90,7 +89,7 @@ def compared(kind: str, rates: dict[str, list[float]], target: float | None) -> 
 
 
 def files(pipe: Any, answering: ProcessPoolExecutor, folder: Path) -> list[Row]:
-    """Return the rates and the agreement of whole files."""
+    """Measure both sides on whole files. Return the rates and the agreement of the answers."""
     rows = []
     kinds = {"short": [row["text"] for row in emotion("test", SHORT)], "long": contexts(LONG)}
     for kind, texts in kinds.items():
@@ -128,7 +127,7 @@ def same(kind: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, A
 
 
 def one_at_a_time(pipe: Any, predictor: Any) -> list[Row]:
-    """Return the rates of single texts."""
+    """Measure both sides on single texts, one after the other."""
     texts = [row["text"] for row in emotion("test", SHORT // 2)]
 
     def ours() -> None:

@@ -16,7 +16,7 @@ from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
 
 MIN_GAIN = 1.93
-"""Published gain of the compiler with its larger batch (SQuAD with ALBERT)."""
+"""Published gain from the compiler with its larger batch (SQuAD with ALBERT)."""
 MIN_EMOTION_GAIN = 80.0
 MIN_UTILISATION = 0.5
 
@@ -25,15 +25,16 @@ FILES = {"workloads": SMALL_ENCODER, "real_sizes": REAL_SIZES}
 NOTES = (
     "The recipe pads to its own length and uses fp32 (a CPU has no fp16), eager attention, and PyTorch's dropout and "
     "AdamW. Ours are the experiment's defaults. All sides have the same rows, batch size and seeds, and alternate.",
-    "Utilisation is 6 FLOP for each multiplied parameter and real token, without attention, divided by the best "
-    "matrix product of side 2048 in the same precision, measured just before.",
+    "Utilisation is the training's FLOP/s divided by that of the best product of two 2048 x 2048 matrices in the same "
+    "precision, measured just before. A training needs 6 FLOP for each multiplied parameter and real token; attention "
+    "is not counted.",
 )
 
 Runs = dict[str, list[Mapping[str, Any]]]
 
 
 def sides(workload: Workload) -> dict[str, dict[str, str]]:
-    """Return the fields that distinguish the sides."""
+    """Return the fields that differ between the sides."""
     return {
         "recipe": {**RECIPE, **workload.recipe},
         "none": {"compiler": "none"},
@@ -42,7 +43,7 @@ def sides(workload: Workload) -> dict[str, dict[str, str]]:
 
 
 def runs_of(workload: Workload, folder: Path) -> Runs:
-    """Run the sides in turn for all rounds."""
+    """Run the sides alternately for all rounds."""
     runs: Runs = {side: [] for side in sides(workload)}
     for seed in range(workload.rounds):
         for side, fields in sides(workload).items():
@@ -72,19 +73,19 @@ def _figures(name: str, workload: Workload, results: Sequence[Mapping[str, Any]]
     def values(metric: str) -> list[float]:
         return [float(result[metric]) for result in results]
 
-    used = [flops / peak for flops in values("throughput/model_flops_per_second")]
-    enough = statistics.median(used) >= MIN_UTILISATION
+    utilisation = [flops / peak for flops in values("throughput/model_flops_per_second")]
+    is_enough = statistics.median(utilisation) >= MIN_UTILISATION
     target = None if name.endswith("recipe") else f"at least {MIN_UTILISATION:g}"
     return [
         median_row(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
         median_row(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),
         median_row(f"{name}: {workload.quality} after {workload.samples} samples", values(workload.quality), ""),
-        median_row(f"{name}: utilisation", used, "of the matmul", target, enough if target else None),
+        median_row(f"{name}: utilisation", utilisation, "of the matmul", target, is_enough if target else None),
     ]
 
 
 def _within(differences: Sequence[float], margin: float | None) -> tuple[str | None, bool | None]:
-    """Return the target and whether it is met."""
+    """Return the target's description and whether it is met; None for both without a margin."""
     return (None, None) if margin is None else (f"within {margin:g}", abs(statistics.median(differences)) <= margin)
 
 

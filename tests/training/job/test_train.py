@@ -124,9 +124,9 @@ def without_dropout(job: Any, name: str) -> Path:
         (lambda job: (job.folder / "train/data.parquet").unlink(), {}, "BadData", "data.parquet is missing"),
         (lambda job: None, {"lerning_rate": 1}, "Error", "Did you mean '--learning_rate'?"),
         (lambda job: job.environment.pop("SM_CHANNEL_TRAIN"), {}, "Error", "SM_CHANNEL_TRAIN is not set"),
-        (lambda job: job.environment.pop("SM_CHANNEL_MODEL"), {}, "Error", "model is not given"),
+        (lambda job: job.environment.pop("SM_CHANNEL_MODEL"), {}, "Error", "model is not set"),
         (lambda job: job.environment.update(SM_CHANNEL_MODEL="/none"), {}, "Error", "model '/none' cannot be loaded"),
-        (lambda job: None, {"save_strategy": "epoch"}, "Error", "there is no folder for checkpoints"),
+        (lambda job: None, {"save_strategy": "epoch"}, "Error", "the job has no folder for checkpoints"),
         (lambda job: job.environment.update(PATH="/none"), {"compiler": "inductor"}, "Error", "needs a C++ compiler"),
     ],
 )

@@ -92,6 +92,6 @@ def test_best_step_by_hand() -> None:
     assert score.metrics() == {"best/step": 4}
     assert BestEvaluation("eval_f1").metrics() == {}
     with pytest.raises(
-        ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task reports eval_loss"
+        ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task reports only eval_loss"
     ):
         score.observe({"eval_loss": 0.1, "epoch": 1}, 6)

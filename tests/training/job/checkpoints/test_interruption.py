@@ -176,7 +176,7 @@ def test_a_checkpoint_of_another_training_is_refused(
     ended = job.run(**(TRAINING | changed))
     assert ended.code == 1
     (failure,) = ended.events("failure")
-    assert "checkpoint-14 belongs to another training: " in failure["message"]
+    assert "checkpoint-14 belongs to a different training: " in failure["message"]
     assert reason in failure["message"]
     assert (whole.folder / "checkpoints/checkpoint-14").exists()
 

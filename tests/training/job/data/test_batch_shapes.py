@@ -46,7 +46,7 @@ def test_planned_shapes_by_hand() -> None:
     PADDINGS,
 )
 def test_planned_shapes_are_those_of_the_collator(
-    lengths: list[int], batch_size: int, most_batches: int, processes: int, padding: Padding
+    lengths: list[int], batch_size: int, max_batches: int, processes: int, padding: Padding
 ) -> None:
     ends = np.cumsum(lengths)
     rows = Rows(np.ones(ends[-1], dtype=np.int32), ends, None, {"label": np.zeros(len(lengths), dtype=np.int64)})
@@ -54,10 +54,10 @@ def test_planned_shapes_are_those_of_the_collator(
     order = deal_to_processes(np.arange(len(lengths)), batch_size, processes)
     cut = [[rows[at] for at in order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
     made = set()
-    for batch in [*cut, *cut][:most_batches]:
+    for batch in [*cut, *cut][:max_batches]:
         mask = collator(batch)["attention_mask"]
         made.add(Shape(*mask.shape, bool((mask == 0).any())))
-    assert set(planned_shapes([order, order], np.array(lengths), batch_size, most_batches, padding)) == made
+    assert set(planned_shapes([order, order], np.array(lengths), batch_size, max_batches, padding)) == made
 
 
 def test_work_counts_every_position_of_the_shape() -> None:

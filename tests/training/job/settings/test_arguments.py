@@ -17,9 +17,9 @@ def test_values_are_converted() -> None:
 
 def test_every_field_without_a_default_is_required() -> None:
     assert sorted(REQUIRED) == sorted(ARGUMENTS)
-    with pytest.raises(ArgumentError, match=r"^seed must be given$"):
+    with pytest.raises(ArgumentError, match=r"^missing argument: seed$"):
         parse(job_words(seed=None))
-    with pytest.raises(ArgumentError, match=r"^task, weights, compiler, .*, steady_after_steps must be given$"):
+    with pytest.raises(ArgumentError, match=r"^missing arguments: task, weights, compiler, .*, steady_after_steps$"):
         parse([])
 
 
@@ -43,7 +43,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["--compiler", "xla"], "compiler is 'xla': it must be one of none, inductor, trcomp, trcomp-off"),
         (["--adam_beta1", "1"], "adam_beta1 is '1': it must be at least 0 and below 1"),
         (["--max_steps", "0"], "max_steps is '0': it must be at least 1"),
-        (["--max_steps", "9"], "exactly one of epochs and max_steps must be given"),
+        (["--max_steps", "9"], "set exactly one of epochs and max_steps"),
         (["--bucket_lengths", "32,16"], "bucket_lengths is '32,16': it must be ascending whole numbers"),
         (["--padding", "buckets"], "padding buckets needs bucket_lengths"),
         (["--eval_strategy", "steps"], "eval_strategy steps needs eval_steps"),
@@ -52,7 +52,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
             ["--best_metric", "eval_loss", "--eval_strategy", "epoch"],
             "best_metric is 'eval_loss': every evaluation needs",
         ),
-        (["--target_metric", "loss"], "target_metric and target_value must be given together"),
+        (["--target_metric", "loss"], "target_metric and target_value must be set together"),
         (["--target_stop", "True"], "target_stop is True, but target_metric is not set"),
     ],
 )

@@ -118,7 +118,7 @@ def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
     assert ended.result["steps"] == 4
     assert ended.events("metric")[-1]["samples"] == 32
     ended = new_lm("none left", blocks(7), blocks(5)).run(**arguments)
-    assert "drop_last leaves nothing" in ended.events("failure")[0]["message"]
+    assert "drop_last would drop all rows" in ended.events("failure")[0]["message"]
 
 
 def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
@@ -144,9 +144,9 @@ def test_kept_losses_by_hand() -> None:
     # Two tokens, the first three times as likely as the second: ln 4/3 and ln 4.
     logits = torch.tensor([[[math.log(3), 0.0]] * 3] * 2)
     labels = torch.tensor([[0, 0, 1], [1, 1, IGNORED_LABEL]])
-    kept = causal_lm.kept(logits, labels)
-    assert kept.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
-    scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=kept.numpy()))
+    reduced = causal_lm.reduce_predictions(logits, labels)
+    assert reduced.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
+    scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=reduced.numpy()))
     loss = (math.log(4 / 3) + 2 * math.log(4)) / 3
     assert scores == pytest.approx({"loss": loss, "perplexity": math.exp(loss)})
 

@@ -134,9 +134,9 @@ def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> N
     ("name", "column", "values", "sentence"),
     [
         ("data.parquet", "end_position", [9, 999], "row 1 has start_position"),
-        ("windows.parquet", "question", [0, 7], "row 1 names tokens that the channel does not have"),
-        ("windows.parquet", "tokens", [10_000, 5], "row 0 names tokens that the channel does not have"),
-        ("windows.parquet", "tokens", None, "windows.parquet has no column tokens"),
+        ("windows.parquet", "question", [0, 7], "row 1 refers to tokens that the channel does not have"),
+        ("windows.parquet", "tokens", [10_000, 5], "row 0 refers to tokens that the channel does not have"),
+        ("windows.parquet", "tokens", None, "windows.parquet has no column 'tokens'"),
         ("questions.parquet", "id", None, "lacks"),
     ],
 )
