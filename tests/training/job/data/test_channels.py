@@ -1,4 +1,4 @@
-"""Channels: rows as written, and errors that name the file and the reason."""
+"""Channels are read as they were written. Errors name the file and the reason."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_metadata(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (lambda f: (f / "data.parquet").unlink(), "data.parquet is missing"),
         (lambda f: (f / "channel.json").unlink(), "channel.json cannot be read: No such file"),
@@ -88,10 +88,10 @@ def write_metadata(folder: Path, **changes: Any) -> None:
     ],
 )
 def test_bad_data_names_the_file_and_the_reason(
-    tmp_path: Path, channel_writer: Writer, spoil: Callable[[Path], Any], message: str
+    tmp_path: Path, channel_writer: Writer, damage: Callable[[Path], Any], message: str
 ) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
-    spoil(tmp_path)
+    damage(tmp_path)
     with pytest.raises(BadData) as caught:
         read_channel(tmp_path)
     assert message in str(caught.value)

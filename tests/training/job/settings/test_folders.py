@@ -10,7 +10,7 @@ from reporting.errors import ArgumentError
 from settings.folders import read_folders
 
 
-def test_folders_are_those_of_the_environment(tmp_path: Path) -> None:
+def test_folders_are_read_from_the_environment(tmp_path: Path) -> None:
     names = ("SM_MODEL_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_DATA_DIR", "SM_CHANNEL_TRAIN", "SM_CHANNEL_VALIDATION")
     environment = {name: f"/a/{name}" for name in names} | {"SAGEMAKER_BASE_DIR": str(tmp_path)}
     folders = read_folders(environment)
