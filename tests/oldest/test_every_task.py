@@ -64,9 +64,7 @@ def _is_score(name: str) -> bool:
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_the_oldest_versions_resume_from_a_checkpoint(
-    task: str, job_of: Callable[..., Job], oldest_python: str
-) -> None:
+def test_the_oldest_versions_resume_a_training(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
     job = job_of(task, "job")
     saving = {"save_strategy": "steps", "save_steps": 2, "padding": "buckets", "bucket_lengths": "12,24"}
     first = run(job, [oldest_python], task, **saving)

@@ -15,9 +15,7 @@ TOKEN = "hf_QwErTz1234567890secret"
 
 
 @pytest.mark.parametrize("refuses", ["", "/commit/", "/info/lfs/"])
-def test_the_model_is_pushed_or_the_refusal_is_reported(
-    job_of: Callable[..., Job], oldest_python: str, refuses: str
-) -> None:
+def test_a_push_or_its_refusal_is_reported(job_of: Callable[..., Job], oldest_python: str, refuses: str) -> None:
     with serving(Hub(token=TOKEN, refuses=refuses)) as hub:
         job = job_of("classification", "job")
         variables = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": TOKEN}

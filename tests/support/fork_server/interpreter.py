@@ -54,6 +54,9 @@ class Server:
     """Packages that the server imports."""
     reloaded: tuple[str, ...]
     """Preloaded packages that each program imports again, because they read the environment when imported."""
+    cached_calls: tuple[tuple[str, ...], ...] = ()
+    """Module, function and arguments of calls whose results the packages cache. The server makes these calls, so that
+    all programs share the results."""
     folders: tuple[str, ...] = ()
     """Folders to import from."""
     variables: tuple[str, ...]
@@ -76,6 +79,7 @@ JOB_SERVER = Server(
         *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
         *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
     ),
+    cached_calls=(("transformers.conversion_mapping", "get_checkpoint_conversion_mapping", "bert"),),
     reloaded=("compilation",),
     folders=(str(JOB),),
     variables=(

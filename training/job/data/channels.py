@@ -183,11 +183,12 @@ def integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.nda
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
-    values = column.flatten()
+    offsets = _as_numpy(column.offsets)
+    # `flatten` would return the same values, but imports pyarrow's compute functions.
+    values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     if not pa.types.is_integer(values.type) or values.null_count:
         raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
-    offsets = column.offsets.to_numpy()
-    return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
+    return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
 def integer_column(table: Any, name: str, file: Path) -> np.ndarray:
@@ -195,7 +196,15 @@ def integer_column(table: Any, name: str, file: Path) -> np.ndarray:
     column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
         raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain whole numbers")
-    return np.asarray(column.to_numpy())
+    return _as_numpy(column)
+
+
+def _as_numpy(integers: Any) -> np.ndarray:
+    """Return a view of an Arrow array of integers without nulls. Arrow's own `to_numpy` would import pandas."""
+    kind = np.dtype(str(integers.type))
+    if len(integers) == 0:
+        return np.zeros(0, kind)
+    return np.frombuffer(integers.buffers()[1], kind, len(integers), integers.offset * kind.itemsize)
 
 
 def _check(rows: Rows, metadata: ChannelMetadata, file: Path) -> None:
