@@ -42,15 +42,15 @@ def with_checkpoints(job: Job) -> Job:
 def test_an_interrupted_job_resumes_with_identical_results(
     job_of: Callable[..., Job], oldest_python: str, call: str, signal_name: str, code: int, resumed_from: int
 ) -> None:
-    whole = with_checkpoints(job_of("classification", "whole")).run(python=[oldest_python], **TRAINING)
+    uninterrupted = with_checkpoints(job_of("classification", "uninterrupted")).run(python=[oldest_python], **TRAINING)
     job = with_checkpoints(job_of("classification", "cut"))
     assert job.run([DYING, call, signal_name], python=[oldest_python], **TRAINING).code == code
     ended = job.run(python=[oldest_python], **TRAINING)
     assert ended.events("start")[-1]["resumed_from_step"] == resumed_from
-    assert losses(ended) == losses(whole)
-    assert ended.result["metrics"]["best/step"] == whole.result["metrics"]["best/step"]
+    assert losses(ended) == losses(uninterrupted)
+    assert ended.result["metrics"]["best/step"] == uninterrupted.result["metrics"]["best/step"]
     model = "model/pytorch_model.bin"
-    assert (ended.folder / model).read_bytes() == (whole.folder / model).read_bytes()
+    assert (ended.folder / model).read_bytes() == (uninterrupted.folder / model).read_bytes()
 
 
 def losses(ended: Any) -> dict[tuple[int, str], float]:

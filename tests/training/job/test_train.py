@@ -206,7 +206,7 @@ def test_a_stop_during_loading_ends_the_job(job: Any, plain_interpreter: str) ->
 @pytest.mark.slow
 def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJob) -> None:
     arguments = {"batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
-    whole = new_job("whole").run(**arguments)
+    uninterrupted = new_job("uninterrupted").run(**arguments)
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     saving = {**arguments, "save_strategy": "steps", "save_steps": 1000}
     process = job.start(**saving)
@@ -225,10 +225,12 @@ def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJo
     assert resumed.events("start")[-1]["resumed_from_step"] == step
     later = [e for e in resumed.events("metric") if "loss" in e["values"]]
     assert [e["step"] for e in later] == list(range(1, 76))
-    assert [e["samples"] for e in later] == [e["samples"] for e in whole.events("metric") if "loss" in e["values"]]
+    assert [e["samples"] for e in later] == [
+        e["samples"] for e in uninterrupted.events("metric") if "loss" in e["values"]
+    ]
     # The resumed steps are bit-identical to those of an uninterrupted training.
-    assert resumed.losses == whole.losses
-    assert resumed.result["metrics"]["eval_loss"] == whole.result["metrics"]["eval_loss"]
+    assert resumed.losses == uninterrupted.losses
+    assert resumed.result["metrics"]["eval_loss"] == uninterrupted.result["metrics"]["eval_loss"]
 
 
 def test_only_the_newest_checkpoints_are_kept(job: Any) -> None:

@@ -26,9 +26,9 @@ def length_grouped_order(lengths: np.ndarray, group_size: int, seed: int, epoch:
     order = random.permutation(len(lengths))
     pool = np.arange(len(order)) // (group_size * BATCHES_A_POOL)
     order = order[np.lexsort((-lengths[order], pool))]
-    whole = len(order) // group_size * group_size
-    groups = random.permutation(order[:whole].reshape(-1, group_size))
-    return np.concatenate([groups.ravel(), order[whole:]])
+    complete = len(order) // group_size * group_size
+    groups = random.permutation(order[:complete].reshape(-1, group_size))
+    return np.concatenate([groups.ravel(), order[complete:]])
 
 
 def random_order(rows: int, seed: int, epoch: int) -> np.ndarray:

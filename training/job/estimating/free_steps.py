@@ -91,7 +91,7 @@ class FreeSteps:
         return numbers
 
     def release_memory(self) -> None:
-        """Free the memory of a step that failed half-way."""
+        """Free the memory of a step that failed halfway."""
         self._trainer.model_wrapped.zero_grad(set_to_none=True)
         memory.reset_peak(self._settings.device_kind)
 

@@ -63,7 +63,7 @@ def precision(requested: str, kind: str) -> str:
 def attention(requested: str, kind: str, max_length: int) -> str:
     """Return the attention implementation. `auto` leaves the choice to transformers, except on a CPU.
 
-    On a CPU, `auto` takes eager attention up to `LONGEST_EAGER_TOKENS`. PyTorch's scaled dot product has no training
+    On a CPU, `auto` selects eager attention up to `LONGEST_EAGER_TOKENS`. PyTorch's scaled dot product has no training
     kernel with dropout there, and its kernel without dropout is slower than plain matrix products at these lengths
     (docs/decisions/0028). Longer rows need the lower memory use of the scaled dot product.
     """

@@ -73,11 +73,11 @@ def plan(
     positions = batches.rows * batches.lengths
     at = int(positions.argmax())
     steps = np.add.reduceat(positions, np.arange(0, len(positions), batches_a_step))
-    whole = len(lengths) // (batch_size * batches_a_step)
+    complete_steps = len(lengths) // (batch_size * batches_a_step)
     return Plan(
         batch_size=batch_size,
         order=order,
-        positions=steps[: max(whole, 1)],
+        positions=steps[: max(complete_steps, 1)],
         largest=order[at * batch_size : (at + 1) * batch_size],
         batches_a_step=batches_a_step,
         processes=processes,

@@ -125,11 +125,11 @@ def test_a_probe_is_the_beginning_of_its_training(
     long_job: Any, job_in: Any, channel_writer: Any, tmp_path: Any
 ) -> None:
     probe = long_job.run(**TRAINING, probe_precision=0.0001, probe_samples=160)
-    whole = with_many_rows(job_in(tmp_path / "whole"), channel_writer).run(**TRAINING)
+    full = with_many_rows(job_in(tmp_path / "full"), channel_writer).run(**TRAINING)
     assert probe.result["steps"] == 40
     assert len(probe.losses) >= 9
     # Each check logs another loss, for the steps since the last logged one.
-    assert curve(probe, range(5, 26, 5)) == curve(whole, range(5, 26, 5))
+    assert curve(probe, range(5, 26, 5)) == curve(full, range(5, 26, 5))
 
 
 def curve(ended: Any, steps: range) -> list[float]:

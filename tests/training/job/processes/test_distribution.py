@@ -92,9 +92,9 @@ def losses(ended: Any) -> dict[int, float]:
 
 @pytest.mark.slow
 def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
-    whole = new_job("whole")
-    whole.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
-    expected = whole.run(TORCHRUN, **SAVING)
+    uninterrupted = new_job("uninterrupted")
+    uninterrupted.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
+    expected = uninterrupted.run(TORCHRUN, **SAVING)
     assert expected.result["steps"] == 56
 
     job = new_job("job")
@@ -114,7 +114,7 @@ def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
     assert ended.events("start")[-1]["resumed_from_step"] == int(checkpoint.name.rpartition("-")[2])
     assert losses(ended) == losses(expected)
     assert (job.folder / "model/model.safetensors").read_bytes() == (
-        whole.folder / "model/model.safetensors"
+        uninterrupted.folder / "model/model.safetensors"
     ).read_bytes()
 
 
