@@ -37,7 +37,7 @@ def rate(folder: Path, fields: Mapping[str, str]) -> float:
     return float(train(folder, fields).result()["throughput/steady_samples_per_second"])
 
 
-def rows_of(name: str, fields: Mapping[str, str], folder: Path) -> list[Row]:
+def result_rows(name: str, fields: Mapping[str, str], folder: Path) -> list[Row]:
     """Measure the speed-up from each option in turn. The two runs of a pair follow each other."""
     gains: dict[str, list[float]] = {option: [] for option in OFF}
     rates: list[float] = []
@@ -60,7 +60,7 @@ def main(names: Sequence[str]) -> None:
         for workload in WORKLOADS:
             if workload.name in (names or CHOSEN):
                 longer = {"max_steps": str(3 * workload.samples // workload.batch_size)}
-                rows += rows_of(workload.name, workload.fields(compiler="none", **longer), Path(folder))
+                rows += result_rows(workload.name, workload.fields(compiler="none", **longer), Path(folder))
     write(
         "ablation",
         rows,

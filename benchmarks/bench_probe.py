@@ -49,7 +49,7 @@ def run_pair(folder: Path, fields: dict[str, str]) -> Pair:
     return Pair(projected, low, high, probe=spent, actual=train(folder, fields).billable_seconds)
 
 
-def rows_of(name: str, pairs: list[Pair]) -> list[Row]:
+def result_rows(name: str, pairs: list[Pair]) -> list[Row]:
     """Return the figures of one workload."""
     ratios = [each.projected / each.actual for each in pairs]
     within_tolerance = sum(abs(ratio - 1) <= TOLERANCE for ratio in ratios)
@@ -77,7 +77,7 @@ def main() -> None:
                 pairs_of[name].append(run_pair(Path(folder), {**fields, **COMMON}))
     write(
         "probe",
-        [row for name, pairs in pairs_of.items() for row in rows_of(name, pairs)],
+        [row for name, pairs in pairs_of.items() for row in result_rows(name, pairs)],
         [
             "MiniLM, compiler none. Billable seconds that a probe projects, compared with those of the training that "
             "follows it. The probe's precision is 5 %; it takes at most a tenth of the training, but at least 28 "

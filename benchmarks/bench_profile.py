@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
 from benchmarks.support.matmul_peak import peak_flops_per_second
-from benchmarks.support.profiled import Profile, profile_of
+from benchmarks.support.profiled import Profile, profile_job
 from benchmarks.support.results import Row, write
 from benchmarks.support.workloads import WORKLOADS, Workload
 
@@ -48,7 +48,7 @@ def flops_per_step(result: Mapping[str, Any]) -> float:
     return float(result["throughput/model_flops_per_second"] / result["padding/efficiency"] * seconds_per_step)
 
 
-def rows_of(workload: Workload, profile: Profile, ideal_seconds: float) -> list[Row]:
+def result_rows(workload: Workload, profile: Profile, ideal_seconds: float) -> list[Row]:
     """Return the shares of a step, and the speed of its matrix products.
 
     `ideal_seconds` is the time of one step's matrix products at the machine's peak.
@@ -74,7 +74,7 @@ def main(names: Sequence[str]) -> None:
                 steps = {"compiler": "none", "max_steps": str(STEPS)}
                 trained = train(Path(folder), workload.fields(**steps))
                 flops = flops_per_step(trained.result())
-                rows += rows_of(workload, profile_of(trained.job), flops / peak_flops_per_second("bf16"))
+                rows += result_rows(workload, profile_job(trained.job), flops / peak_flops_per_second("bf16"))
     write(
         "profile",
         rows,

@@ -92,7 +92,7 @@ TRAININGS: dict[str, QualityTraining] = {
 }  # fmt: skip
 
 
-def rows_of(name: str, training: QualityTraining, folder: Path) -> list[Row]:
+def result_rows(name: str, training: QualityTraining, folder: Path) -> list[Row]:
     """Train once and return the figures."""
     result = train(folder, training.fields).result()
     value = result[training.metric]
@@ -115,7 +115,7 @@ def main(filters: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, training in TRAININGS.items():
             if not filters or any(part.lower() in name.lower() for part in filters):
-                rows += rows_of(name, training, Path(folder))
+                rows += result_rows(name, training, Path(folder))
     notes = ["One run each with compiler none; otherwise the experiment's defaults."]
     write("quality", rows, notes, is_part=bool(filters))
 

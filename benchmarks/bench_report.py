@@ -62,7 +62,7 @@ def raw_experiment(client: MlflowClient, experiment_id: str) -> None:
     assert count == JOBS + GROUPS
 
 
-def in_turn(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+def alternate(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
     """Run the sides alternately. Return the seconds of each side, by round. Their output is discarded."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
@@ -75,7 +75,7 @@ def in_turn(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str,
     return seconds
 
 
-def compared(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
+def comparison_rows(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
     """Return rows with the ratio, the report's seconds and the raw query's seconds."""
     ratios = [ours / raw for ours, raw in zip(seconds["ours"], seconds["raw"], strict=True)]
     return [
@@ -121,17 +121,17 @@ def main() -> None:
         client = create_database(folder)
         store = Store(client)
         group = find_group(store, group_id=COMPARED, experiment_name=EXPERIMENT)
-        of_group = {
+        group_sides = {
             "raw": lambda: raw_group(client, group.experiment_id),
             "ours": lambda: report_group(store, group, EXPERIMENT),
         }
-        of_experiment = {
+        experiment_sides = {
             "raw": lambda: raw_experiment(client, group.experiment_id),
             "ours": lambda: overview(EXPERIMENT),
         }
-        in_turn(1, of_group)  # Warm up: imports, fonts, compiled SQL statements.
-        rows = compared(f"report of {COMPARED_JOBS} jobs", in_turn(ROUNDS, of_group))
-        rows += compared(f"overview of {JOBS:,} jobs", in_turn(OVERVIEW_ROUNDS, of_experiment))
+        alternate(1, group_sides)  # Warm up: imports, fonts, compiled SQL statements.
+        rows = comparison_rows(f"report of {COMPARED_JOBS} jobs", alternate(ROUNDS, group_sides))
+        rows += comparison_rows(f"overview of {JOBS:,} jobs", alternate(OVERVIEW_ROUNDS, experiment_sides))
         rows += memory_rows(folder)
     write(
         "report",

@@ -18,7 +18,7 @@ MAX_OF_GRID = 0.25
 MAX_OF_TPE = 0.5
 
 
-def rows_of(name: str, grid: Grid) -> list[Row]:
+def result_rows(name: str, grid: Grid) -> list[Row]:
     """Return the figures of one grid."""
     replays = {strategy: [replay(grid, seed) for seed in range(SEEDS)] for strategy, replay in STRATEGIES.items()}
     costs = {strategy: [each.cost_until_right(grid) for each in runs] for strategy, runs in replays.items()}
@@ -72,7 +72,7 @@ def main(names: Sequence[str]) -> None:
         row
         for name in names or known
         for compiler, grid in read(name).items()
-        for row in rows_of(f"{name}, {compiler}", grid)
+        for row in result_rows(f"{name}, {compiler}", grid)
     ]
     write(
         "sweep",

@@ -42,7 +42,7 @@ def sides(workload: Workload) -> dict[str, dict[str, str]]:
     }
 
 
-def runs_of(workload: Workload, folder: Path) -> Runs:
+def run_sides(workload: Workload, folder: Path) -> Runs:
     """Run the sides alternately for all rounds."""
     runs: Runs = {side: [] for side in sides(workload)}
     for seed in range(workload.rounds):
@@ -52,7 +52,7 @@ def runs_of(workload: Workload, folder: Path) -> Runs:
     return runs
 
 
-def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[Row]:
+def result_rows(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[Row]:
     """Return the workload's figures."""
     rows: list[Row] = []
     name = f"{workload.name} ({workload.model})"
@@ -60,10 +60,12 @@ def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[
         rows += _figures(f"{name}, {side}", workload, runs[side], peaks["fp32" if side == "recipe" else "bf16"])
     target = MIN_EMOTION_GAIN if workload.name.startswith("emotion") else MIN_GAIN
     for side in ("none", "inductor"):
-        gains = _paired(runs, side, "throughput/steady_samples_per_second", lambda ours, theirs: ours / theirs)
+        gains = _compare_with_recipe(
+            runs, side, "throughput/steady_samples_per_second", lambda ours, theirs: ours / theirs
+        )
         met = statistics.median(gains) >= target
         rows.append(median_row(f"{name}, {side}: speed-up over the recipe", gains, "x", f"at least {target:g} x", met))
-        differences = _paired(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
+        differences = _compare_with_recipe(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
         label = f"{name}, {side}: {workload.quality} minus the recipe's"
         rows.append(median_row(label, differences, "", *_within(differences, workload.margin)))
     return rows
@@ -89,7 +91,7 @@ def _within(differences: Sequence[float], margin: float | None) -> tuple[str | N
     return (None, None) if margin is None else (f"within {margin:g}", abs(statistics.median(differences)) <= margin)
 
 
-def _paired(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:
+def _compare_with_recipe(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:
     return [relate(ours[metric], theirs[metric]) for ours, theirs in zip(runs[side], runs["recipe"], strict=True)]
 
 
@@ -101,17 +103,17 @@ def main(names: Sequence[str]) -> None:
             rows: list[Row] = []
             for workload in workloads:
                 if not names or workload.name in names:
-                    rows += _measured(workload, Path(folder))
+                    rows += _run_workload(workload, Path(folder))
                     write(file, rows, NOTES, is_part=bool(names))
 
 
-def _measured(workload: Workload, folder: Path) -> list[Row]:
+def _run_workload(workload: Workload, folder: Path) -> list[Row]:
     peaks = {precision: peak_flops_per_second(precision) for precision in ("fp32", "bf16")}
     machine = [
         median_row(f"{workload.name}: matmul, {precision}", [peak / 1e9], "GFLOP/s")
         for precision, peak in peaks.items()
     ]
-    return [*machine, *rows_of(workload, runs_of(workload, folder), peaks)]
+    return [*machine, *result_rows(workload, run_sides(workload, folder), peaks)]
 
 
 if __name__ == "__main__":

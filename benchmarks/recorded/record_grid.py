@@ -56,7 +56,7 @@ def train_grid(folder: Path, fields: Mapping[str, str], grid: Space, compiler: s
     return compare(folder, {**fields, "compare.arms": json.dumps(arms(grid, compiler)), "compare.repeats": "1"})
 
 
-def rows_of(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
+def grid_rows(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
     """Return the rows of a group whose arms are the points, in the points' order. Exits if a point is missing."""
     from mlflow import MlflowClient
 
@@ -185,7 +185,7 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
         if not arguments.no_calibration:
             calibration[compiler], figures[compiler] = calibrate(folder, fields, grid, compiler)
         group = train_grid(folder, fields, grid, compiler)
-        rows += rows_of(folder, group, grid, compiler, metric)
+        rows += grid_rows(folder, group, grid, compiler, metric)
     here = environment()
     spec = GridSpec(
         metric=metric,

@@ -23,7 +23,7 @@ from experiments.planning.load import load
 from tracking.recording.run_description import environment
 
 
-def rows_of(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
+def repeat_rows(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
     """Return the successful jobs among the rows of `job_tables.jobs`.
 
     `seed` is the first job's seed. `since_ms` is the start time of the table's first job.
@@ -70,7 +70,7 @@ def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, 
     group = compare(folder, {**fields, **one_arm})
     tracked = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
     since_ms = tracked[0]["start_time_ms"] - 1000 * _recorded_seconds(earlier) if earlier else None
-    added = rows_of(tracked, seed, since_ms)
+    added = repeat_rows(tracked, seed, since_ms)
     if len(added) < repeats:
         print(f"  {repeats - len(added)} jobs failed and are left out")
     write(name, Repeats(setting=setting, rows=[*earlier, *added]))

@@ -63,7 +63,7 @@ def _group_rows(experiment_id: int, group: int, generator: random.Random) -> Row
         status = "FINISHED" if is_compared or generator.random() < 0.9 else "FAILED"
         tags = _job_tags(id, parent, arm, repeat, at_ms)
         run = _run(rows, experiment_id, at_ms + job * MINUTE_MS, status, generator, tags)
-        _numbers(rows, run, at_ms + job * MINUTE_MS, arm, repeat, generator, with_curves=is_compared)
+        _add_parameters_and_metrics(rows, run, at_ms + job * MINUTE_MS, arm, repeat, generator, with_curves=is_compared)
     return rows
 
 
@@ -134,7 +134,7 @@ def _job_tags(group: str, parent: str, arm: int, repeat: int, at_ms: int) -> dic
     }
 
 
-def _numbers(
+def _add_parameters_and_metrics(
     rows: Rows, run: str, at_ms: int, arm: int, repeat: int, generator: random.Random, *, with_curves: bool
 ) -> None:
     parameters = {"hp.batch_size": 2**arm, "hp.learning_rate": 5e-5, "hp.seed": repeat}

@@ -36,7 +36,7 @@ class Profile:
     operations: list[Operation]
 
 
-def profile_of(job: JobFolder) -> Profile:
+def profile_job(job: JobFolder) -> Profile:
     """Repeat a local single-process job from its request, and return the profile of the steps after the warm-up."""
     with tempfile.TemporaryDirectory() as folder:
         base, output = Path(folder) / "opt" / "ml", Path(folder) / "profile.json"

@@ -65,7 +65,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
-    events.emit("start", **_start(settings, model))
+    events.emit("start", **_start_fields(settings, model))
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
@@ -80,7 +80,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
-    metrics = {**_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
+    metrics = {**_result_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
     # The push comes last, so that no other process waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
     _emit_result(
@@ -125,7 +125,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         eval_sampler=eval_sampler(settings),
         eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
         scorer=None if settings.evaluates_sample else task.Scorer(validation),
-        keeper=_keeper(settings, model),
+        keeper=_checkpoint_keeper(settings, model),
         preprocess_logits_for_metrics=task.reduce_predictions,
         model=model,
         args=trainer_arguments(
@@ -143,7 +143,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     return trainer, sampler
 
 
-def _keeper(settings: Settings, model: Any) -> CheckpointKeeper:
+def _checkpoint_keeper(settings: Settings, model: Any) -> CheckpointKeeper:
     """Return the object that records and removes checkpoints.
 
     Raises `ArgumentError` when the checkpoint to resume from belongs to a different training.
@@ -205,7 +205,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> None:
             save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
 
 
-def _start(settings: Settings, model: Any) -> Dict[str, Any]:
+def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
     """Return the fields of the `start` event."""
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
@@ -230,11 +230,11 @@ def _push(
         return {"hub": push(settings.folders.model, destination, events)}
 
 
-def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
+def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
     steady = meter.steady()
-    steady_work = _summed(steady.work if steady else Work(0, 0, 0), device)
+    steady_work = _sum_over_processes(steady.work if steady else Work(0, 0, 0), device)
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     return {
@@ -245,7 +245,7 @@ def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dic
             result_metrics.multiplied_parameters(trainer.model),
             peak and peak * settings.processes,
         ),
-        **result_metrics.padding_metrics(_summed(meter.work, device)),
+        **result_metrics.padding_metrics(_sum_over_processes(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
@@ -268,5 +268,5 @@ def _emit_result(
     )
 
 
-def _summed(work: Work, device: Any) -> Work:
+def _sum_over_processes(work: Work, device: Any) -> Work:
     return Work(*(int(total) for total in ranks.sum_over_processes(work, device)))

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.bench_verdict import in_order, is_cheaper, is_decided, normal, real_row, with_drift, with_spells
 from benchmarks.recorded.grid_table import GridRow, GridSpec, build_grid
 from benchmarks.recorded.noise import deviations, equal_jobs, recorded_noise
-from benchmarks.recorded.record_repeats import rows_of
+from benchmarks.recorded.record_repeats import repeat_rows
 from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, names, read, write
 from benchmarks.recorded.simulated_comparisons import Arm, Scenario, draw_jobs, outcomes, simulate
 from tracking.queries import job_tables
@@ -129,7 +129,7 @@ def test_successful_jobs_are_kept_in_the_order_in_which_they_ran(tracked: Any) -
         tracked.trained("none", repeat, paid, 300.0, metrics={"time/compile_seconds": math.nan})
     tracked.job("none", 2, status="FAILED")
     told = job_tables.jobs(tracked.client, tracked.group).to_dict("records")
-    first, second = rows_of(list(reversed(told)), seed=42, since_ms=told[0]["start_time_ms"] - 5000.0)
+    first, second = repeat_rows(list(reversed(told)), seed=42, since_ms=told[0]["start_time_ms"] - 5000.0)
     assert (first.seed, first.started_seconds, first.billable_seconds) == (42, 5.0, 10.0)
     assert (second.seed, second.billable_seconds, second.compile_seconds) == (43, 11.0, 0.0)
     assert second.started_seconds >= 5.0

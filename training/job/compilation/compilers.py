@@ -11,7 +11,10 @@ from reporting.errors import Unsupported
 
 
 class NoCompiler:
-    """PyTorch without a compiler. Also used with SageMaker's Training Compiler images, when their compiler is off."""
+    """PyTorch without a compiler, and the base class of the compilers.
+
+    Also used in the image of SageMaker Training Compiler when that compiler is off.
+    """
 
     device_kind = ""
     """Kind of device that the compiler requires; empty means any."""

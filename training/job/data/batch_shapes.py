@@ -62,7 +62,7 @@ def planned_shapes(
 
 
 def step_positions(
-    order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_a_step: int, padding: Padding
+    order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_per_step: int, padding: Padding
 ) -> np.ndarray:
     """Return the positions of each optimizer step in an epoch: rows times tokens over all processes, padding included.
 
@@ -70,7 +70,7 @@ def step_positions(
     """
     batches = planned_batches(order, lengths, batch_size, padding)
     positions = batches.rows * batches.lengths
-    return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_a_step)))
+    return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step)))
 
 
 def representatives(shapes: Iterable[Shape]) -> List[Shape]:

@@ -10,7 +10,7 @@ from typing import Iterator, Optional
 import numpy as np
 from torch.utils.data import Sampler
 
-BATCHES_A_POOL = 50
+BATCHES_PER_POOL = 50
 """Rows are sorted by length within pools of this many batches: enough to need little padding, few enough to stay
 shuffled."""
 
@@ -24,7 +24,7 @@ def length_grouped_order(lengths: np.ndarray, group_size: int, seed: int, epoch:
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = random.permutation(len(lengths))
-    pool = np.arange(len(order)) // (group_size * BATCHES_A_POOL)
+    pool = np.arange(len(order)) // (group_size * BATCHES_PER_POOL)
     order = order[np.lexsort((-lengths[order], pool))]
     complete = len(order) // group_size * group_size
     groups = random.permutation(order[:complete].reshape(-1, group_size))

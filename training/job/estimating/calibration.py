@@ -85,8 +85,8 @@ class Calibration:
     def _plan(self, size: int) -> Plan:
         settings = self._settings
         order, lengths = train_sampler(settings, size).order(0), settings.train.rows.lengths
-        batches_a_step = settings.arguments.gradient_accumulation_steps * settings.processes
-        return plan(order, lengths, size, batches_a_step, settings.processes, settings.padding)
+        batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
+        return plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
 
     def _try_largest(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
         """Take a step with the largest batch, then measure the sampled steps. Return None when out of memory.
@@ -116,7 +116,7 @@ class Calibration:
             "step_seconds_low": mean.low,
             "step_seconds_high": mean.high,
             "steps": len(steps),
-            "samples_per_second": planned.rows_a_step / mean.seconds,
+            "samples_per_second": planned.rows_per_step / mean.seconds,
         }
 
     def _fits_everywhere(self, fits: bool) -> bool:

@@ -53,21 +53,21 @@ class FullTraining:
 def plan_full_training(settings: Settings, sampler: TrainSampler, steps: int) -> FullTraining:
     """Return the training of `steps` steps that the settings describe."""
     arguments, lengths = settings.arguments, settings.train.rows.lengths
-    batches_a_step = arguments.gradient_accumulation_steps * settings.processes
+    batches_per_step = arguments.gradient_accumulation_steps * settings.processes
     last = last_step(arguments, steps, settings.global_batch_size)
     epochs: List[np.ndarray] = []
     # Plan one epoch more than the probe can reach. It stands for all remaining steps.
     while len(epochs) < 2 or sum(map(len, epochs[:-1])) < last:
         order = sampler.order(len(epochs))
-        epochs.append(step_positions(order, lengths, arguments.batch_size, batches_a_step, settings.padding))
-    steps_an_epoch = len(epochs[0])
+        epochs.append(step_positions(order, lengths, arguments.batch_size, batches_per_step, settings.padding))
+    steps_per_epoch = len(epochs[0])
     return FullTraining(
         steps=steps,
         last_step=last,
-        samples=min(math.ceil(len(lengths) * steps / steps_an_epoch), steps * settings.global_batch_size),
+        samples=min(math.ceil(len(lengths) * steps / steps_per_epoch), steps * settings.global_batch_size),
         positions=np.concatenate(epochs)[:steps],
-        evaluations=_occurrences(arguments.eval_strategy, arguments.eval_steps, steps, steps_an_epoch),
-        checkpoints=_occurrences(arguments.save_strategy, arguments.save_steps, steps, steps_an_epoch),
+        evaluations=_occurrences(arguments.eval_strategy, arguments.eval_steps, steps, steps_per_epoch),
+        checkpoints=_occurrences(arguments.save_strategy, arguments.save_steps, steps, steps_per_epoch),
         evaluation_share=evaluation_share(settings),
     )
 
@@ -192,7 +192,7 @@ def _checks() -> Iterator[int]:
     return (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
 
 
-def _occurrences(strategy: str, every: Optional[int], steps: int, steps_an_epoch: int) -> int:
+def _occurrences(strategy: str, every: Optional[int], steps: int, steps_per_epoch: int) -> int:
     """Return how often a training evaluates or saves, including at its end."""
-    interval = {"none": None, "end": steps, "epoch": steps_an_epoch, "steps": every}[strategy]
+    interval = {"none": None, "end": steps, "epoch": steps_per_epoch, "steps": every}[strategy]
     return math.ceil(steps / interval) if interval else 0

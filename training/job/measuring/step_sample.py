@@ -38,17 +38,17 @@ class Plan:
     """Positions of each complete step: rows times tokens over all processes, padding included."""
     largest: np.ndarray
     """Row numbers of the batch with the most positions."""
-    batches_a_step: int
+    batches_per_step: int
     """Batches of a step, over all processes."""
     processes: int
     """Number of processes. Each takes every n-th batch of a step."""
-    rows_a_step: int
+    rows_per_step: int
     """Rows of a complete step, over all processes."""
 
     def batches(self, step: int, process: int) -> List[np.ndarray]:
         """Return the row numbers of each batch that a process takes in a step."""
-        first = step * self.batches_a_step
-        numbers = range(first + process, first + self.batches_a_step, self.processes)
+        first = step * self.batches_per_step
+        numbers = range(first + process, first + self.batches_per_step, self.processes)
         batches = [self.order[at * self.batch_size : (at + 1) * self.batch_size] for at in numbers]
         return [rows for rows in batches if len(rows)]
 
@@ -66,22 +66,22 @@ class Plan:
 
 
 def plan(
-    order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_a_step: int, processes: int, padding: Padding
+    order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_per_step: int, processes: int, padding: Padding
 ) -> Plan:
     """Return the steps of an epoch in this order. An incomplete last step is left out, unless it is the only step."""
     batches = planned_batches(order, lengths, batch_size, padding)
     positions = batches.rows * batches.lengths
     at = int(positions.argmax())
-    steps = np.add.reduceat(positions, np.arange(0, len(positions), batches_a_step))
-    complete_steps = len(lengths) // (batch_size * batches_a_step)
+    steps = np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step))
+    complete_steps = len(lengths) // (batch_size * batches_per_step)
     return Plan(
         batch_size=batch_size,
         order=order,
         positions=steps[: max(complete_steps, 1)],
         largest=order[at * batch_size : (at + 1) * batch_size],
-        batches_a_step=batches_a_step,
+        batches_per_step=batches_per_step,
         processes=processes,
-        rows_a_step=min(batch_size * batches_a_step, len(lengths)),
+        rows_per_step=min(batch_size * batches_per_step, len(lengths)),
     )
 
 

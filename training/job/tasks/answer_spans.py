@@ -17,9 +17,9 @@ import numpy as np
 
 OPTIONS_FILE = "answer_options.json"
 """File in a model's folder with the options of its training."""
-PAIRS_AT_A_TIME = 400_000
+MAX_PAIRS_IN_MEMORY = 400_000
 """Pairs of a start and an end that are in memory at the same time, about 10 MB."""
-WINDOWS_A_FORWARD = 16
+WINDOWS_PER_BATCH = 16
 """Windows in one batch of the model."""
 
 Row = Tuple[List[int], List[int]]
@@ -27,7 +27,7 @@ Row = Tuple[List[int], List[int]]
 Offsets = List[Tuple[int, int]]
 """Characters that each token of a text covers: the first, and one past the last."""
 Lines = List[np.ndarray]
-"""Logits of the context's tokens, one array a window."""
+"""Logits of the context tokens, one array per window."""
 Forward = Callable[[Dict[str, np.ndarray]], Tuple[np.ndarray, np.ndarray]]
 """Runs the model on a padded batch and returns the start logits and the end logits, windows x positions."""
 
@@ -158,8 +158,8 @@ def _context_logits(tokenizer: Any, forward: Forward, rows: Sequence[Row], windo
     starts: Lines = []
     ends: Lines = []
     on_left = tokenizer.padding_side == "left"
-    for first in range(0, len(rows), WINDOWS_A_FORWARD):
-        part = rows[first : first + WINDOWS_A_FORWARD]
+    for first in range(0, len(rows), WINDOWS_PER_BATCH):
+        part = rows[first : first + WINDOWS_PER_BATCH]
         width = max(len(ids) for ids, _ in part)
         for logits, lines in zip(forward(_padded(tokenizer, part, width)), (starts, ends)):
             for at, ((ids, _), line) in enumerate(zip(part, logits), start=first):
@@ -258,7 +258,7 @@ def _best_of_windows(
     start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, options: AnswerOptions, top_k: int
 ) -> Tuple[np.ndarray, np.ndarray]:
     """Return the best spans of each window, windows x spans x 2, and their sums of logits; -inf for a missing span."""
-    step = max(1, PAIRS_AT_A_TIME // options.n_best_answers**2)
+    step = max(1, MAX_PAIRS_IN_MEMORY // options.n_best_answers**2)
     width = int(windows.tokens.max())
     spans, sums = [], []
     for start in range(0, len(start_logits), step):

@@ -113,13 +113,13 @@ def test_plan_of_a_batch_size_by_hand() -> None:
     assert planned.largest.tolist() == [8, 9]
     assert [rows.tolist() for rows in planned.batches(0, process=0)] == [[0, 1], [4, 5]]
     assert [rows.tolist() for rows in planned.batches(0, process=1)] == [[2, 3], [6, 7]]
-    assert planned.rows_a_step == 8
+    assert planned.rows_per_step == 8
 
 
 def test_data_for_less_than_one_step_gives_one_step() -> None:
     planned = plan(np.arange(3), np.array([3, 4, 5]), 8, 1, 1, Padding("longest", 12))
     assert planned.positions.tolist() == [15]
-    assert planned.rows_a_step == 3
+    assert planned.rows_per_step == 3
 
 
 def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
