@@ -16,7 +16,7 @@ from mlflow.entities import Run
 
 from experiments.planning.load import FOLDER
 from tests.support.aws.account import Account
-from tests.support.job.small_workloads import emotion, small_model, starred
+from tests.support.job.small_workloads import emotion, small_model, star_reviews
 from tests.training.services.sagemaker.conftest import Terminal
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def spot(_: Path, shared: Path) -> Fields:
 
 def reviews(folder: Path, shared: Path) -> Fields:
     steps = {"eval_steps": 2, "save_steps": 2, "save_model": "false"}
-    return {**starred(folder, shared), **steps}
+    return {**star_reviews(folder, shared), **steps}
 
 
 def sst2(_: Path, shared: Path) -> Fields:
