@@ -101,6 +101,8 @@ COMMAND_SERVER = Server(
         *("rich.console", "rich.table", "rich.progress", "rich.traceback", "optuna", "boto3", "psycopg"),
         *("transformers.models.auto.tokenization_auto", "transformers.models.auto.configuration_auto"),
         *("transformers.convert_slow_tokenizer", "tokenizers", "huggingface_hub", "datasets"),
+        *("torch", "transformers.models.auto.modeling_auto", "transformers.models.bert.modeling_bert"),
+        "sagemaker.core.config.config",
     ),
     reloaded=("mlflow.server",),
     variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
