@@ -1,5 +1,5 @@
-// A heading sorts by its column: up, down, and back to the order of the page. Equal rows keep the page's order, and
-// rows without a number stay last. Without scripts the tables lack nothing but this.
+// A click on a heading sorts by its column: ascending, then descending, then back to the page's order. Equal rows keep
+// the page's order, and rows without a number stay last. The tables also work without scripts.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
   if (rows.length < 3) continue;
@@ -25,7 +25,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     body.append(...(order ? sorted(at, order === "ascending" ? 1 : -1) : rows));
   };
 
-  // On a phone the headings take lines of their own: only where they are worth it.
+  // On a phone the headings take extra lines, so they are shown only for long tables.
   table.classList.toggle("long", rows.length > 5);
   heads.forEach((head, at) => {
     const button = document.createElement("button");

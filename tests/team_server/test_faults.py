@@ -86,7 +86,7 @@ def test_what_runs_do_not_tell(somewhere: MlflowClient) -> None:
     report = render(somewhere, tracked.group, "t")
     assert_says(
         report,
-        "Missing: “inductor, repeat 3”, still running. A later report includes what has ended.",
+        "Missing: “inductor, repeat 3”, still running. Run `report` again after they have ended.",
         "Missing: billable seconds of “inductor, repeat 1”, “inductor, repeat 2”: not recorded or not finite.",
         "Missing: steady throughput of “inductor, repeat 2”: not recorded or not finite.",
         "Missing: eval_loss of “inductor, repeat 1”: not recorded or not finite.",

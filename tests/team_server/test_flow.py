@@ -73,7 +73,10 @@ def test_a_robot_trains_where_it_may_and_a_guest_reports_on_it(
     assert "billable seconds" in read.stdout
     assert "Missing:" not in read.stdout
     told = f"does not let user 'guest' write to the experiment of group '{group_id}' (403): the permission EDIT on it"
-    assert f"The report was written to this machine only: The tracking server {team.uri} {told}" in read.stdout
+    assert (
+        f"The report is saved locally but not on the tracking server: The tracking server {team.uri} {told}"
+        in read.stdout
+    )
     assert {"report.html", "jobs.csv", "summary.json"} <= files(guest)
     whole = guest("report", {"experiment": "shared", "overview": "true"})
     assert (whole.returncode, whole.stderr) == (0, "")
