@@ -3,7 +3,7 @@
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
   if (rows.length < 3) continue;
-  const words = new Intl.Collator("en", { numeric: true });
+  const collator = new Intl.Collator("en", { numeric: true });
   const text = (row, at) => row.cells[at].textContent.trim();
   const number = (row, at) => row.cells[at].dataset.sort;
 
@@ -13,13 +13,13 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const [x, y] = [number(a, at), number(b, at)];
       return x === undefined || y === undefined ? (x === undefined) - (y === undefined) : sign * (x - y);
     };
-    const byWords = (a, b) => sign * words.compare(text(a, at), text(b, at));
-    return [...rows].sort(isNumeric ? byNumber : byWords);
+    const byText = (a, b) => sign * collator.compare(text(a, at), text(b, at));
+    return [...rows].sort(isNumeric ? byNumber : byText);
   };
 
-  const press = (head, at) => {
-    const was = head.getAttribute("aria-sort");
-    const order = was === "descending" ? null : was === "ascending" ? "descending" : "ascending";
+  const sortBy = (head, at) => {
+    const current = head.getAttribute("aria-sort");
+    const order = current === "descending" ? null : current === "ascending" ? "descending" : "ascending";
     for (const other of heads) other.removeAttribute("aria-sort");
     if (order) head.setAttribute("aria-sort", order);
     body.append(...(order ? sorted(at, order === "ascending" ? 1 : -1) : rows));
@@ -31,7 +31,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
-    button.addEventListener("click", () => press(head, at));
+    button.addEventListener("click", () => sortBy(head, at));
     head.append(button);
   });
 }

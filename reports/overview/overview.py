@@ -75,9 +75,9 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
             jobs.append(job_of_run(run))
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
-    members = {**{group: list[TrackedJob]() for group in parents}, **_by(jobs, lambda job: job.group)}
+    members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}
     groups = [_group(group, experiment_id, parents.get(group, []), own) for group, own in members.items()]
-    months, statuses = _by(jobs, _month), _by(jobs, lambda job: job.status)
+    months, statuses = _group_by(jobs, _month), _group_by(jobs, lambda job: job.status)
     return Overview(
         name=name,
         experiment_id=experiment_id,
@@ -109,7 +109,7 @@ def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Seq
     )
 
 
-def _by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
+def _group_by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
     groups: dict[Key, list[TrackedJob]] = {}
     for job in jobs:
         groups.setdefault(key(job), []).append(job)

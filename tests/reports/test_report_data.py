@@ -87,7 +87,7 @@ def probes(tracked: Tracked, client: MlflowClient) -> Report:
 
 def sweep(tracked: Tracked, client: MlflowClient) -> Report:
     sweep_runs = MadeSweep(tracked.client, tracked.experiment_id, tracked.group)
-    sweep_runs.tell(sweep_json())
+    sweep_runs.write_spec(sweep_json())
     sweep_runs.calibration("none", [8, 16], 16)
     sweep_runs.training("trial", "none", 8)
     return render(client, sweep_runs.group, "t")

@@ -35,7 +35,7 @@ def rows(**columns: Any) -> list[dict[str, Any]]:
     """Return two repeats of two arms; the second arm was billed 20 % fewer seconds."""
     arms = {"none": (100.0, 102.0), "inductor": (80.0, 81.6)}
     return [
-        row(f"{arm} {at}", arm, seconds, **columns) for arm, both in arms.items() for at, seconds in enumerate(both)
+        row(f"{arm} {at}", arm, seconds, **columns) for arm, billed in arms.items() for at, seconds in enumerate(billed)
     ]
 
 
@@ -87,8 +87,8 @@ def test_curves_add_the_loss_by_samples_and_by_seconds() -> None:
     charts = comparison_charts(compared(), curves)
     assert names(charts) == [*ALWAYS, "loss_by_samples", "loss_by_billable_seconds"]
     by_samples, by_seconds = (description(charts, f"loss_by_{x}") for x in ("samples", "billable_seconds"))
-    assert by_samples == "none: from 2.10 at 1,000 samples seen to 1.10 at 2,000 samples seen."
-    assert by_seconds == "none: from 2.10 at 50.0 billable seconds to 1.10 at 100 billable seconds."
+    assert by_samples == "none: from 2.10 at 1,000 samples seen to 1.10 at 2,000."
+    assert by_seconds == "none: from 2.10 at 50.0 billable seconds to 1.10 at 100."
 
 
 def test_the_bars_show_medians_and_the_change_between_the_means() -> None:

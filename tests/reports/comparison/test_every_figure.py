@@ -56,7 +56,7 @@ class Setting:
         return f"{self.compiler}, batch {self.batch}"
 
     def add(self, tracked: Tracked) -> None:
-        sides = zip(spread(self.billed), spread(self.steady), spread(self.trained), strict=True)
+        sides = zip(spread(self.billed), spread(self.steady), spread(self.training), strict=True)
         for repeat, (billed, steady, training) in enumerate(sides):
             metrics = {
                 "cost/usd": billed / 1000,
