@@ -28,7 +28,7 @@ def test_a_member_trains_compares_and_reports(
         done = ada(verb, {"experiment": script, **fields})
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         assert f"MLflow: {team.uri}/#/experiments/" in done.stdout
-        assert "to this machine only" not in done.stdout
+        assert "not on the tracking server" not in done.stdout
     runs = runs_of(admin, script.stem)
     assert [run.info.status for run in runs] == ["FINISHED"] * 5
     assert all([p.step for p in admin.get_metric_history(run.info.run_id, "loss")] == [1, 2, 3] for run in runs)
