@@ -8,7 +8,7 @@ from reports.comparison.arms import Arm, Job
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, currency, has_common_currency, uses_other_machines
 from reports.comparison.verdict import Verdict
-from reports.model.numbers import change, change_interval, durations, figure, score, signed, times
+from reports.model.numbers import change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, short
 from training.contract.failures import brief
 
@@ -83,11 +83,12 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
     mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
     if not uses_other_machines(arm, baseline) or not mine or not others or others.median <= 0:
         return []
-    as_long, spelled = times(mine.median / others.median), " against ".join(durations(mine.median, others.median))
-    sentence = f"It takes {as_long} times as long: {spelled}"
+    ratio = factor(mine.median / others.median)
+    both_times = " against ".join(durations(mine.median, others.median))
+    sentence = f"It takes {ratio} times as long: {both_times}"
     costs = [side.summary(currency(arm, baseline).column) for side in (arm, baseline)]
     if has_common_currency(arm, baseline) and costs[0] and costs[1] and costs[1].median > 0:
-        sentence += f", at {times(costs[0].median / costs[1].median)} times the cost"
+        sentence += f", at {factor(costs[0].median / costs[1].median)} times the cost"
     return [f"{sentence}."]
 
 

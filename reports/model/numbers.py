@@ -22,7 +22,7 @@ def figure(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
-def times(ratio: float) -> str:
+def factor(ratio: float) -> str:
     """Return a factor with two decimals, so factors in one sentence can be compared: 0.60, 1.20.
 
     A factor of 10 or more, or below 0.095, has three significant digits: 12.3, 0.0123.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reports.comparison.equal_work import BILLABLE
 from reports.comparison.messages import warning_sentences
-from reports.model.numbers import figure, money, times
+from reports.model.numbers import factor, figure, money
 from reports.model.wording import counted, joined
 from reports.probe.projections import Probes, Range, arms_with_higher_loss
 from training.contract.failures import brief
@@ -48,8 +48,8 @@ def _fastest(probes: Probes) -> list[str]:
     speed = cheapest.seconds.estimate / fastest.seconds.estimate
     cost = fastest.cost.estimate / cheapest.cost.estimate
     return [
-        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {times(speed)} times as fast "
-        f"as “{cheapest.arm.label}” at {times(cost)} times its cost."
+        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as fast "
+        f"as “{cheapest.arm.label}” at {factor(cost)} times its cost."
     ]
 
 

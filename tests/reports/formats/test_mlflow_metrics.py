@@ -239,7 +239,7 @@ BEST = trial("inductor", 64, 62.0, 2.0)
          "not comparable"),
         (make_sweep(trial("none", 8, 60.0)), "nothing better"),
         (make_sweep(trial("none", 8, 60.0, status="FAILED", end="failed: Error")), "no answer"),
-        (make_sweep(trial("none", 8, 60.0, eval_loss=0.4), trial("none", 64, 50.0, eval_loss=0.5), subject=FRONT),
+        (make_sweep(trial("none", 8, 60.0, eval_loss=0.4), trial("none", 64, 50.0, eval_loss=0.5), document=FRONT),
          "2 Pareto-optimal settings"),
     ],
 )  # fmt: skip

@@ -3,7 +3,7 @@
 import pytest
 
 from judging.intervals import Interval
-from reports.model.numbers import change, change_interval, figure, rate, signed_percent, times
+from reports.model.numbers import change, change_interval, factor, figure, rate, signed_percent
 
 
 def test_changes_as_text() -> None:
@@ -42,4 +42,4 @@ def test_figures_and_rates_as_text() -> None:
     [(0.6, "0.60"), (1.2, "1.20"), (0.0951, "0.10"), (0.0949, "0.0949"), (9.994, "9.99"), (12.34, "12.3")],
 )
 def test_factors_have_two_decimals(ratio: float, text: str) -> None:
-    assert times(ratio) == text
+    assert factor(ratio) == text
