@@ -58,7 +58,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     # Only the first process pushes. It checks now that it can: a wrong token then costs seconds, not a training.
     destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     if settings.arguments.dropout == "auto" and (dropout.CAN_COMPILE or not settings.compiler.compiles_here):
-        dropout.install()
+        dropout.install(settings.compiler.compiles_here)
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))

@@ -52,6 +52,8 @@ class Server:
     imported: tuple[str, ...]
     forgotten: tuple[str, ...]
     """Packages that are imported anew by each program, because they read the environment; what they import is kept."""
+    called: tuple[tuple[str, ...], ...] = ()
+    """Module, function and arguments of calls whose results the packages cache: all programs share them."""
     folders: tuple[str, ...] = ()
     """Folders to import from."""
     variables: tuple[str, ...]
@@ -74,6 +76,7 @@ JOB_SERVER = Server(
         *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
         *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
     ),
+    called=(("transformers.conversion_mapping", "get_checkpoint_conversion_mapping", "bert"),),
     forgotten=("compilation",),
     folders=(str(JOB),),
     variables=(

@@ -202,6 +202,8 @@ def import_packages(packages: dict[str, Any]) -> None:
     sys.path[:0] = packages["folders"]
     for name in packages["imported"]:
         importlib.import_module(name)
+    for module, function, *arguments in packages["called"]:
+        getattr(importlib.import_module(module), function)(*arguments)
     del sys.path[: len(packages["folders"])]
     for name in list(sys.modules):
         if any(f"{name}.".startswith(f"{each}.") for each in packages["forgotten"]):

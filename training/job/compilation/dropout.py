@@ -12,8 +12,13 @@ LEVELS = 1 << 16
 """The dropout rate is rounded to a multiple of 1 / LEVELS. Elements are scaled by the rounded rate."""
 
 
-def install() -> None:
-    """Replace `torch.nn.functional.dropout`, which every dropout module calls, with the bulk version on a CPU."""
+def install(compiles: bool = False) -> None:
+    """Replace `torch.nn.functional.dropout`, which every dropout module calls, with the bulk version on a CPU.
+
+    A compiler needs the draw registered as an operation. Start-up is billed, so other jobs skip the registration.
+    """
+    if compiles and CAN_COMPILE:
+        _register()
     functional = torch.nn.functional
     original = functional.dropout
 
@@ -74,5 +79,3 @@ def _register() -> None:
 
 # Custom operations exist since torch 2.4. Compilers in earlier versions keep PyTorch's own dropout.
 CAN_COMPILE = hasattr(getattr(torch, "library", None), "custom_op")
-if CAN_COMPILE:
-    _register()

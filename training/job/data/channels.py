@@ -186,11 +186,12 @@ def integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.nda
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
-    values = column.flatten()
+    offsets = _as_numpy(column.offsets)
+    # `flatten` would return the same, but imports pyarrow's functions for computing.
+    values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     if not pa.types.is_integer(values.type) or values.null_count:
         raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
-    offsets = column.offsets.to_numpy()
-    return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
+    return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
 def integer_column(table: Any, name: str, file: Path) -> np.ndarray:
@@ -198,7 +199,15 @@ def integer_column(table: Any, name: str, file: Path) -> np.ndarray:
     column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
         raise BadData(f"{file}: column {name} holds {column.type}, not whole numbers")
-    return np.asarray(column.to_numpy())
+    return _as_numpy(column)
+
+
+def _as_numpy(integers: Any) -> np.ndarray:
+    """Return an Arrow array of integers, without nulls, as a view. Arrow's `to_numpy` would import pandas for it."""
+    kind = np.dtype(str(integers.type))
+    if len(integers) == 0:
+        return np.zeros(0, kind)
+    return np.frombuffer(integers.buffers()[1], kind, len(integers), integers.offset * kind.itemsize)
 
 
 def _check(rows: Rows, metadata: ChannelMetadata, file: Path) -> None:
