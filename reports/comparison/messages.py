@@ -10,7 +10,7 @@ from reports.comparison.equal_work import BILLABLE, currency, has_common_currenc
 from reports.comparison.verdict import Verdict
 from reports.model.numbers import change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, short
-from training.contract.failures import brief
+from training.contract.failures import one_line_reason
 
 
 def headline(comparison: Comparison) -> str:
@@ -157,7 +157,7 @@ def failure_sentences(arm: Arm) -> list[str]:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        message = short(brief(jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
+        message = short(one_line_reason(jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
         why = ", ".join(filter(None, (name, message)))
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences

@@ -7,7 +7,7 @@ from reports.comparison.messages import warning_sentences
 from reports.model.numbers import factor, figure, money
 from reports.model.wording import counted, joined
 from reports.probe.projections import Probes, Range, arms_with_higher_loss
-from training.contract.failures import brief
+from training.contract.failures import one_line_reason
 
 CAVEAT = (
     "An interval covers only the noise of the measured steps. It does not cover differences between instances of the "
@@ -78,7 +78,7 @@ def _failed(probes: Probes) -> list[str]:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         failure_class = job.text.get("failure_class") or job.status.lower()
-        failures.append(f"“{arm.label}” has no projection: {failure_class}, {brief(reason)}")
+        failures.append(f"“{arm.label}” has no projection: {failure_class}, {one_line_reason(reason)}")
     return failures
 
 

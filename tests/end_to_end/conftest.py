@@ -15,6 +15,7 @@ from mlflow.entities import Run
 
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import INTERPRETER
+from tests.support.job.tiny import TINY
 
 
 @dataclass(frozen=True)
@@ -115,5 +116,6 @@ def reviews(tmp_path: Path) -> dict[str, object]:
         "epochs": 1,
         "logging_steps": 1,
         "warmup_samples": 0,
-        "save_model": "false",  # 87 MiB
+        "save_model": "false",
+        **TINY,
     }

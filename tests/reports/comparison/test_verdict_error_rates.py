@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from benchmarks.bench_verdict import in_order, is_cheaper, is_decided, normal, real_row, with_drift, with_spells
-from benchmarks.recorded.grid_table import GridRow, GridSpec, grid
-from benchmarks.recorded.noise import deviations, equal_jobs, recorded
-from benchmarks.recorded.record_repeats import rows_of
+from benchmarks.recorded.grid_table import GridRow, GridSpec, build_grid
+from benchmarks.recorded.noise import deviations, equal_jobs, recorded_noise
+from benchmarks.recorded.record_repeats import repeat_rows
 from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, names, read, write
-from benchmarks.recorded.simulated_comparisons import Arm, Scenario, judged, outcomes, table
+from benchmarks.recorded.simulated_comparisons import Arm, Scenario, draw_jobs, outcomes, simulate
 from tracking.queries import job_tables
 
 SCENARIO = Scenario(seconds=normal(0.04), quality=normal(0.005), repeats=5)
@@ -52,12 +52,12 @@ def test_a_gain_of_ten_percent_is_found() -> None:
 
 def test_a_drift_misleads_if_the_arms_do_not_take_turns() -> None:
     drifting = replace(SCENARIO, seconds=with_drift(normal(0.01)))
-    assert share(replace(drifting, in_turn=False), is_decided) >= 0.9
+    assert share(replace(drifting, alternates=False), is_decided) >= 0.9
 
 
 def test_jobs_without_noise_have_exact_figures() -> None:
     arms = (Arm(), Arm(ratio=0.9, cold_start=True))
-    comparison = judged(replace(NOISELESS, arms=arms, repeats=3), np.random.default_rng(1))
+    comparison = simulate(replace(NOISELESS, arms=arms, repeats=3), np.random.default_rng(1))
     [contrast] = comparison.contrasts
     assert contrast.verdict.outcome == "cheaper"
     assert contrast.verdict.ratio is not None
@@ -71,10 +71,10 @@ def test_jobs_without_noise_have_exact_figures() -> None:
 
 def test_jobs_run_repeat_by_repeat_and_drift_as_they_run() -> None:
     scenario = replace(NOISELESS, seconds=with_drift(normal(0.0), each=math.log(2)), job_seconds=1.0, repeats=2)
-    jobs = table(scenario, np.random.default_rng(1))
+    jobs = draw_jobs(scenario, np.random.default_rng(1))
     assert list(zip(jobs["arm"], jobs["repeat"], strict=True)) == [("0", "0"), ("1", "0"), ("0", "1"), ("1", "1")]
     assert list(jobs["cost_billable_seconds"]) == pytest.approx([1, 2, 4, 8])
-    arm_by_arm = table(replace(scenario, in_turn=False, whole_seconds=True), np.random.default_rng(1))
+    arm_by_arm = draw_jobs(replace(scenario, alternates=False, whole_seconds=True), np.random.default_rng(1))
     assert list(arm_by_arm["arm"]) == ["0", "0", "1", "1"]
 
 
@@ -85,7 +85,7 @@ def test_recorded_jobs_are_drawn_in_their_order() -> None:
 
 def test_a_simulated_table_has_the_tracking_servers_columns(tracked: Any) -> None:
     tracked.trained("0", 0, 40.0, baseline=True)
-    real, simulated = job_tables.jobs(tracked.client, tracked.group), table(SCENARIO, np.random.default_rng(1))
+    real, simulated = job_tables.jobs(tracked.client, tracked.group), draw_jobs(SCENARIO, np.random.default_rng(1))
     assert list(simulated.columns)[:-1] == [*job_tables.TEXT_COLUMNS, *job_tables.NUMBER_COLUMNS]
     assert simulated.dtypes.to_dict() == real.dtypes[simulated.columns].to_dict()
 
@@ -103,7 +103,7 @@ def evaluated(size: int, multiplier: float, *seconds: float) -> list[GridRow]:
 def test_jobs_of_one_batch_size_are_equal_up_to_their_last_common_evaluation() -> None:
     spec = GridSpec(metric="eval_loss", higher_is_better=False, target=0.5, samples=300, base_batch_size=8)
     rows = [*evaluated(8, 1.0, 10.0, 20.0, 30.0), *evaluated(8, 2.0, 11.0, 22.0), *evaluated(16, 1.0, 5.0)]
-    assert equal_jobs(grid(spec, rows, [], "none")) == [[20.0, 22.0], [5.0]]
+    assert equal_jobs(build_grid(spec, rows, [], "none")) == [[20.0, 22.0], [5.0]]
 
 
 def test_deviations_have_the_variance_of_the_jobs() -> None:
@@ -130,7 +130,7 @@ def test_successful_jobs_are_kept_in_the_order_in_which_they_ran(tracked: Any) -
         tracked.trained("none", repeat, billed, 300.0, metrics={"time/compile_seconds": math.nan})
     tracked.job("none", 2, status="FAILED")
     jobs = job_tables.jobs(tracked.client, tracked.group).to_dict("records")
-    first, second = rows_of(list(reversed(jobs)), seed=42, since_ms=jobs[0]["start_time_ms"] - 5000.0)
+    first, second = repeat_rows(list(reversed(jobs)), seed=42, since_ms=jobs[0]["start_time_ms"] - 5000.0)
     assert (first.seed, first.started_seconds, first.billable_seconds) == (42, 5.0, 10.0)
     assert (second.seed, second.billable_seconds, second.compile_seconds) == (43, 11.0, 0.0)
     assert second.started_seconds >= 5.0
@@ -144,7 +144,7 @@ def test_recorded_jobs_are_dealt_to_two_sides_in_turn() -> None:
 
 
 def test_recorded_noise_can_be_sampled() -> None:
-    noise = recorded()
+    noise = recorded_noise()
     assert len(noise.seconds) >= 30
     assert 0.001 < noise.spread < 0.5
     assert noise.seconds.mean() == pytest.approx(0.0, abs=1e-9)

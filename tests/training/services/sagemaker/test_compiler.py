@@ -29,7 +29,7 @@ REPEATS = 2
 
 
 class Compared:
-    """A comparison of two repeats without and with the compiler, in the compiler's image, and its output."""
+    """Comparison of two repeats with and without the compiler, in the compiler's image, and its output."""
 
     def __init__(self, store: Store, harness: SageMakerHarness) -> None:
         group = open_group(store, experiment_name="demo", verb="compare", key="k1")
