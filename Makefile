@@ -6,8 +6,8 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest/.installed
 EXPERIMENT ?= demo
-# Tests mostly wait for imports and servers. Two at a time, each on its own core, take about half the time.
-WORKERS ?= 2
+# Tests mostly wait for imports, servers and jobs: four at a time keep two cores busy.
+WORKERS ?= 4
 PARALLEL := -n $(WORKERS) --dist worksteal
 
 export HF_HUB_DISABLE_TELEMETRY ?= 1

@@ -41,6 +41,9 @@ NOT_READ_AT_IMPORT = (
 """Variables that may differ from the server's, although their names start like those that packages read."""
 
 
+SHARED_VARIABLE = "FORKING_INTERPRETER"
+"""Names the interpreter that parallel test processes share."""
+
 STARTED: list[subprocess.Popen[bytes]] = []
 """The running servers. They end with this process."""
 
@@ -113,7 +116,9 @@ SERVERS = (JOB_SERVER, COMMAND_SERVER)
 
 @cache
 def forking_interpreter() -> str:
-    """Return the path of this test process's interpreter. Each of its servers starts when it is first needed."""
+    """Return the path of the interpreter of these tests. Each of its servers starts when it is first needed."""
+    if SHARED_VARIABLE in os.environ:
+        return os.environ[SHARED_VARIABLE]
     folder = Path(tempfile.mkdtemp(prefix="forking_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # The servers end when this process closes the other end of the pipe.
