@@ -15,7 +15,7 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state.deletion import TRASH
+from training.state.deletion import TRASH_PREFIX
 
 Place = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "models"]
 """Folder of the state: work folders of jobs, their checkpoints and model artifacts, by job name; staged data and copies
@@ -109,7 +109,7 @@ def _folders(home: Path, place: Place, now: float, links: list[Path]) -> Iterato
 def _folder(place: Place, path: Path, now: float) -> Folder | None:
     """Return a folder with its size, or None if it is not ours or is being written."""
     pattern = JOB_NAME_PATTERN if place in OF_JOBS else KEY_PATTERN
-    is_trash, is_whole = path.name.startswith(TRASH), re.fullmatch(pattern, path.name) is not None
+    is_trash, is_whole = path.name.startswith(TRASH_PREFIX), re.fullmatch(pattern, path.name) is not None
     if not (is_trash or is_whole or re.fullmatch(UNFINISHED.get(place, "(?!)"), path.name)):
         return None
     try:

@@ -98,7 +98,7 @@ group = open_group(store, experiment_name="demo", verb="train", key="k1")
 print("group", group.id, flush=True)
 jobs = [planned(folder, f"{{group.id}}-{{n}}", repeat=n, steps=60, pause=0.1) for n in range(3)]
 try:
-    outcomes = run_jobs(store, service, group, jobs, say=lambda text: print(text, flush=True))
+    outcomes = run_jobs(store, service, group, jobs, echo=lambda text: print(text, flush=True))
 except Detached:
     print("detached", flush=True)
     sys.exit(130)

@@ -61,10 +61,10 @@ def test_it_is_listed_and_undeployed(left: str, account: Account, endpoints: Sag
     assert endpoints.endpoints() == []
 
 
-def test_a_different_model_can_use_the_name(
+def test_a_different_model_can_be_deployed(
     left: str, account: Account, endpoints: SageMakerEndpoints, spec: Spec
 ) -> None:
-    """Leftovers of another model without an endpoint block nothing, and are deleted."""
+    """Leftovers of a different model without an endpoint block nothing, and are deleted."""
     replaced = spec(run_id="9999fff", replace=left == "Creating")
     assert endpoints.deploy(replaced, quiet).run_id == "9999fff"
     assert {kind: len(names) for kind, names in account.hosting.names().items()} == {

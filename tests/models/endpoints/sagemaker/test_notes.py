@@ -71,10 +71,8 @@ def test_an_endpoint_in_a_different_account_is_remembered(
     assert main(["undeploy", "--all", "true"]) == 1
     output = capsys.readouterr()
     assert "Endpoint emotion (sagemaker) is past its lifetime" not in output.err  # undeploy looks by itself
-    message = (
-        "endpoints that were deployed from here belong to AWS account 210987654321, but the credentials belong to "
-    )
-    assert f"error: {message}account {ACCOUNT}." in output.out
+    owner = "endpoints that were deployed from here belong to AWS account 210987654321, but the credentials belong to "
+    assert f"error: {owner}account {ACCOUNT}." in output.out
     main(["endpoints"])
     assert "checking it failed: endpoint emotion belongs to AWS account 210987654321" in capsys.readouterr().err
     assert notes() == [theirs]
