@@ -194,7 +194,7 @@ class TestRows:
     ONE, PAIR, ASKED = ("text",), ("text", "text_pair"), ("question", "context")
 
     @pytest.mark.parametrize(
-        "given",
+        "inputs",
         [
             ["a", "b"],
             ("a", "b"),
