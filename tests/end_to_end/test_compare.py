@@ -81,7 +81,7 @@ def test_mlflow_run_from_a_git_url_in_an_environment_of_its_own(
     done = subprocess.run(
         ["mlflow", "run", git_url, "-e", "train", "--env-manager", "virtualenv", "--experiment-name", "git", *words],
         cwd=tmp_path,
-        env=command_line.environment | {"MLFLOW_ENV_ROOT": str(tmp_path / "environments")},
+        env=command_line.environment | {"MLFLOW_ENV_ROOT": str(tmp_path / "environments"), "PIP_NO_COMPILE": "1"},
         capture_output=True,
         text=True,
     )

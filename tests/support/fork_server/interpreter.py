@@ -77,7 +77,15 @@ JOB_SERVER = Server(
     name="job",
     preloaded=(
         "compilation.lean_imports",
-        *("torch", "torch.distributed.run", "accelerate", "safetensors.torch", "pyarrow.parquet", "psutil"),
+        *(
+            "torch",
+            "torch._inductor.compile_fx",
+            "torch.distributed.run",
+            "accelerate",
+            "safetensors.torch",
+            "pyarrow.parquet",
+            "psutil",
+        ),
         *("transformers", "transformers.trainer", "transformers.trainer_pt_utils"),
         *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
         *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
