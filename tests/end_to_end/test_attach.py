@@ -69,7 +69,7 @@ def test_a_plan_is_read_as_it_was_written(command_line: CommandLine) -> None:
     ("fields", "said"),
     [
         ({}, "attach needs --group ID"),
-        ({"group": "nothing"}, "holds no group 'nothing'"),
+        ({"group": "nothing"}, "has no group 'nothing'"),
         ({"grup": "x"}, "unknown field 'grup' of attach: group. Did you mean 'group'?"),
     ],
 )

@@ -111,8 +111,7 @@ def test_who_has_no_rights_hears_so_before_anything_is_trained(
     read = nobody("report", {"group": "shared-1"})
     assert read.returncode == 2
     assert (
-        read.stderr
-        == f"error: the tracking server {nobody.uri} holds no group 'shared-1' that user 'nobody' may read.\n"
+        read.stderr == f"error: the tracking server {nobody.uri} has no group 'shared-1' that user 'nobody' may read.\n"
     )
     whole = nobody("report", {"experiment": "shared", "overview": "true"})
     assert_refused(whole.returncode, whole.stderr, "does not let user 'nobody' read the experiment (403)")

@@ -62,9 +62,9 @@ def test_which_experiment_is_shown(name: str | None, expected: str, held: dict[s
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"experiment": "dmeo"}, "holds no experiment 'dmeo'. Did you mean 'demo'?"),
-        ({"experiment": "emty"}, "holds no experiment 'emty'. Did you mean 'empty'?"),
-        ({"experiment": "quite another"}, "holds no experiment 'quite another'."),
+        ({"experiment": "dmeo"}, "has no experiment 'dmeo'. Did you mean 'demo'?"),
+        ({"experiment": "emty"}, "has no experiment 'emty'. Did you mean 'empty'?"),
+        ({"experiment": "quite another"}, "has no experiment 'quite another'."),
     ],
 )
 def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, held: dict[str, str]) -> None:
@@ -75,7 +75,7 @@ def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, 
 
 def test_a_store_without_jobs(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
-    with pytest.raises(InputError, match="holds no jobs yet"):
+    with pytest.raises(InputError, match="has no jobs yet"):
         ui({})
 
 

@@ -136,7 +136,7 @@ def test_on_the_command_line(
         (["--overview", "yes"], "overview is 'yes': it must be true or false."),
         (["--overview", "true", "--group", "g"], "overview and group exclude each other"),
         (["--overviews", "true"], "Did you mean 'overview'?"),
-        (["--overview", "true", "--experiment", "dem"], "it holds demo, Default. Did you mean 'demo'?"),
+        (["--overview", "true", "--experiment", "dem"], "which has demo, Default. Did you mean 'demo'?"),
     ],
 )
 def test_what_is_wrong_with_it(

@@ -89,7 +89,7 @@ def test_of_a_group_that_was_taken_up_the_launcher_that_went_on(empty: Experimen
 
 def test_a_deleted_experiment_is_not_there(empty: Experiment) -> None:
     empty.client.delete_experiment(empty.id)
-    with pytest.raises(InputError, match="it holds Default"):
+    with pytest.raises(InputError, match="which has Default"):
         experiment_named(empty.client, "demo")
 
 
