@@ -8,10 +8,10 @@ from experiments.running.follow_group import log_trained
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import Opened
 from experiments.sweeping.sweep_metadata import Bests, decisions, metadata
-from sweeps.cost_model.trials import best, records
+from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.confirmation import settings
 from sweeps.space.objective import cost_of
-from sweeps.study.study import informative
+from sweeps.study.study import current_trials
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import close_group
@@ -49,7 +49,7 @@ def bests_of(parts: Sequence[Part]) -> Bests:
     bests = {}
     for part in parts:
         search = decisions(part).search
-        record = best(search, records(informative(part.trials), part.space))
+        record = best_trial(search, records(current_trials(part.trials), part.space))
         if record is not None and record.outcome is not None:
             bests[part.compiler] = record.point, cost_of(search.objective, record.outcome)
     return bests

@@ -74,7 +74,7 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
     other = command_line("sweep", {**asked, "batch_sizes": "4..8"})
     assert other.returncode == 2
     assert "study mine/none in sqlite" in other.stderr
-    assert "has another space.batch_sizes ([4, 8, 16], not [4, 8])" in other.stderr
+    assert "has a different space.batch_sizes ([4, 8, 16], not [4, 8])" in other.stderr
     assert len(command_line.runs()) == len(names)
 
 

@@ -76,7 +76,7 @@ def start_jobs(
     echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> int:
-    """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of jobs not started."""
+    """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
     jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
         while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):

@@ -134,7 +134,7 @@ def _group_of(job_name: str, groups: Collection[str]) -> str | None:
 
 
 def _runs_of(server: _Server, group: _Group, names: Sequence[str]) -> dict[str, list[Run]]:
-    """Return the runs by job name. Jobs of a group are read in one search by group, because a filter cannot list names."""
+    """Return the runs by job name. A group is read in one search by its id, because a filter cannot list names."""
     filters = [_is("group", group.id)] if group.id else [_is("job_name", name) for name in names]
     runs: dict[str, list[Run]] = {}
     for one_filter in filters:

@@ -41,7 +41,7 @@ class Recorder:
         self.restart()
 
     def restart(self) -> None:
-        """Forget all events and lines, because the log is read again from its start. MLflow stores equal points once."""
+        """Forget all events and lines before the log is read again. MLflow stores equal points once."""
         self.events: list[Event] = []
         self.lines: list[str] = []
         self._deduplicator = Deduplicator()

@@ -108,7 +108,7 @@ class ScriptLogReader:
             self._end_training(values, time, set(by_trainer))
 
     def _start_next_training(self) -> None:
-        """Add the ended training's samples to the count: a loss after the summary means that the script trains again."""
+        """Add the last training's samples to the count: a loss after the summary means that another training began."""
         assert self._trained is not None
         self._emit_samples()
         self._samples_before += self._trained[1]
