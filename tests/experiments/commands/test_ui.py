@@ -131,14 +131,14 @@ def test_the_ui_of_a_database_runs_until_interrupted(
         text=True,
     )
     assert process.stdout
-    said = []
+    output = []
     try:
         for line in process.stdout:
-            said.append(line)
+            output.append(line)
             if "Ctrl-C" in line:
                 break
-        found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(said))
-        assert found, said
+        found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(output))
+        assert found, output
         assert found[2] != "5000"
         assert found[4] == held["second"]
         with urllib.request.urlopen(f"{found[1]}/api/2.0/mlflow/experiments/get?experiment_id={found[4]}") as answer:
