@@ -1,4 +1,4 @@
-# What people run is what .ci/run runs.
+# People and .ci/run use the same targets.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,9 +6,9 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest/.installed
 EXPERIMENT ?= demo
-# Tests wait much, for imports and servers above all: two at once, each on a core of its own, take about half the time.
-WORKERS ?= 2
-BESIDE := -n $(WORKERS) --dist worksteal
+# Tests mostly wait for imports, servers and jobs: four at a time keep two cores busy.
+WORKERS ?= 4
+PARALLEL := -n $(WORKERS) --dist worksteal
 
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
@@ -24,12 +24,12 @@ ui: $(RUNTIME)
 	$(BIN)/python -m experiments ui $(if $(filter-out file,$(origin EXPERIMENT)),--experiment '$(EXPERIMENT)')
 
 test: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(BESIDE) -m "not slow and not oldest and not browser"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oldest and not browser"
 
 test-slow: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(BESIDE) -m "slow and not oldest and not browser"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not browser"
 
-# Needs Chromium; its pictures stay in test-artifacts/browser.
+# Needs Chromium. Screenshots are saved in test-artifacts/browser.
 test-browser: $(DEV)
 	$(BIN)/python -m pytest -m browser
 
@@ -47,7 +47,7 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Documents that are generated: docs/experiments.md from the schema.
+# Generate docs/experiments.md from the schema.
 docs: $(DEV)
 	$(BIN)/python -m experiments.schema.reference
 
@@ -55,10 +55,10 @@ bench: $(DEV)
 	$(BIN)/python -m benchmarks
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trainfare needs Python 3.11 or later; PYTHON=... names another one")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trainfare needs Python 3.11 or later: set PYTHON=... to choose one")'
 	$(PYTHON) -m venv $(VENV)
 
-# Each lock is complete, so pip has nothing to resolve. pip would compile on one core, and the packages' own tests too.
+# Lock files are complete, so pip resolves nothing. pip would compile on one core, and would compile the packages' tests.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 COMPILE := -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib
 
@@ -66,21 +66,21 @@ COMPILE := -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib
 $(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python $(PIP_INSTALL) -r requirements.lock
 	$(BIN)/python $(PIP_INSTALL) --no-build-isolation --editable .
-	@$(BIN)/python $(COMPILE) || true  # A few packages hold templates that are no Python.
+	@$(BIN)/python $(COMPILE) || true  # A few packages contain templates that are not valid Python.
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUNTIME)
 	$(BIN)/python $(PIP_INSTALL) -r requirements-dev.lock
-	@$(BIN)/python $(COMPILE) || true  # A few packages hold templates that are no Python.
+	@$(BIN)/python $(COMPILE) || true  # A few packages contain templates that are not valid Python.
 	@touch $@
 
-# What the job promises to run under, and the channels to be read by; SageMaker's compiler images hold the like.
+# Oldest versions that must run the job and read its channels. SageMaker's Training Compiler images have similar ones.
 $(OLDEST): requirements-oldest.lock
 	$(PYTHON) -m venv --clear .venv-oldest
 	.venv-oldest/bin/python $(PIP_INSTALL) -r requirements-oldest.lock
 	@touch $@
 
-# Resolve pyproject.toml anew, in an environment of its own.
+# Resolve pyproject.toml again, in a separate environment.
 lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock

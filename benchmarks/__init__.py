@@ -1,1 +1,1 @@
-"""Measured claims about speed and accuracy. Each benchmark alternates the sides that it compares in one run."""
+"""Measured claims about speed and accuracy. Each benchmark runs the sides that it compares alternately."""

@@ -1,4 +1,4 @@
-"""Speed-up from each optimisation: our defaults, divided by our defaults with one of them switched off."""
+"""Speed-up from each optimisation: our defaults, compared with our defaults without this optimisation."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ OFF: dict[str, dict[str, str]] = {
 
 
 def rate(folder: Path, fields: Mapping[str, str]) -> float:
-    """Return the steady samples per second of one run."""
+    """Train once and return the steady samples per second."""
     return float(train(folder, fields).result()["throughput/steady_samples_per_second"])
 
 
-def rows_of(name: str, fields: Mapping[str, str], folder: Path) -> list[Row]:
-    """Return the speed-up over our defaults without each option. The two runs of a pair follow each other."""
+def result_rows(name: str, fields: Mapping[str, str], folder: Path) -> list[Row]:
+    """Measure the speed-up from each option in turn. The two runs of a pair follow each other."""
     gains: dict[str, list[float]] = {option: [] for option in OFF}
     rates: list[float] = []
     for round_number in range(ROUNDS):
@@ -60,7 +60,7 @@ def main(names: Sequence[str]) -> None:
         for workload in WORKLOADS:
             if workload.name in (names or CHOSEN):
                 longer = {"max_steps": str(3 * workload.samples // workload.batch_size)}
-                rows += rows_of(workload.name, workload.fields(compiler="none", **longer), Path(folder))
+                rows += result_rows(workload.name, workload.fields(compiler="none", **longer), Path(folder))
     write(
         "ablation",
         rows,

@@ -1,6 +1,6 @@
 """Cost of following many SageMaker jobs with one launcher: API calls, CPU, memory, and lost or repeated points.
 
-The account is the tests' fake, in its own process. It speaks SageMaker's API and really runs each job.
+The account is the tests' fake in a separate process. It serves SageMaker's API and really runs each job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WINDOW_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """Measurements of one command, taken from outside."""
+    """Measurements of one command, taken from the outside."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -42,7 +42,7 @@ class Followed:
 
 
 def follow(folder: Path, account: Served) -> Followed:
-    """Run `compare` with all jobs at once, and measure it."""
+    """Run `compare` with all jobs in parallel, and measure it."""
     environment = (
         os.environ
         | account.variables
@@ -72,13 +72,13 @@ def follow(folder: Path, account: Served) -> Followed:
 
 
 def busiest(times: Sequence[float]) -> float:
-    """Return the highest number of calls per second in any window of ten seconds."""
-    most, first = 0, 0
+    """Return the calls per second in the busiest window of `WINDOW_SECONDS`."""
+    max_calls, first = 0, 0
     for last, at in enumerate(times):
         while times[first] < at - WINDOW_SECONDS:
             first += 1
-        most = max(most, last - first + 1)
-    return most / WINDOW_SECONDS
+        max_calls = max(max_calls, last - first + 1)
+    return max_calls / WINDOW_SECONDS
 
 
 def main() -> None:

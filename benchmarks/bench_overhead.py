@@ -1,4 +1,4 @@
-"""Overhead of the platform: the same training as a plain Trainer script, with MLflow's stock callback, and as a job."""
+"""Overhead of our jobs: the same training as a plain Trainer script, with MLflow's stock callback, and as a job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ROWS, STEPS, ROUNDS = 1600, 50, 5
 WARMUP_STEPS = 3
 
 
-def bare(folder: Path, tracker: str) -> tuple[float, float]:
-    """Run the plain script. Return the median steady step seconds and the wall seconds."""
+def run_plain_script(folder: Path, tracker: str) -> tuple[float, float]:
+    """Run the plain script. Return the median step seconds after the warm-up, and the wall seconds."""
     script = Path(__file__).parent / "support" / "bare_trainer.py"
     data = [str(folder / f"emotion-{split}.jsonl") for split in ("train", "validation")]
     started = time.perf_counter()
@@ -41,8 +41,8 @@ def bare(folder: Path, tracker: str) -> tuple[float, float]:
     return statistics.median(result["step_seconds"][WARMUP_STEPS:]), wall_seconds
 
 
-def platform(folder: Path) -> tuple[float, float]:
-    """Run the platform's command. Return the median steady step seconds and the wall seconds."""
+def run_job(folder: Path) -> tuple[float, float]:
+    """Run our command. Return the median step seconds after the warm-up, and the wall seconds."""
     fields = emotion_fields(ROWS, 200) | {
         "max_steps": str(STEPS),
         "batch_size": "32",
@@ -66,12 +66,12 @@ def main() -> None:
         for split in ("train", "validation"):
             packed = DATA / f"emotion-{split}.jsonl.gz"
             (folder / f"emotion-{split}.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
-        platform(folder)  # The first runs stage the data and create the tracking databases.
-        bare(folder, "mlflow")
+        run_job(folder)  # The first runs stage the data and create the tracking databases.
+        run_plain_script(folder, "mlflow")
         sides: dict[str, Callable[[], tuple[float, float]]] = {
-            "plain script": lambda: bare(folder, "none"),
-            "stock callback": lambda: bare(folder, "mlflow"),
-            "platform": lambda: platform(folder),
+            "plain script": lambda: run_plain_script(folder, "none"),
+            "stock callback": lambda: run_plain_script(folder, "mlflow"),
+            "platform": lambda: run_job(folder),
         }
         measured: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
         for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Throughput of `predict` on a file, compared with `transformers.pipeline`: same model, same file, in turn."""
+"""Throughput of `predict` on a file, compared with `transformers.pipeline` on the same model and file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ NOTES = [
     "messages of emotion's test set; long texts are 60 contexts of SQuAD. Input and output are JSON lines. Loading the "
     "model is not counted. The pipeline runs with its default batch size of 1. The sides alternate.",
     "One at a time: single texts, in the same process, without HTTP.",
-    "bf16 against fp32: the same messages in both precisions. A CPU without bf16 emulates it, so its speed is left "
-    "out.",
+    "bf16 against fp32: the same messages in both precisions. A CPU without bf16 emulates it, so speeds are left out.",
 ]
 
 
-def by_pipeline(pipe: Any, file: Path, output: Path) -> None:
-    """Answer the file as a short script would."""
+def predict_with_pipeline(pipe: Any, file: Path, output: Path) -> None:
+    """Predict the file with the pipeline, as a short script would."""
     texts = [json.loads(line)["text"] for line in file.open(encoding="utf-8")]
     with output.open("w", encoding="utf-8") as answers:
         for answer in pipe(texts, truncation=True):
@@ -40,7 +39,7 @@ def by_pipeline(pipe: Any, file: Path, output: Path) -> None:
 
 
 _loaded: list[Any] = []
-"""The predictor of the process that answers files."""
+"""The predictor of the separate process that predicts files."""
 
 
 def load(folder: Path) -> None:
@@ -53,8 +52,8 @@ def load(folder: Path) -> None:
     _loaded.append(load_predictor(folder, precision="fp32"))
 
 
-def by_predict(file: Path, output: Path) -> None:
-    """Answer the file as the command does, from checking its rows to writing the output."""
+def predict_with_command(file: Path, output: Path) -> None:
+    """Predict the file as our command does, from checking its rows to writing the output."""
     predictor = _loaded[0]
     from models.batch.prediction import check, run
     from models.batch.rows import Source
@@ -67,7 +66,7 @@ def by_predict(file: Path, output: Path) -> None:
         unfinished.finish()
 
 
-def in_turn(sides: dict[str, Callable[[], None]], count: int) -> dict[str, list[float]]:
+def alternate(sides: dict[str, Callable[[], None]], count: int) -> dict[str, list[float]]:
     """Return the rows/s of each side in `ROUNDS` alternating rounds. A warm-up round is not counted."""
     rates: dict[str, list[float]] = {name: [] for name in sides}
     for round_number in range(ROUNDS + 1):
@@ -79,8 +78,8 @@ def in_turn(sides: dict[str, Callable[[], None]], count: int) -> dict[str, list[
     return rates
 
 
-def compared(kind: str, rates: dict[str, list[float]], target: float | None) -> list[Row]:
-    """Return the rates of both sides and the ratio of each round."""
+def comparison_rows(kind: str, rates: dict[str, list[float]], target: float | None) -> list[Row]:
+    """Return the rates of both sides, and the ratio of the rates in each round."""
     ours, theirs = rates.values()
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     description = f"at least {target:g} times the pipeline's" if target else None
@@ -89,8 +88,8 @@ def compared(kind: str, rates: dict[str, list[float]], target: float | None) -> 
     return [*rows, median_row(f"{kind}: ratio", ratios, "x", description, met)]
 
 
-def files(pipe: Any, answering: ProcessPoolExecutor, folder: Path) -> list[Row]:
-    """Return the rates and the agreement of whole files."""
+def file_rows(pipe: Any, answering: ProcessPoolExecutor, folder: Path) -> list[Row]:
+    """Measure both sides on whole files. Return the rates and the agreement of the answers."""
     rows = []
     kinds = {"short": [row["text"] for row in emotion("test", SHORT)], "long": contexts(LONG)}
     for kind, texts in kinds.items():
@@ -100,23 +99,23 @@ def files(pipe: Any, answering: ProcessPoolExecutor, folder: Path) -> list[Row]:
 
         def predict(file: Path = file, output: Path = ours) -> None:
             output.unlink(missing_ok=True)
-            answering.submit(by_predict, file, output).result()
+            answering.submit(predict_with_command, file, output).result()
 
         def direct(file: Path = file, output: Path = theirs) -> None:
-            by_pipeline(pipe, file, output)
+            predict_with_pipeline(pipe, file, output)
 
-        rates = in_turn({"predict": predict, "pipeline": direct}, len(texts))
-        rows += compared(f"file of {kind} texts", rates, TARGET)
-        rows += same(f"file of {kind} texts", answers(ours), answers(theirs))
+        rates = alternate({"predict": predict, "pipeline": direct}, len(texts))
+        rows += comparison_rows(f"file of {kind} texts", rates, TARGET)
+        rows += agreement_rows(f"file of {kind} texts", read_answers(ours), read_answers(theirs))
     return rows
 
 
-def answers(file: Path) -> list[dict[str, Any]]:
+def read_answers(file: Path) -> list[dict[str, Any]]:
     """Return the answers in a file."""
     return [json.loads(line) for line in file.open(encoding="utf-8")]
 
 
-def same(kind: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> list[Row]:
+def agreement_rows(kind: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> list[Row]:
     """Return the agreement between the answers of two sides."""
     pairs = list(zip(ours, theirs, strict=True))
     equal = sum(mine["label"] == other["label"] for mine, other in pairs) / len(pairs)
@@ -127,8 +126,8 @@ def same(kind: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, A
     ]
 
 
-def one_at_a_time(pipe: Any, predictor: Any) -> list[Row]:
-    """Return the rates of single texts."""
+def single_text_rows(pipe: Any, predictor: Any) -> list[Row]:
+    """Measure both sides on single texts, one after the other."""
     texts = [row["text"] for row in emotion("test", SHORT // 2)]
 
     def ours() -> None:
@@ -139,10 +138,10 @@ def one_at_a_time(pipe: Any, predictor: Any) -> list[Row]:
         for text in texts:
             pipe(text)
 
-    return compared("one at a time", in_turn({"predictor": ours, "pipeline": theirs}, len(texts)), None)
+    return comparison_rows("one at a time", alternate({"predictor": ours, "pipeline": theirs}, len(texts)), None)
 
 
-def precisions(predictor: Any, folder: Path) -> list[Row]:
+def precision_rows(predictor: Any, folder: Path) -> list[Row]:
     """Return the agreement of bf16 answers with fp32 answers, and the accuracy of each."""
     from models.inference.predictor import load_predictor
 
@@ -152,17 +151,19 @@ def precisions(predictor: Any, folder: Path) -> list[Row]:
         name: [answer for at in range(0, len(texts), 16) for answer in each.answer(texts[at : at + 16])]
         for name, each in {"fp32": predictor, "bf16": load_predictor(folder, precision="bf16")}.items()
     }
-    right = [row["label"] if isinstance(row["label"], str) else LABELS[row["label"]] for row in rows]
+    labels = [row["label"] if isinstance(row["label"], str) else LABELS[row["label"]] for row in rows]
     scored = [
         Row(
             name=f"accuracy in {name}",
-            value=100 * sum(answer["label"] == label for answer, label in zip(made, right, strict=True)) / len(right),
+            value=100
+            * sum(answer["label"] == label for answer, label in zip(answers, labels, strict=True))
+            / len(labels),
             unit="%",
-            n=len(right),
+            n=len(labels),
         )
-        for name, made in predictions.items()
+        for name, answers in predictions.items()
     ]
-    return [*same("bf16 against fp32", predictions["bf16"], predictions["fp32"]), *scored]
+    return [*agreement_rows("bf16 against fp32", predictions["bf16"], predictions["fp32"]), *scored]
 
 
 def main() -> None:
@@ -178,8 +179,8 @@ def main() -> None:
         pipe = pipeline("text-classification", model=str(folder))
         predictor = load_predictor(folder, precision="fp32")
         with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=load, initargs=(folder,)) as answering:
-            rows = files(pipe, answering, Path(name))
-        rows += [*one_at_a_time(pipe, predictor), *precisions(predictor, folder)]
+            rows = file_rows(pipe, answering, Path(name))
+        rows += [*single_text_rows(pipe, predictor), *precision_rows(predictor, folder)]
     write("prediction", rows, NOTES)
 
 

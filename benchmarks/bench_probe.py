@@ -38,32 +38,32 @@ class Pair:
     low: float
     high: float
     probe: float
-    whole: float
+    actual: float
 
 
-def pair(folder: Path, fields: dict[str, str]) -> Pair:
-    """Run a probe, then the training."""
+def run_pair(folder: Path, fields: dict[str, str]) -> Pair:
+    """Run a probe, then the full training."""
     probe = train(folder, fields, verb="probe")
     metrics, spent = probe.result(), probe.billable_seconds
     projected, low, high = (spent + metrics[f"projected/remaining_seconds{end}"] for end in ("", "_low", "_high"))
-    return Pair(projected, low, high, probe=spent, whole=train(folder, fields).billable_seconds)
+    return Pair(projected, low, high, probe=spent, actual=train(folder, fields).billable_seconds)
 
 
-def rows_of(name: str, pairs: list[Pair]) -> list[Row]:
+def result_rows(name: str, pairs: list[Pair]) -> list[Row]:
     """Return the figures of one workload."""
-    ratios = [each.projected / each.whole for each in pairs]
-    near = sum(abs(ratio - 1) <= TOLERANCE for ratio in ratios)
-    held = sum(each.low <= each.whole <= each.high for each in pairs)
+    ratios = [each.projected / each.actual for each in pairs]
+    within_tolerance = sum(abs(ratio - 1) <= TOLERANCE for ratio in ratios)
+    covered = sum(each.low <= each.actual <= each.high for each in pairs)
     target = f"within {TOLERANCE:.0%} in every round"
     return [
-        median_row(f"{name}: projected over actual", ratios, "x", target, near == len(pairs)),
+        median_row(f"{name}: projected over actual", ratios, "x", target, within_tolerance == len(pairs)),
         median_row(
             f"{name}: half-width of the interval",
             [(p.high - p.low) / 2 / p.projected for p in pairs],
             "of the projection",
         ),
-        Row(name=f"{name}: intervals that contain the actual", value=held, unit=f"of {len(pairs)}"),
-        median_row(f"{name}: cost of the probe", [each.probe / each.whole for each in pairs], "of the training"),
+        Row(name=f"{name}: intervals that contain the actual", value=covered, unit=f"of {len(pairs)}"),
+        median_row(f"{name}: cost of the probe", [each.probe / each.actual for each in pairs], "of the training"),
     ]
 
 
@@ -74,10 +74,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(ROUNDS):
             for name, fields in workloads.items():
-                pairs_of[name].append(pair(Path(folder), {**fields, **COMMON}))
+                pairs_of[name].append(run_pair(Path(folder), {**fields, **COMMON}))
     write(
         "probe",
-        [row for name, pairs in pairs_of.items() for row in rows_of(name, pairs)],
+        [row for name, pairs in pairs_of.items() for row in result_rows(name, pairs)],
         [
             "MiniLM, compiler none. Billable seconds that a probe projects, compared with those of the training that "
             "follows it. The probe's precision is 5 %; it takes at most a tenth of the training, but at least 28 "

@@ -1,4 +1,4 @@
-"""Profile of a training step without a compiler: the share of time that each kind of operation takes."""
+"""Profile of a training step without a compiler: the time share of each kind of operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
 from benchmarks.support.matmul_peak import peak_flops_per_second
-from benchmarks.support.profiled import Profile, profile_of
+from benchmarks.support.profiled import Profile, profile_job
 from benchmarks.support.results import Row, write
 from benchmarks.support.workloads import WORKLOADS, Workload
 
@@ -29,11 +29,11 @@ KINDS = {
     "casts and copies": ("copy_", "cat", "clone", "contiguous", "fill_", "zero_"),
     "sums and products of elements": ("add", "add_", "mul", "mul_", "div", "sum", "sub", "where", "masked_fill"),
 }
-"""PyTorch's operations by kind. All others are `other operations`."""
+"""Names of PyTorch's operations, by kind. All other operations count as `other operations`."""
 
 
 def seconds_by_kind(profile: Profile) -> dict[str, float]:
-    """Return the seconds of each kind of operation. Time outside of all operations is Python, and waiting for data."""
+    """Return the seconds of each kind of operation. Time outside of operations is Python, or waiting for data."""
     kind_of = {name: kind for kind, names in KINDS.items() for name in names}
     seconds = dict.fromkeys([*KINDS, "other operations"], 0.0)
     for operation in profile.operations:
@@ -43,15 +43,15 @@ def seconds_by_kind(profile: Profile) -> dict[str, float]:
 
 
 def flops_per_step(result: Mapping[str, Any]) -> float:
-    """Return the FLOP of the matrix products in a mean step, padding included, from the training's own metrics."""
+    """Return the FLOP of a mean step's matrix products, padding included, from the training's metrics."""
     seconds_per_step = result["optim/global_batch_size"] / result["throughput/steady_samples_per_second"]
     return float(result["throughput/model_flops_per_second"] / result["padding/efficiency"] * seconds_per_step)
 
 
-def rows_of(workload: Workload, profile: Profile, ideal_seconds: float) -> list[Row]:
+def result_rows(workload: Workload, profile: Profile, ideal_seconds: float) -> list[Row]:
     """Return the shares of a step, and the speed of its matrix products.
 
-    `ideal_seconds` is the time of these products in one step at the machine's peak.
+    `ideal_seconds` is the time of one step's matrix products at the machine's peak.
     """
     name = f"{workload.name} ({workload.model})"
     seconds = seconds_by_kind(profile)
@@ -74,7 +74,7 @@ def main(names: Sequence[str]) -> None:
                 steps = {"compiler": "none", "max_steps": str(STEPS)}
                 trained = train(Path(folder), workload.fields(**steps))
                 flops = flops_per_step(trained.result())
-                rows += rows_of(workload, profile_of(trained.job), flops / peak_flops_per_second("bf16"))
+                rows += result_rows(workload, profile_job(trained.job), flops / peak_flops_per_second("bf16"))
     write(
         "profile",
         rows,

@@ -14,8 +14,8 @@ from benchmarks.support.results import Row, write
 
 
 @dataclass(frozen=True, kw_only=True)
-class Longer:
-    """A training and the target of its metric."""
+class QualityTraining:
+    """A training and the target for its metric."""
 
     metric: str
     target: str
@@ -24,15 +24,15 @@ class Longer:
     fields: Mapping[str, str]
 
 
-def at(rate: str, batch_size: int, epochs: str) -> dict[str, str]:
-    """Return the fields of a training with a batch size and a learning rate that suits it."""
+def schedule(rate: str, batch_size: int, epochs: str) -> dict[str, str]:
+    """Return the fields for a learning rate at a batch size, and for a number of epochs."""
     sizes = {"batch_size": str(batch_size), "base_batch_size": str(batch_size)}
     return {**sizes, "base_learning_rate": rate, "epochs": epochs, "eval_batch_size": "64", "save_model": "false"}
 
 
-def accuracy_above(least: float, why: str) -> tuple[str, Callable[[float], bool]]:
+def accuracy_above(threshold: float, why: str) -> tuple[str, Callable[[float], bool]]:
     """Return the description and the rule of an accuracy target."""
-    return f"above {least:g} ({why})", lambda value: value > least
+    return f"above {threshold:g} ({why})", lambda value: value > threshold
 
 
 MAJORITY = "the largest class"
@@ -45,26 +45,26 @@ LABELLED_SST2 = {
 }
 
 
-def _classified(least: float, why: str, fields: Mapping[str, str]) -> Longer:
-    target, met = accuracy_above(least, why)
-    return Longer(metric="eval_accuracy", target=target, met=met, fields={"experiment": "emotion", **fields})
+def _classification(threshold: float, why: str, fields: Mapping[str, str]) -> QualityTraining:
+    target, met = accuracy_above(threshold, why)
+    return QualityTraining(metric="eval_accuracy", target=target, met=met, fields={"experiment": "emotion", **fields})
 
 
-LONGER: dict[str, Longer] = {
-    "MiniLM on emotion, 16,000 rows, 2 epochs": _classified(
-        0.88, "what small encoders reach", {**EMOTION, **at("2e-4", 16, "2")}
+TRAININGS: dict[str, QualityTraining] = {
+    "MiniLM on emotion, 16,000 rows, 2 epochs": _classification(
+        0.88, "what small encoders reach", {**EMOTION, **schedule("2e-4", 16, "2")}
     ),
-    "MiniLM on SST-2, 8,000 rows, 1 epoch": _classified(
-        0.60, f"{MAJORITY} has 0.51", {**LABELLED_SST2, **at("2e-4", 16, "1")}
+    "MiniLM on SST-2, 8,000 rows, 1 epoch": _classification(
+        0.60, f"{MAJORITY} has 0.51", {**LABELLED_SST2, **schedule("2e-4", 16, "1")}
     ),
-    "MiniLM on MNLI pairs, 2,344 rows, 3 epochs": _classified(
+    "MiniLM on MNLI pairs, 2,344 rows, 3 epochs": _classification(
         0.50, f"{MAJORITY} has 0.44",
-        {**MINILM, **MNLI, "data.labels": "[entailment, neutral, contradiction]", **at("2e-4", 16, "3")},
+        {**MINILM, **MNLI, "data.labels": "[entailment, neutral, contradiction]", **schedule("2e-4", 16, "3")},
     ),
-    "MiniLM on tweets in 8 languages, 14,712 rows, 1 epoch": _classified(
-        0.40, f"{MAJORITY} has 0.33", {**TWEETS, "data.labels": "null", **at("1e-4", 16, "1"), "max_length": "64"}
+    "MiniLM on tweets in 8 languages, 14,712 rows, 1 epoch": _classification(
+        0.40, f"{MAJORITY} has 0.33", {**TWEETS, "data.labels": "null", **schedule("1e-4", 16, "1"), "max_length": "64"}
     ),
-    "GPT-2 (6 layers of 256) on SST-2 text": Longer(
+    "GPT-2 (6 layers of 256) on SST-2 text": QualityTraining(
         metric="eval_perplexity",
         target="below 2,000 (50,257 before training)",
         met=lambda value: value < 2000,
@@ -74,10 +74,10 @@ LONGER: dict[str, Longer] = {
             "data.train_rows": "20000",
             "model_overrides": "{n_layer: 6, n_embd: 256, n_head: 4}",
             "max_length": "128",
-            **at("1e-3", 8, "1"),
+            **schedule("1e-3", 8, "1"),
         },
     ),
-    "MiniLM on SQuAD, 15,000 questions, 1 epoch": Longer(
+    "MiniLM on SQuAD, 15,000 questions, 1 epoch": QualityTraining(
         metric="eval_f1",
         target="above 50 (official rules, 1,500 dev questions)",
         met=lambda value: value > 50,
@@ -92,12 +92,14 @@ LONGER: dict[str, Longer] = {
 }  # fmt: skip
 
 
-def rows_of(name: str, longer: Longer, folder: Path) -> list[Row]:
+def result_rows(name: str, training: QualityTraining, folder: Path) -> list[Row]:
     """Train once and return the figures."""
-    result = train(folder, longer.fields).result()
-    print(f"  {name}: {result[longer.metric]:.4g}", file=sys.stderr, flush=True)
-    rows = [Row(name=f"{name}: {longer.metric}", value=result[longer.metric], unit="", target=longer.target,
-                met=longer.met(result[longer.metric]))]  # fmt: skip
+    result = train(folder, training.fields).result()
+    value = result[training.metric]
+    print(f"  {name}: {value:.4g}", file=sys.stderr, flush=True)
+    rows = [
+        Row(name=f"{name}: {training.metric}", value=value, unit="", target=training.target, met=training.met(value))
+    ]
     if "eval_exact_match" in result:
         rows.append(Row(name=f"{name}: eval_exact_match", value=result["eval_exact_match"], unit=""))
     if "eval_f1_macro" in result:
@@ -107,13 +109,13 @@ def rows_of(name: str, longer: Longer, folder: Path) -> list[Row]:
 
 
 def main(filters: Sequence[str]) -> None:
-    """Run the trainings whose names contain one of the arguments, or all."""
+    """Run the trainings whose names contain one of the filters, or without filters all."""
     check_data()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, longer in LONGER.items():
+        for name, training in TRAININGS.items():
             if not filters or any(part.lower() in name.lower() for part in filters):
-                rows += rows_of(name, longer, Path(folder))
+                rows += result_rows(name, training, Path(folder))
     notes = ["One run each with compiler none; otherwise the experiment's defaults."]
     write("quality", rows, notes, is_part=bool(filters))
 

@@ -1,8 +1,8 @@
 """Speed of reports on many jobs, compared with reading the same rows through MLflow's client.
 
-One report is on a group of 200 jobs, the other on an experiment of 10,000. A report includes everything that the
-command `report` does, up to writing files and printing. The raw query of a group is `search_runs` and the histories of
-`loss` and `samples` of each run; that of an experiment is `search_runs`, page by page.
+One report is on a group of 200 jobs, the other on an experiment of 10,000 jobs. The measured time includes everything
+that the command `report` does, also writing files and printing. The raw query of a group is `search_runs` and each
+run's histories of `loss` and `samples`. The raw query of an experiment is `search_runs`, page by page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.support.generated_runs import (
     EXPERIMENT,
     GROUPS,
     JOBS,
-    made_store,
+    create_database,
 )
 from benchmarks.support.peak_memory import run_measured
 from benchmarks.support.results import Row, median_row, write
@@ -37,7 +37,7 @@ from tracking.server.store import Store
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
 OVERVIEW_ROUNDS = int(os.environ.get("BENCH_OVERVIEW_ROUNDS", 3))
-MOST = 1.2
+MAX_RATIO = 1.2
 MAX_MIB = 500e6 / 2**20
 COMPARED_JOBS = COMPARED_ARMS * COMPARED_REPEATS
 
@@ -62,8 +62,8 @@ def raw_experiment(client: MlflowClient, experiment_id: str) -> None:
     assert count == JOBS + GROUPS
 
 
-def in_turn(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
-    """Return the seconds of each side, round by round. Their output is discarded."""
+def alternate(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """Run the sides alternately. Return the seconds of each side, by round. Their output is discarded."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, work in sides.items():
@@ -75,12 +75,16 @@ def in_turn(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str,
     return seconds
 
 
-def compared(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
-    """Return the rows of a report and of its raw query, the ratio first."""
+def comparison_rows(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
+    """Return rows with the ratio, the report's seconds and the raw query's seconds."""
     ratios = [ours / raw for ours, raw in zip(seconds["ours"], seconds["raw"], strict=True)]
     return [
         median_row(
-            f"{subject} over the raw query", ratios, "ratio", f"at most {MOST}", statistics.median(ratios) <= MOST
+            f"{subject} over the raw query",
+            ratios,
+            "ratio",
+            f"at most {MAX_RATIO}",
+            statistics.median(ratios) <= MAX_RATIO,
         ),
         median_row(subject, seconds["ours"], "s"),
         median_row(f"{subject}: the raw query", seconds["raw"], "s"),
@@ -88,7 +92,7 @@ def compared(subject: str, seconds: Mapping[str, list[float]]) -> list[Row]:
 
 
 def memory_rows(folder: Path) -> list[Row]:
-    """Measure the overview's memory in its own process, and count its progress messages."""
+    """Measure the overview's memory in a separate process, and count its progress messages."""
     done = run_measured(
         "experiments", ["report", "--experiment", EXPERIMENT, "--overview", "true"], _environment(folder)
     )
@@ -114,20 +118,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= _environment(folder)
-        client = made_store(folder)
+        client = create_database(folder)
         store = Store(client)
         group = find_group(store, group_id=COMPARED, experiment_name=EXPERIMENT)
-        of_group = {
+        group_sides = {
             "raw": lambda: raw_group(client, group.experiment_id),
             "ours": lambda: report_group(store, group, EXPERIMENT),
         }
-        of_experiment = {
+        experiment_sides = {
             "raw": lambda: raw_experiment(client, group.experiment_id),
             "ours": lambda: overview(EXPERIMENT),
         }
-        in_turn(1, of_group)  # Warm up: imports, fonts, compiled SQL statements.
-        rows = compared(f"report of {COMPARED_JOBS} jobs", in_turn(ROUNDS, of_group))
-        rows += compared(f"overview of {JOBS:,} jobs", in_turn(OVERVIEW_ROUNDS, of_experiment))
+        alternate(1, group_sides)  # Warm up: imports, fonts, compiled SQL statements.
+        rows = comparison_rows(f"report of {COMPARED_JOBS} jobs", alternate(ROUNDS, group_sides))
+        rows += comparison_rows(f"overview of {JOBS:,} jobs", alternate(OVERVIEW_ROUNDS, experiment_sides))
         rows += memory_rows(folder)
     write(
         "report",
@@ -137,7 +141,7 @@ def main() -> None:
             f"{COMPARED_JOBS} jobs has {COMPARED_ARMS} arms of {COMPARED_REPEATS} repeats, with 200 points of loss and "
             "of samples each. The sides alternate in one process, after one report that is not counted. A report "
             "includes writing its files and copying them to the tracking server.",
-            "Memory is that of `python -m experiments report --overview true` in its own process, imports included.",
+            "Memory is that of `python -m experiments report --overview true` in a separate process, with imports.",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         ],
     )

@@ -26,11 +26,11 @@ ROUNDS = 7
 TEXTS = 400
 CLIENTS = 8
 MIN_OF_DIRECT = 0.9
-"""Target with one client, where a request costs what HTTP adds to the call."""
+"""Target for one client, whose requests take the time of the direct call plus that of HTTP."""
 
 
 @dataclass(frozen=True)
-class Load:
+class Pass:
     """Measurements of one pass over all texts."""
 
     seconds: Sequence[float]
@@ -42,12 +42,12 @@ class Load:
         return len(self.seconds) / self.wall_seconds
 
     def percentile_ms(self, percent: int) -> float:
-        """Return this percentile of the latency, milliseconds."""
+        """Return this percentile of the latency in milliseconds."""
         return 1000 * statistics.quantiles(self.seconds, n=100, method="inclusive")[percent - 1]
 
 
 class Side:
-    """A process that measures a pass over the texts, or its share of one, on request."""
+    """A process that measures a pass over all texts, or over its share of them, on request."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         command = [sys.executable, "-m", f"benchmarks.serving.{module}", *arguments]
@@ -71,17 +71,17 @@ class Side:
         self.process.wait()
 
 
-def load(sides: Sequence[Side]) -> Load:
-    """Let all sides measure a pass over the texts at the same time, each with its share."""
+def run_pass(sides: Sequence[Side]) -> Pass:
+    """Measure one pass over the texts. All sides run at the same time, each on its share."""
     for number, side in enumerate(sides):
         side.send(f"{number}/{len(sides)}")
     results = [json.loads(side.line()) for side in sides]
     seconds = list(itertools.chain.from_iterable(each["seconds"] for each in results))
-    return Load(seconds, max(each["to"] for each in results) - min(each["from"] for each in results))
+    return Pass(seconds, max(each["to"] for each in results) - min(each["from"] for each in results))
 
 
 def make_model(folder: Path) -> None:
-    """Make a classifier of the small encoder with six labels. Its answers do not matter here."""
+    """Write a classifier with six labels on the small encoder. Its answers do not matter here."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -92,14 +92,14 @@ def make_model(folder: Path) -> None:
 
 
 def texts() -> list[str]:
-    """Return the first texts of the emotion data set's validation rows."""
+    """Return the first validation texts of the emotion data set."""
     with gzip.open(DATA / "emotion-validation.jsonl.gz", "rt") as lines:
         return [json.loads(line)["text"] for line in itertools.islice(lines, TEXTS)]
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[tuple[Side, list[Side]]]:
-    """Deploy the model. Yield the direct loop and the clients."""
+def deployed(folder: Path) -> Iterator[tuple[Side, list[Side]]]:
+    """Deploy the model, and yield the direct loop and the clients."""
     make_model(folder / "model")
     (folder / "texts.json").write_text(json.dumps(texts()))
     endpoints = LocalEndpoints(folder)
@@ -114,43 +114,44 @@ def opened(folder: Path) -> Iterator[tuple[Side, list[Side]]]:
         yield sides[0], sides[1:]
 
 
-def rows(measured: Mapping[str, Sequence[Load]]) -> list[Row]:
-    """Return rates, latencies, and the ratios with targets. Each ratio is within one round."""
-    made = []
-    for name, loads in measured.items():
-        made.append(median_row(f"{name}: requests", [each.per_second for each in loads], "1/s"))
-        made += [
-            median_row(f"{name}: p{percent} latency", [each.percentile_ms(percent) for each in loads], "ms")
+def result_rows(passes: Mapping[str, Sequence[Pass]]) -> list[Row]:
+    """Return rates, latencies, and the ratios with targets. Each ratio compares passes of the same round."""
+    rows = []
+    for name, of_side in passes.items():
+        rows.append(median_row(f"{name}: requests", [each.per_second for each in of_side], "1/s"))
+        rows += [
+            median_row(f"{name}: p{percent} latency", [each.percentile_ms(percent) for each in of_side], "ms")
             for percent in (50, 99)
         ]
-    for name, least, target in (
+    for name, min_ratio, target in (
         ("1 client", MIN_OF_DIRECT, f">= {MIN_OF_DIRECT}"),
         (f"{CLIENTS} clients", 1.0, "> 1"),
     ):
-        pairs = zip(measured[name], measured["direct"], strict=True)
-        ratios = [one.per_second / direct.per_second for one, direct in pairs]
-        middle = statistics.median(ratios)
-        made.append(median_row(f"{name} / direct, requests", ratios, "x", target, middle >= least and middle != 1.0))
-    return made
+        pairs = zip(passes[name], passes["direct"], strict=True)
+        ratios = [side.per_second / direct.per_second for side, direct in pairs]
+        median = statistics.median(ratios)
+        met = median >= min_ratio and median != 1.0
+        rows.append(median_row(f"{name} / direct, requests", ratios, "x", target, met))
+    return rows
 
 
 def main() -> None:
-    """Measure in turn: the loop, one client, many clients."""
+    """Measure the direct loop, one client and many clients alternately."""
     check_data()
-    measured: dict[str, list[Load]] = {"direct": [], "1 client": [], f"{CLIENTS} clients": []}
-    with tempfile.TemporaryDirectory() as name, opened(Path(name)) as (direct, clients):
+    passes: dict[str, list[Pass]] = {"direct": [], "1 client": [], f"{CLIENTS} clients": []}
+    with tempfile.TemporaryDirectory() as name, deployed(Path(name)) as (direct, clients):
         for _ in range(ROUNDS):
-            measured["direct"].append(load([direct]))
-            measured["1 client"].append(load(clients[:1]))
-            measured[f"{CLIENTS} clients"].append(load(clients))
+            passes["direct"].append(run_pass([direct]))
+            passes["1 client"].append(run_pass(clients[:1]))
+            passes[f"{CLIENTS} clients"].append(run_pass(clients))
     write(
         "serving",
-        rows(measured),
+        result_rows(passes),
         [
             f"MiniLM with a head of six labels, fp32 on both sides, {TEXTS} texts of emotion in each pass. Direct is "
             '`transformers.pipeline("text-classification")`, called with one text after the other.',
-            "Clients are separate processes (http.client with kept connections) on the same cores, so their time "
-            "counts against the endpoint.",
+            "Clients are separate processes (http.client, one connection per pass) on the same cores, so their CPU "
+            "time slows the endpoint down.",
         ],
     )
 

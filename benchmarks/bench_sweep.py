@@ -1,4 +1,4 @@
-"""Cost of a sweep until its choice is right: our strategy, Optuna's TPE, random search and the full grid, replayed.
+"""Cost of a sweep until its choice is right, replayed for our strategy, Optuna's TPE, random search and the full grid.
 
 `python -m benchmarks.bench_sweep [NAME ...]` replays all recorded grids (see `record_grid`), or the named ones.
 """
@@ -10,21 +10,21 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.recorded.grid_table import FOLDER, Grid, read
-from benchmarks.recorded.replay import STRATEGIES, Replayed
+from benchmarks.recorded.replay import STRATEGIES, Replay
 from benchmarks.support.results import Row, median_row, write
 
 SEEDS = 20
-OF_GRID = 0.25
-OF_TPE = 0.5
+MAX_OF_GRID = 0.25
+MAX_OF_TPE = 0.5
 
 
-def rows_of(name: str, grid: Grid) -> list[Row]:
+def result_rows(name: str, grid: Grid) -> list[Row]:
     """Return the figures of one grid."""
     replays = {strategy: [replay(grid, seed) for seed in range(SEEDS)] for strategy, replay in STRATEGIES.items()}
     costs = {strategy: [each.cost_until_right(grid) for each in runs] for strategy, runs in replays.items()}
-    whole, mine = grid.whole_seconds, statistics.median(costs["ours"])
+    full_grid, ours = grid.full_grid_seconds, statistics.median(costs["ours"])
     rows = [
-        Row(name=f"{name}: cost of the full grid, {len(grid.runs)} points", value=whole, unit="billable s"),
+        Row(name=f"{name}: cost of the full grid, {len(grid.runs)} points", value=full_grid, unit="billable s"),
         Row(name=f"{name}: cost of the best point", value=grid.best_cost, unit="billable s"),
     ]
     for strategy, seconds in costs.items():
@@ -32,16 +32,19 @@ def rows_of(name: str, grid: Grid) -> list[Row]:
         rows.append(median_row(label, seconds, "billable s"))
     tpe = statistics.median(costs["tpe"])
     rows += [
-        Row(name=f"{name}: ours over the full grid", value=mine / whole, unit="x", n=SEEDS,
-            target=f"at most {OF_GRID:g}", met=mine <= OF_GRID * whole),
-        Row(name=f"{name}: ours over TPE", value=mine / tpe, unit="x", n=SEEDS,
-            target=f"below {OF_TPE:g}", met=mine < OF_TPE * tpe),
+        Row(name=f"{name}: ours over the full grid", value=ours / full_grid, unit="x", n=SEEDS,
+            target=f"at most {MAX_OF_GRID:g}", met=ours <= MAX_OF_GRID * full_grid),
+        Row(name=f"{name}: ours over TPE", value=ours / tpe, unit="x", n=SEEDS,
+            target=f"below {MAX_OF_TPE:g}", met=ours < MAX_OF_TPE * tpe),
     ]  # fmt: skip
-    return [*rows, *_ends(name, grid, replays["ours"])]
+    return [*rows, *_stopping_rows(name, grid, replays["ours"])]
 
 
-def _ends(name: str, grid: Grid, replays: Sequence[Replayed]) -> list[Row]:
-    """Return the cost of sweeps that stop by themselves, the quality of their choices, and points lost to pruning."""
+def _stopping_rows(name: str, grid: Grid, replays: Sequence[Replay]) -> list[Row]:
+    """Return the cost of sweeps that stop by themselves, the quality of their choices, and the points lost to pruning.
+
+    A point is lost if pruning stopped a job of the best point.
+    """
     ends = [len(each.costs) if each.ends_after is None else each.ends_after for each in replays]
     costs = [each.costs[end - 1] for each, end in zip(replays, ends, strict=True)]
     choices = [each.choices[end - 1] for each, end in zip(replays, ends, strict=True)]
@@ -60,12 +63,16 @@ def main(names: Sequence[str]) -> None:
     """Replay every strategy on every grid."""
     known = sorted(path.stem for path in FOLDER.glob("*.json"))
     if not known or (unknown := [name for name in names if name not in known]):
-        sys.exit(f"error: unknown grid {', '.join(unknown)}" if known else "error: no grid is recorded")
+        sys.exit(
+            f"error: unknown grid {', '.join(unknown)}: it must be one of {', '.join(known)}"
+            if known
+            else "error: no grid is recorded; run `python -m benchmarks.recorded.record_grid` first"
+        )
     rows = [
         row
         for name in names or known
         for compiler, grid in read(name).items()
-        for row in rows_of(f"{name}, {compiler}", grid)
+        for row in result_rows(f"{name}, {compiler}", grid)
     ]
     write(
         "sweep",

@@ -1,4 +1,4 @@
-"""Error rates of verdicts: how often one misleads, and how often it detects a true gain. Simulated with recorded noise.
+"""Error rates of verdicts, simulated with recorded noise: how often they are false, and how often they detect a gain.
 
 A *false verdict* calls a setting cheaper or more expensive than itself.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.recorded import repeats_table
-from benchmarks.recorded.noise import Noise, Numbers, recorded
+from benchmarks.recorded.noise import Noise, Numbers, recorded_noise
 from benchmarks.recorded.repeats_table import Repeat
 from benchmarks.recorded.simulated_comparisons import (
     ACCURACY,
@@ -22,8 +22,8 @@ from benchmarks.recorded.simulated_comparisons import (
     Draw,
     Scenario,
     job,
+    jobs_table,
     outcomes,
-    table_of,
     verdict_outcomes,
 )
 from benchmarks.support.results import Row, write
@@ -39,7 +39,7 @@ GAIN = 0.9
 """Ten percent fewer seconds."""
 DEFAULT = Compare().repeats
 SIDE = 3
-"""Jobs on each side of the comparisons that are made from recorded jobs."""
+"""Jobs on each side of a comparison of recorded jobs."""
 
 Predicate = Callable[[Sequence[str]], bool]
 
@@ -60,7 +60,7 @@ def resampled(values: Numbers) -> Draw:
 
 
 def in_order(values: Numbers) -> Draw:
-    """Draw jobs that were recorded one after the other, so that slow spells are kept."""
+    """Draw jobs that were recorded one after the other, which keeps slow spells."""
     return lambda random, jobs: np.take(values, random.integers(len(values)) + np.arange(jobs), mode="wrap")
 
 
@@ -91,29 +91,29 @@ def with_drift(draw: Draw, each: float = 0.02) -> Draw:
     return lambda random, jobs: draw(random, jobs) + each * np.arange(jobs)
 
 
-def share(scenario: Scenario, predicate: Predicate) -> float:
+def percentage(scenario: Scenario, predicate: Predicate) -> float:
     """Return the percentage of comparisons whose outcomes satisfy the predicate."""
     return 100 * sum(map(predicate, outcomes(scenario, COMPARISONS, SEED))) / COMPARISONS
 
 
 def false_row(name: str, scenario: Scenario, *, has_target: bool = True) -> Row:
-    """Return the rate at which a setting is called cheaper or more expensive than itself."""
-    value = share(scenario, is_decided)
+    """Return how often a setting is called cheaper or more expensive than itself."""
+    value = percentage(scenario, is_decided)
     limit: dict[str, Any] = {"target": f"at most {MAX_FALSE:g} %", "met": value <= MAX_FALSE} if has_target else {}
     return Row(name=f"false verdicts: {name}", value=value, unit="%", n=COMPARISONS, **limit)
 
 
 def gain_row(name: str, scenario: Scenario, *, ratio: float = GAIN, has_target: bool = True) -> Row:
-    """Return the rate at which an arm with this true ratio is called cheaper."""
+    """Return how often an arm is called cheaper whose true cost is `ratio` times the baseline's."""
     baseline, arm, *others = scenario.arms
-    value = share(replace(scenario, arms=(baseline, replace(arm, ratio=ratio), *others)), is_cheaper)
+    value = percentage(replace(scenario, arms=(baseline, replace(arm, ratio=ratio), *others)), is_cheaper)
     target: dict[str, Any] = {"target": f"at least {MIN_DETECTED:g} %", "met": value >= MIN_DETECTED}
     label = f"a gain of {100 * (1 - ratio):.0f} % detected: {name}"
     return Row(name=label, value=value, unit="%", n=COMPARISONS, **(target if has_target else {}))
 
 
 def false_rows(noise: Noise) -> list[Row]:
-    """Return the figures of settings compared with themselves."""
+    """Return the error rates of comparisons of a setting with itself."""
     plain = scenario(noise)
     slow_start = (Arm(cold_start=True), Arm())
     by_repeats = [(n, replace(plain, repeats=n)) for n in sorted({3, 4, 5, 6, 8, 10, DEFAULT})]
@@ -137,7 +137,7 @@ def false_rows(noise: Noise) -> list[Row]:
         ),
         false_row(
             "each job 2 % slower than the last, one side after the other",
-            replace(plain, seconds=with_drift(plain.seconds), in_turn=False),
+            replace(plain, seconds=with_drift(plain.seconds), alternates=False),
             has_target=False,
         ),
         *(_any_cheaper(replace(plain, arms=(Arm(),) * arms), arms) for arms in (2, 4, 8)),
@@ -152,21 +152,25 @@ def _disturbed(noise: Noise) -> list[Row]:
 
 
 def _any_cheaper(scenario: Scenario, arms: int) -> Row:
-    value = share(scenario, is_cheaper)
+    value = percentage(scenario, is_cheaper)
     return Row(name=f"one of {arms} equal settings is called the cheapest", value=value, unit="%", n=COMPARISONS)
 
 
 def gain_rows(noise: Noise) -> list[Row]:
-    """Return the figures of arms that are truly cheaper."""
+    """Return how often truly cheaper arms are detected."""
     plain = scenario(noise)
-    alike, compiled = replace(plain, trains_alike=True), (Arm(), Arm(cold_start=True))
+    same_quality, compiled = replace(plain, same_quality_by_seed=True), (Arm(), Arm(cold_start=True))
     return [
         *(
             gain_row(f"recorded noise, {n} repeats", replace(plain, repeats=n), has_target=n == DEFAULT)
             for n in sorted({3, 4, 5, 6, 7, 8, 10, DEFAULT})
         ),
         *(
-            gain_row(f"an arm of the same quality by seed, {n} repeats", replace(alike, repeats=n), has_target=n == 5)
+            gain_row(
+                f"an arm of the same quality by seed, {n} repeats",
+                replace(same_quality, repeats=n),
+                has_target=n == 5,
+            )
             for n in (3, 4, 5)
         ),
         gain_row("its first job compiles", replace(plain, arms=compiled)),
@@ -193,15 +197,15 @@ def scenario(noise: Noise) -> Scenario:
 
 
 def grid_row(settings: Sequence[Sequence[float]]) -> Row:
-    """Return the false verdicts on the recorded jobs of each setting, dealt to two sides in turn."""
+    """Return the number of false verdicts on recorded jobs. Each setting's jobs are dealt alternately to two sides."""
     dealt = [[job(str(at % 2), at // 2, at, s, ACCURACY, "off") for at, s in enumerate(each)] for each in settings]
-    false = sum(is_decided(verdict_outcomes(compare(table_of(jobs), "recorded"))) for jobs in dealt)
+    false = sum(is_decided(verdict_outcomes(compare(jobs_table(jobs), "recorded"))) for jobs in dealt)
     name = f"false verdicts: real jobs of {len(settings)} settings, each setting's dealt to two sides"
     return Row(name=name, value=false, unit=f"of {len(settings)}", n=len(settings))
 
 
 def real_row(name: str, rows: Sequence[Repeat]) -> Row:
-    """Return the false verdicts on recorded jobs of one setting, dealt to two sides in turn."""
+    """Return the number of false verdicts on recorded jobs of one setting, dealt alternately to two sides."""
     comparisons = [rows[at : at + 2 * SIDE] for at in range(0, len(rows) - 2 * SIDE + 1, 2 * SIDE)]
     false = sum(is_decided(verdict_outcomes(compare(_dealt(each), name))) for each in comparisons)
     return Row(
@@ -217,12 +221,12 @@ def _dealt(rows: Sequence[Repeat]) -> Any:
         job(str(number % 2), number // 2, number, row.billable_seconds, row.eval_accuracy, row.cache_state)
         for number, row in enumerate(rows)
     ]
-    return table_of(jobs)
+    return jobs_table(jobs)
 
 
 def main() -> None:
     """Simulate all scenarios, and write the figures."""
-    noise = recorded()
+    noise = recorded_noise()
     if not len(noise.quality):
         sys.exit("error: no repeats are recorded; run `python -m benchmarks.recorded.record_repeats` first")
     tables = {name: table.rows for name in repeats_table.names() if (table := repeats_table.read(name))}
@@ -247,11 +251,11 @@ def main() -> None:
             "setting's mean, and the deviations of the repeats' accuracy. The jobs are those of one batch size at "
             "equal samples (benchmarks/recorded/grids), and those of one setting with different seeds "
             "(benchmarks/recorded/repeats).",
-            "A gain is detected when the verdict is cheaper. For that, the report must also find the quality to be "
-            "kept. Quality noise is drawn for every job, as between batch sizes. Arms of the same quality by seed "
-            "share it, as when only the compiler differs.",
-            "Real jobs are dealt to two sides alternately, in the order in which they ran. Each job is in one "
-            f"comparison only, of {2 * SIDE} repeats or of the jobs of one batch size.",
+            "A gain is detected when the verdict is cheaper, which also requires that the quality is kept. Quality "
+            "noise is drawn for every job, as between batch sizes. Arms of the same quality by seed share it, as when "
+            "only the compiler differs.",
+            "Real jobs are dealt alternately to two sides, in the order in which they ran. Each job is in only one "
+            f"comparison: of {2 * SIDE} repeats, or of the jobs of one batch size.",
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Speed of the emotion experiment, compared with the reference recipe: padded to 512 tokens, 32-bit, eager."""
+"""Speed of the emotion experiment, compared with the reference recipe: padded to 512 tokens, 32-bit, uncompiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.support.data import emotion_fields
 from benchmarks.support.results import median_row, write
 
 SAMPLES, BATCH, ROUNDS = 240, 24, 2
-"""Samples that both sides train on: the reference takes minutes for them on two cores."""
+"""Samples that each side trains on, for which the reference recipe takes minutes on two cores; batch size; rounds."""
 
 RECIPE = {"padding": "max_length", "max_length": "512", "precision": "fp32"}
 OURS: dict[str, dict[str, str]] = {"ours, none": {"compiler": "none"}, "ours, inductor": {"compiler": "inductor"}}
@@ -36,7 +36,7 @@ def run(folder: Path, fields: Mapping[str, str], seed: int) -> Mapping[str, Any]
 
 
 def main() -> None:
-    """Run the sides in turn, and write the ratios and the losses."""
+    """Run the sides alternately, and write the ratios and the losses."""
     sides = {"recipe": RECIPE, **OURS}
     results: dict[str, list[Mapping[str, Any]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as name:

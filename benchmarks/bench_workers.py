@@ -1,4 +1,4 @@
-"""Workers of a sweep that share one PostgreSQL server: speed of eight against one, and the time to start a trial.
+"""Workers of a sweep that share one PostgreSQL server: speed of eight against one, and time to start a trial.
 
 The jobs are simulated, so that only the sweep itself is measured.
 """
@@ -60,12 +60,12 @@ def sweep_seconds(url: str, folder: Path, name: str, workers: int) -> float:
 
 
 def parallel_rows(url: str, folder: Path) -> list[Row]:
-    """Measure eight workers and one worker in turn."""
+    """Measure one worker and eight workers alternately."""
     one, eight = list[float](), list[float]()
     for number in range(ROUNDS):
         one.append(sweep_seconds(url, folder, f"one-{number}", 1))
         eight.append(sweep_seconds(url, folder, f"eight-{number}", WORKERS))
-    ratios = [few / single for single, few in zip(one, eight, strict=True)]
+    ratios = [many / single for single, many in zip(one, eight, strict=True)]
     return [
         median_row(
             f"wall clock, {WORKERS} workers / one worker",
@@ -80,13 +80,13 @@ def parallel_rows(url: str, folder: Path) -> list[Row]:
 
 
 def start_rows(storage: Storage, name: str) -> list[Row]:
-    """Measure the start of a trial (slot, budget, sampling, claim) after few earlier trials and after many, in turn.
+    """Measure the start of a trial (slot, budget, sampling, claim), alternately after few and after many trials.
 
     Each trial ends before the next one starts.
     """
-    parts = [part_of(storage, name, f"{name}-{count}") for count in (FEW, MANY)]
+    parts = [open_part(storage, name, f"{name}-{count}") for count in (FEW, MANY)]
     for part, count in zip(parts, (FEW, MANY), strict=True):
-        _fill(part, count)
+        _add_finished_trials(part, count)
         start_seconds(storage, part)  # Warm up: read the trials that were added.
     few, many = zip(*[[start_seconds(storage, part) for part in parts] for _ in range(STARTS)], strict=True)
     growth = statistics.median(many) / statistics.median(few)
@@ -100,7 +100,7 @@ def start_rows(storage: Storage, name: str) -> list[Row]:
 
 
 def start_seconds(storage: Storage, part: Part) -> float:
-    """Return the seconds that starting the next trial takes, and end it."""
+    """Start the next trial and end it. Return the seconds until it had started."""
     limits = Limits(trials=2 * MANY, max_parallel=2, max_billable_instance_seconds=1e9)
     began = time.perf_counter()
     claim = storage.retries.call(claim_trial, storage, "s", [part], limits, lambda _, point: f"job-{point}", print)
@@ -112,8 +112,8 @@ def start_seconds(storage: Storage, part: Part) -> float:
     return seconds
 
 
-def part_of(storage: Storage, name: str, sweep: str) -> Part:
-    """Return a study with more points than will be tried, searched by the named sampler."""
+def open_part(storage: Storage, name: str, sweep: str) -> Part:
+    """Open a study that uses the named sampler. Its space has more points than will be tried."""
     search = Search(space=SPACE, objective=OBJECTIVE, samples=100 * EVALUATIONS, base=Point(8, 1.0))
     study = open_study(
         storage,
@@ -128,31 +128,31 @@ def part_of(storage: Storage, name: str, sweep: str) -> Part:
     return Part(compiler="none", study=study, space=SPACE, objective=OBJECTIVE, strategy=strategy)
 
 
-def _fill(part: Part, count: int) -> None:
+def _add_finished_trials(part: Part, count: int) -> None:
     """Add finished trials until the study has `count` of them."""
     taken = {point_of(trial, part.space) for trial in part.trials}
     free = [point for point in part.space.points if point not in taken]
     random.Random(1).shuffle(free)
     for point in free[: max(count - len(taken), 0)]:
-        part.study.add_trial(_ended(part, point))
+        part.study.add_trial(_finished_trial(part, point))
 
 
-def _ended(part: Part, point: Point) -> FrozenTrial:
+def _finished_trial(part: Part, point: Point) -> FrozenTrial:
     values = {100 * k: 1 / k for k in range(1, EVALUATIONS + 1)}
-    kept = _attributes(point.batch_size, point.multiplier)
+    trial_attributes = _attributes(point.batch_size, point.multiplier)
     return optuna.trial.create_trial(
         state=TrialState.COMPLETE,
-        value=kept["billable_seconds"],
+        value=trial_attributes["billable_seconds"],
         params=part.space.params(point),
         distributions=distributions(part.space),
-        user_attrs={"job": f"job-{point}", **kept},
+        user_attrs={"job": f"job-{point}", **trial_attributes},
         intermediate_values=values,
     )
 
 
 def _attributes(batch_size: int, multiplier: float) -> dict[str, Any]:
     seconds = 100 + batch_size * multiplier
-    ended = TrialOutcome(
+    outcome = TrialOutcome(
         billable_instance_seconds=seconds, usd=0.1, samples=100 * EVALUATIONS, quality=0.2, reached=True
     )
     curve = [
@@ -160,11 +160,11 @@ def _attributes(batch_size: int, multiplier: float) -> dict[str, Any]:
         for k in range(1, EVALUATIONS + 1)
     ]
     point = {"batch_size": batch_size, "multiplier": multiplier, "end": "completed"}
-    return {**point, **attributes(ended), "seconds": seconds_of(curve)}
+    return {**point, **attributes(outcome), "seconds": seconds_of(curve)}
 
 
 def main() -> None:
-    """Measure both on one server."""
+    """Measure the wall clock and the starts of trials on one server."""
     with tempfile.TemporaryDirectory() as name, postgres() as url:
         rows = parallel_rows(url, Path(name))
         storage = open_storage(url)
@@ -178,7 +178,7 @@ def main() -> None:
             "machine. The workers start together once all are loaded. Wall clock is from the creation of the first "
             "job to the end of the last.",
             "Starting a trial means checking the limits on running jobs and cost, sampling, and claiming the point. "
-            f"The space has {len(SPACE.points):,} points. Trials start after few and after many others, in turn.",
+            f"The space has {len(SPACE.points):,} points. Starts after few and after many trials alternate.",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         ],
     )

@@ -16,7 +16,7 @@ from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
 
 MIN_GAIN = 1.93
-"""Published gain of the compiler with its larger batch (SQuAD with ALBERT)."""
+"""Published gain from the compiler with its larger batch (SQuAD with ALBERT)."""
 MIN_EMOTION_GAIN = 80.0
 MIN_UTILISATION = 0.5
 
@@ -25,15 +25,16 @@ FILES = {"workloads": SMALL_ENCODER, "real_sizes": REAL_SIZES}
 NOTES = (
     "The recipe pads to its own length and uses fp32 (a CPU has no fp16), eager attention, and PyTorch's dropout and "
     "AdamW. Ours are the experiment's defaults. All sides have the same rows, batch size and seeds, and alternate.",
-    "Utilisation is 6 FLOP for each multiplied parameter and real token, without attention, divided by the best "
-    "matrix product of side 2048 in the same precision, measured just before.",
+    "Utilisation is the training's FLOP/s divided by that of the best product of two 2048 x 2048 matrices in the same "
+    "precision, measured just before. A training needs 6 FLOP for each multiplied parameter and real token; attention "
+    "is not counted.",
 )
 
 Runs = dict[str, list[Mapping[str, Any]]]
 
 
 def sides(workload: Workload) -> dict[str, dict[str, str]]:
-    """Return the fields that distinguish the sides."""
+    """Return the fields that differ between the sides."""
     return {
         "recipe": {**RECIPE, **workload.recipe},
         "none": {"compiler": "none"},
@@ -41,8 +42,8 @@ def sides(workload: Workload) -> dict[str, dict[str, str]]:
     }
 
 
-def runs_of(workload: Workload, folder: Path) -> Runs:
-    """Run the sides in turn for all rounds."""
+def run_sides(workload: Workload, folder: Path) -> Runs:
+    """Run the sides alternately for all rounds."""
     runs: Runs = {side: [] for side in sides(workload)}
     for seed in range(workload.rounds):
         for side, fields in sides(workload).items():
@@ -51,7 +52,7 @@ def runs_of(workload: Workload, folder: Path) -> Runs:
     return runs
 
 
-def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[Row]:
+def result_rows(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[Row]:
     """Return the workload's figures."""
     rows: list[Row] = []
     name = f"{workload.name} ({workload.model})"
@@ -59,10 +60,12 @@ def rows_of(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[
         rows += _figures(f"{name}, {side}", workload, runs[side], peaks["fp32" if side == "recipe" else "bf16"])
     target = MIN_EMOTION_GAIN if workload.name.startswith("emotion") else MIN_GAIN
     for side in ("none", "inductor"):
-        gains = _paired(runs, side, "throughput/steady_samples_per_second", lambda ours, theirs: ours / theirs)
+        gains = _compare_with_recipe(
+            runs, side, "throughput/steady_samples_per_second", lambda ours, theirs: ours / theirs
+        )
         met = statistics.median(gains) >= target
         rows.append(median_row(f"{name}, {side}: speed-up over the recipe", gains, "x", f"at least {target:g} x", met))
-        differences = _paired(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
+        differences = _compare_with_recipe(runs, side, workload.quality, lambda ours, theirs: ours - theirs)
         label = f"{name}, {side}: {workload.quality} minus the recipe's"
         rows.append(median_row(label, differences, "", *_within(differences, workload.margin)))
     return rows
@@ -72,23 +75,23 @@ def _figures(name: str, workload: Workload, results: Sequence[Mapping[str, Any]]
     def values(metric: str) -> list[float]:
         return [float(result[metric]) for result in results]
 
-    used = [flops / peak for flops in values("throughput/model_flops_per_second")]
-    enough = statistics.median(used) >= MIN_UTILISATION
+    utilisation = [flops / peak for flops in values("throughput/model_flops_per_second")]
+    is_enough = statistics.median(utilisation) >= MIN_UTILISATION
     target = None if name.endswith("recipe") else f"at least {MIN_UTILISATION:g}"
     return [
         median_row(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
         median_row(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),
         median_row(f"{name}: {workload.quality} after {workload.samples} samples", values(workload.quality), ""),
-        median_row(f"{name}: utilisation", used, "of the matmul", target, enough if target else None),
+        median_row(f"{name}: utilisation", utilisation, "of the matmul", target, is_enough if target else None),
     ]
 
 
 def _within(differences: Sequence[float], margin: float | None) -> tuple[str | None, bool | None]:
-    """Return the target and whether it is met."""
+    """Return the target's description and whether it is met; None for both without a margin."""
     return (None, None) if margin is None else (f"within {margin:g}", abs(statistics.median(differences)) <= margin)
 
 
-def _paired(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:
+def _compare_with_recipe(runs: Runs, side: str, metric: str, relate: Any) -> list[float]:
     return [relate(ours[metric], theirs[metric]) for ours, theirs in zip(runs[side], runs["recipe"], strict=True)]
 
 
@@ -100,17 +103,17 @@ def main(names: Sequence[str]) -> None:
             rows: list[Row] = []
             for workload in workloads:
                 if not names or workload.name in names:
-                    rows += _measured(workload, Path(folder))
+                    rows += _run_workload(workload, Path(folder))
                     write(file, rows, NOTES, is_part=bool(names))
 
 
-def _measured(workload: Workload, folder: Path) -> list[Row]:
+def _run_workload(workload: Workload, folder: Path) -> list[Row]:
     peaks = {precision: peak_flops_per_second(precision) for precision in ("fp32", "bf16")}
     machine = [
         median_row(f"{workload.name}: matmul, {precision}", [peak / 1e9], "GFLOP/s")
         for precision, peak in peaks.items()
     ]
-    return [*machine, *rows_of(workload, runs_of(workload, folder), peaks)]
+    return [*machine, *result_rows(workload, run_sides(workload, folder), peaks)]
 
 
 if __name__ == "__main__":

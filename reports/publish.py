@@ -24,11 +24,11 @@ from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
 HEADLINE = "platform.headline"
-"""Tag of a group's run: the answer of its latest report, which overviews show."""
+"""Tag of a group's run with the answer of its latest report; overviews show it."""
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write the report's files to `folder` and return the path of the page."""
+    """Write the report's files to `folder` and return the path of the HTML page."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     page = folder / "report.html"
@@ -42,9 +42,9 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) -> None:
-    """Log the files in `folder`, the comparison's table and the report's figures to a run, with the answer.
+    """Log the files in `folder`, the comparison table, the report's figures and its answer to a run.
 
-    The answer goes into the run's description and before its original `name`. A name that a user gave it stays.
+    The answer is written to the run's description and placed before its original `name`, unless a user renamed the run.
     """
     store.call(store.client.log_artifacts, run_id, str(folder), "report")
     table = report.comparison_table
@@ -58,30 +58,30 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
 
 
 def _changed(run: Run, figures: dict[str, float]) -> list[Metric]:
-    """Return the figures that are new or that differ from the run's.
+    """Return the figures that are new or have changed since they were logged to the run.
 
-    They are logged at step 0, so that MLflow draws bars; of several points at one step the latest counts. Unchanged
-    figures are left out, because a second point would turn the bar into a line.
+    They are logged at step 0, so MLflow draws a bar for each. If a step has several points, the latest one counts.
+    Unchanged figures are left out because a second point would turn the bar into a line.
     """
     at_ms = int(time.time() * 1000)
     return [Metric(key, value, at_ms, 0) for key, value in figures.items() if run.data.metrics.get(key) != value]
 
 
 def _note(run: Run, report: Report) -> str:
-    """Return the report as Markdown; for a group's own run with a link to the charts of its jobs after the headline."""
+    """Return the report as Markdown. A group's own run also gets a link to its jobs' charts, after the headline."""
     text = markdown(report)
     if run.data.tags.get("platform.group") != report.group:
         return text
     answer, _, rest = text.partition("\n\n")
-    return f"{answer}\n\n[Charts of its jobs]({job_charts(run.info.experiment_id, report.group)})\n\n{rest}"
+    return f"{answer}\n\n[Charts of the jobs]({job_charts(run.info.experiment_id, report.group)})\n\n{rest}"
 
 
-def report_run(store: Store, experiment_id: str, title: str, of: Sequence[str]) -> str:
+def report_run(store: Store, experiment_id: str, title: str, subjects: Sequence[str]) -> str:
     """Return the id of the run for a separate report: the one that `mlflow run` opened, or a new one.
 
-    `of` names the groups, runs or jobs that the report is about.
+    `subjects` are the names of the groups, runs or jobs that the report is about.
     """
-    tags = {"platform.kind": "report", "platform.report_of": ", ".join(of)[:5000], MLFLOW_RUN_NAME: _name(title)}
+    tags = {"platform.kind": "report", "platform.report_of": ", ".join(subjects)[:5000], MLFLOW_RUN_NAME: _name(title)}
     if run_id := os.environ.get("MLFLOW_RUN_ID"):
         store.tag(run_id, tags)
         return run_id
@@ -89,17 +89,20 @@ def report_run(store: Store, experiment_id: str, title: str, of: Sequence[str]) 
 
 
 def log_separately(
-    store: Store, experiment_id: str, title: str, of: Sequence[str], report: Report, folder: Path
+    store: Store, experiment_id: str, title: str, subjects: Sequence[str], report: Report, folder: Path
 ) -> None:
-    """Log a report to a run of its own."""
-    with separate_run(store, experiment_id, title, of) as run_id:
+    """Log a report to a separate run."""
+    with separate_run(store, experiment_id, title, subjects) as run_id:
         publish(store, run_id, report, folder, _name(title))
 
 
 @contextmanager
-def separate_run(store: Store, experiment_id: str, title: str, of: Sequence[str]) -> Iterator[str]:
-    """Yield a report's own run and end it; it ends as FAILED if the server rejects what is logged within."""
-    run_id = report_run(store, experiment_id, title, of)
+def separate_run(store: Store, experiment_id: str, title: str, subjects: Sequence[str]) -> Iterator[str]:
+    """Yield the id of a separate run for a report, and end the run.
+
+    The run ends as FAILED if the server rejects a request inside the block.
+    """
+    run_id = report_run(store, experiment_id, title, subjects)
     try:
         yield run_id
     except TrackingError:
@@ -111,14 +114,14 @@ def separate_run(store: Store, experiment_id: str, title: str, of: Sequence[str]
 
 @contextmanager
 def tolerate_rejection(emit: Callable[[str], None]) -> Iterator[None]:
-    """Log a report within; if the server rejects it, emit a message instead of raising: the local report remains.
+    """Emit a message instead of raising if the server rejects a report logged inside the block.
 
-    Users who may only read an experiment can report on it this way.
+    The local report remains. This lets users with read-only permission report on an experiment.
     """
     try:
         yield
     except TrackingError as error:
-        emit(f"The report was written to this machine only: {str(error).rstrip('.')}.")
+        emit(f"The report is saved locally but not on the tracking server: {str(error).rstrip('.')}.")
 
 
 def _name(title: str) -> str:

@@ -32,22 +32,22 @@ from tracking.groups.sweep_file import FILE
 from tracking.queries import job_tables
 from training.contract.errors import InputError
 
-_MOST_CURVES = 300
-"""Trials whose curves are read; only one chart shows them."""
+_MAX_CURVES = 300
+"""Largest number of trials whose curves are read; only one chart shows them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """Options of a comparison that override what the jobs say."""
+    """Options of a comparison that override the jobs' own tags."""
 
     baseline: str | None = None
     """Label of the arm that the others are compared with, or the name of one of its jobs."""
     allowed: Set[Kind] = frozenset()
-    """Kinds of differences in the work to accept."""
+    """Kinds of differences in the work that are accepted."""
 
 
 def render(client: MlflowClient, group: str, title: str, options: CompareOptions | None = None) -> Report:
-    """Return the report of a group. Apart from the table of jobs, anything that cannot be read is reported as missing.
+    """Return the report of a group. Data that cannot be read is reported as missing, except the table of jobs.
 
     Raises `TrackingError` if that table cannot be read, and `InputError` for options that do not fit the group.
     """
@@ -57,7 +57,7 @@ def render(client: MlflowClient, group: str, title: str, options: CompareOptions
         _refuse(options, f"group '{group}' is a sweep")
         return _sweep_report(reader, table, parent, group, title)
     if is_probe_table(table):
-        _refuse(options, f"group '{group}' holds probes")
+        _refuse(options, f"group '{group}' contains probes")
         return _probe_report(reader, table, group, title)
     return _comparison_report(reader, table, group, title, options or CompareOptions())
 
@@ -65,10 +65,10 @@ def render(client: MlflowClient, group: str, title: str, options: CompareOptions
 def render_chosen(
     client: MlflowClient, table: pd.DataFrame, title: str, options: CompareOptions, names: Sequence[str] = ()
 ) -> Report:
-    """Return the comparison of any jobs, given `job_tables.jobs`' table of them.
+    """Return the comparison of any jobs, given their table from `job_tables.jobs`.
 
-    `names` are the runs, jobs and groups by which they were chosen. A group stands for all its jobs, so its deleted
-    jobs are reported as missing. Raises `TrackingError` and `InputError`.
+    `names` are the runs, jobs and groups that the user selected. A group stands for all its jobs, so its deleted jobs
+    are reported as missing. Raises `TrackingError` and `InputError`.
     """
     reader = Reader(client)
     whole = table[table["group"].isin(names)]
@@ -93,7 +93,7 @@ def render_overview(
 
 def _refuse(options: CompareOptions | None, reason: str) -> None:
     if options and (options.baseline or options.allowed):
-        raise InputError(f"baseline and allow are for comparisons, and {reason}.")
+        raise InputError(f"baseline and allow apply to comparisons only: {reason}.")
 
 
 def _comparison_report(reader: Reader, table: pd.DataFrame, group: str, title: str, options: CompareOptions) -> Report:
@@ -113,7 +113,7 @@ def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group
     document = reader.artifact(parent.info.run_id, FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
-    trials = [job for job in jobs if job.text.get("role") == "trial"][:_MOST_CURVES]
+    trials = [job for job in jobs if job.text.get("role") == "trial"][:_MAX_CURVES]
     metric = read_spec(document).metric
     points = reader.histories(calibrations, [f"calibration/{c}" for c in CALIBRATION_COLUMNS])
     curves = reader.histories(trials, [metric]) if metric else {}
@@ -125,7 +125,7 @@ def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group
 def _read(
     reader: Reader, table: pd.DataFrame, comparison: Comparison, title: str
 ) -> tuple[Mapping[str, pd.DataFrame], Source]:
-    """Return the loss curves by run id, and the rest of what the report needs."""
+    """Return the loss curves by run id, and the report's other source data."""
     succeeded = [job for arm in comparison.arms for job in arm.succeeded]
     curves = reader.histories(succeeded, ["loss"])
     return curves, _source(reader, table, title, succeeded, missing_data(comparison))
@@ -134,7 +134,7 @@ def _read(
 def _source(
     reader: Reader, table: pd.DataFrame, title: str, succeeded: Sequence[Job], missing: Sequence[str] = ()
 ) -> Source:
-    """Return the source; call it last, since it collects what `reader` could not read."""
+    """Return the report's source data. Call this last: it includes the list of data that `reader` could not read."""
     environment = reader.environment(succeeded[0].run_id) if succeeded else {}
     return Source(
         title=title,

@@ -1,4 +1,4 @@
-"""Data of a report beside its table of jobs; a report is made without the parts that cannot be read."""
+"""Data that a report needs besides its table of jobs. Parts that cannot be read are left out of the report."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Source = Literal["runs", "files"]
 
 
 class Reader:
-    """Reads from one tracking server and notes what could not be read.
+    """Reader of one tracking server that records which data could not be read.
 
-    A server that does not answer is not asked again, because each request would run into its timeout.
+    Once the server has failed to answer, no further request is sent, because each would wait for its timeout.
     """
 
     def __init__(self, client: MlflowClient) -> None:
@@ -34,18 +34,18 @@ class Reader:
         self._requests: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._reasons: dict[str, TrackingError] = {}
-        self._silent: dict[Source, TrackingError] = {}
+        self._unreachable: dict[Source, TrackingError] = {}
         self._deleted: list[str] = []
 
     def histories(self, jobs: Iterable[Job], keys: Sequence[str]) -> dict[str, pd.DataFrame]:
-        """Return `histories.histories` by run id, without the jobs whose points cannot be read."""
+        """Return the histories of these metrics by run id, without the jobs whose points cannot be read."""
         starts = {job.run_id: job.number("training_start_time") for job in jobs}
-        if "runs" not in self._silent:
+        if "runs" not in self._unreachable:
             try:
                 return histories(self.client, starts, keys)
             except TrackingError as error:
-                self._note_silence("runs", error)
-        # At least one job cannot be read. Unless the server is silent, read them one by one to find out which.
+                self._record_unreachable("runs", error)
+        # At least one job cannot be read. If the server still answers, read the jobs one by one to find out which.
         tables = {
             run: self._read("runs", "the curves", partial(self._history, run, at, keys), None)
             for run, at in starts.items()
@@ -61,14 +61,14 @@ class Reader:
         return self._read("files", name, lambda: job_tables.json_artifact(self.client, run_id, name), {})
 
     def parent_run(self, group: str) -> Run | None:
-        """Return `job_tables.parent_run`, or None if it cannot be read; note the deleted runs of the group's jobs."""
+        """Return the group's parent run, or None if it cannot be read. Also record the group's deleted runs."""
         parent = self._read("runs", "the run of the group", lambda: job_tables.parent_run(self.client, group), None)
         if parent:
             self.note_deleted({group: parent.info.experiment_id})
         return parent
 
     def note_deleted(self, groups: Mapping[str, str]) -> None:
-        """Note the deleted runs of the jobs of these groups, given with the ids of their experiments."""
+        """Record the deleted runs of these groups' jobs; `groups` maps a group to its experiment's id."""
         pairs = groups.items()
         self._deleted += self._read(
             "runs",
@@ -81,35 +81,35 @@ class Reader:
     def missing(self) -> tuple[str, ...]:
         """A sentence for each kind of data that could not be read, and one for deleted runs."""
         by_reason: dict[str, list[str]] = {}
-        for what, why in self._reasons.items():
-            by_reason.setdefault(str(why).rstrip("."), []).append(f"{what}{self._share(what)}")
-        unread = (f"Missing: {', '.join(whats)}. {why}." for why, whats in by_reason.items())
+        for subject, reason in self._reasons.items():
+            by_reason.setdefault(str(reason).rstrip("."), []).append(f"{subject}{self._share(subject)}")
+        unread = (f"Missing: {', '.join(subjects)}. {reason}." for reason, subjects in by_reason.items())
         return (*deleted(self._deleted), *unread)
 
     def _history(self, run_id: str, start: float, keys: Sequence[str]) -> pd.DataFrame:
         return histories(self.client, {run_id: start}, keys)[run_id]
 
-    def _share(self, what: str) -> str:
-        requests, failures = self._requests[what], self._failures[what]
+    def _share(self, subject: str) -> str:
+        requests, failures = self._requests[subject], self._failures[subject]
         return "" if requests == 1 else f" of {failures} of {requests} jobs"
 
-    def _read(self, source: Source, what: str, request: Callable[[], Result], default: Default) -> Result | Default:
-        self._requests[what] += 1
-        if source in self._silent:
-            return self._failed(what, self._silent[source], default)
+    def _read(self, source: Source, subject: str, request: Callable[[], Result], default: Default) -> Result | Default:
+        self._requests[subject] += 1
+        if source in self._unreachable:
+            return self._record_failure(subject, self._unreachable[source], default)
         try:
             return request()
         except TrackingError as error:
-            self._note_silence(source, error)
-            return self._failed(what, error, default)
+            self._record_unreachable(source, error)
+            return self._record_failure(subject, error, default)
 
-    def _note_silence(self, source: Source, error: TrackingError) -> None:
-        """Note a server that does not answer, so that it is not asked again."""
+    def _record_unreachable(self, source: Source, error: TrackingError) -> None:
+        """Record a source that did not answer, to send it no further requests."""
         if not isinstance(error.__cause__, Exception) or not is_final(error.__cause__):
-            # Files come through the server of the runs; runs do not need the store of the files.
-            self._silent |= {"files": error} if source == "files" else {"runs": error, "files": error}
+            # Files are read through the server of the runs. Runs are read without the file store.
+            self._unreachable |= {"files": error} if source == "files" else {"runs": error, "files": error}
 
-    def _failed(self, what: str, reason: TrackingError, default: Default) -> Default:
-        self._failures[what] += 1
-        self._reasons.setdefault(what, reason)
+    def _record_failure(self, subject: str, reason: TrackingError, default: Default) -> Default:
+        self._failures[subject] += 1
+        self._reasons.setdefault(subject, reason)
         return default

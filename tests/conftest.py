@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fork_server.interpreter import INTERPRETER, forking_interpreter
+from tests.support.fork_server.interpreter import INTERPRETER, SHARED_VARIABLE, forking_interpreter
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -42,13 +42,17 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 CORES = sorted(os.sched_getaffinity(0))
 """All of this machine that the tests may use."""
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Tests that run beside each other have cores of their own: each has a state of its own, so that nothing else would
-    # keep two trainings from the same core, or from being torn between both.
+    # A test starts its programs on one core, or two trainings would share every core and slow each other down.
     lane, lanes = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    os.sched_setaffinity(0, CORES[lane::lanes] or CORES)
+    os.sched_setaffinity(0, CORES[lane::lanes] or CORES[lane % len(CORES) :][:1])
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ[SHARED_VARIABLE] = forking_interpreter()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,7 +1,7 @@
-"""A grid whose points were all trained, kept as a table on which strategies are replayed.
+"""A grid whose points were all trained, recorded as a table on which strategies are replayed.
 
-A grid has three files: `NAME.csv` with a row for each evaluation and one for each job's end, `NAME.calibration.csv`
-with a row for each batch size, and `NAME.json` with the specification.
+A grid has three files: `NAME.csv` with a row for each evaluation and for each job's end, `NAME.calibration.csv` with a
+row for each batch size, and `NAME.json` with the specification.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ COLUMNS = ("compiler", "batch_size", "multiplier", "seed", "samples", "value", "
 
 @dataclass(frozen=True, kw_only=True)
 class GridRow:
-    """One evaluation of a job, or its end. The end has the last evaluation's value and the total cost."""
+    """One evaluation of a job, or its end. The row of the end has the last evaluation's value and the total cost."""
 
     compiler: str
     batch_size: int
     multiplier: float
     seed: int
     samples: int
-    """Samples seen by then."""
+    """Samples seen so far."""
     value: float
     billable_seconds: float
-    """Seconds since the start of the job, including its start and compilation."""
+    """Seconds since the start of the job, including start-up and compilation."""
     ended: bool
+    """True for the job's end, False for an evaluation."""
     reached: bool
-    """True if the target had been reached by then."""
+    """True if the job has reached the target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +57,9 @@ class GridSpec:
     """Samples of a full training."""
     base_batch_size: int
     fixed_seconds: float = 0.0
-    """Billable seconds of the calibration job outside of its steps."""
+    """Billable seconds of the calibration job, without its steps."""
     evaluation_seconds: float = 0.0
+    """Seconds of one evaluation."""
     eval_samples: float = math.inf
     """Samples between two evaluations."""
     calibration_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -84,12 +86,12 @@ class Grid:
     """Jobs of each point, one for each seed."""
 
     def run(self, point: Point, seed: int) -> Run:
-        """Return a point's job. The replay's seed selects one of the recorded seeds."""
+        """Return a point's job. The replay's seed selects one of its recorded jobs."""
         runs = self.runs[point]
         return runs[seed % len(runs)]
 
     def cost(self, point: Point) -> float:
-        """Return the mean cost of a point. It is infinite if any of its jobs has no cost."""
+        """Return the mean cost of a point's jobs. It is infinite if that of any job is infinite (see `run_cost`)."""
         costs = [run_cost(self.search.objective, run) for run in self.runs[point]]
         return statistics.fmean(costs)
 
@@ -99,7 +101,7 @@ class Grid:
         return min(self.cost(point) for point in self.runs)
 
     @property
-    def whole_seconds(self) -> float:
+    def full_grid_seconds(self) -> float:
         """Billable seconds of training every point once."""
         return sum(statistics.fmean(run.ended.billable_instance_seconds for run in runs) for runs in self.runs.values())
 
@@ -111,8 +113,8 @@ def run_cost(objective: Objective, run: Run) -> float:
     return cost_of(objective, run.ended)
 
 
-def grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measurement], compiler: str) -> Grid:
-    """Return a compiler's grid from its rows."""
+def build_grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measurement], compiler: str) -> Grid:
+    """Return one compiler's grid, built from the rows of all compilers."""
     jobs: dict[tuple[Point, int], list[GridRow]] = defaultdict(list)
     for row in rows:
         if row.compiler == compiler:
@@ -178,7 +180,7 @@ def write(
 
 
 def read(name: str, folder: Path = FOLDER) -> dict[str, Grid]:
-    """Return the grids of the three files, by compiler."""
+    """Read the three files of a grid. Return one grid for each compiler."""
     spec = GridSpec(**json.loads((folder / f"{name}.json").read_text()))
     rows = [_row(cells) for cells in _read_csv(folder / f"{name}.csv")]
     calibration: dict[str, list[Measurement]] = defaultdict(list)
@@ -187,7 +189,7 @@ def read(name: str, folder: Path = FOLDER) -> dict[str, Grid]:
         measured = Measurement(batch_size=int(cells["batch_size"]), fits=cells["fits"] == "True", **numbers)
         calibration[cells["compiler"]].append(measured)
     compilers = dict.fromkeys(row.compiler for row in rows)
-    return {compiler: grid(spec, rows, calibration[compiler], compiler) for compiler in compilers}
+    return {compiler: build_grid(spec, rows, calibration[compiler], compiler) for compiler in compilers}
 
 
 def _row(cells: Mapping[str, str]) -> GridRow:

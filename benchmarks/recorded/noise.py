@@ -1,4 +1,4 @@
-"""Measured differences between recorded jobs that did the same work: realistic noise for testing verdicts."""
+"""Measured differences between recorded jobs with the same work: realistic noise for testing verdicts."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Noise:
     """Deviations of recorded jobs from the mean of their setting."""
 
     seconds: Numbers
-    """Deviations of the logarithm of the seconds, in the order in which the jobs ran, setting by setting."""
+    """Deviations of log seconds, setting by setting, in the order in which the jobs ran."""
     settings: tuple[list[float], ...]
-    """The seconds themselves, for each setting."""
+    """Seconds of the jobs of each setting."""
     quality: Numbers
-    """Deviations of the accuracy, of unmodified experiments only: with fewer rows it would have more noise."""
+    """Deviations of the accuracy, only from unmodified experiments: those with fewer rows have more noise."""
     disturbed_seconds: Numbers
-    """Like `seconds`, of jobs that ran beside other programs."""
+    """Deviations of log seconds of jobs that ran at the same time as other programs."""
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the log cost, which is about the relative spread of identical jobs."""
+        """Standard deviation of log seconds, which is about the relative spread of identical jobs."""
         return float(np.sqrt(np.mean(self.seconds**2)))
 
 
-def recorded() -> Noise:
+def recorded_noise() -> Noise:
     """Return the noise of all recorded grids and repeats."""
     tables = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
@@ -48,11 +48,12 @@ def recorded() -> Noise:
     settings = [seconds for seconds in settings if len(seconds) >= MIN_JOBS]
     unmodified = [table.rows for table in tables if table.setting.fields.keys() == {"experiment"}]
     scores = [[row.eval_accuracy for row in rows if math.isfinite(row.eval_accuracy)] for rows in unmodified]
+    disturbed = [_seconds(table) for table in tables if table.setting.is_disturbed]
     return Noise(
-        seconds=joined(deviations(np.log(seconds)) for seconds in settings),
+        seconds=concatenated(deviations(np.log(seconds)) for seconds in settings),
         settings=tuple(settings),
-        quality=joined(deviations(values) for values in scores if len(values) >= MIN_JOBS),
-        disturbed_seconds=joined(deviations(np.log(_seconds(table))) for table in tables if table.setting.is_disturbed),
+        quality=concatenated(deviations(values) for values in scores if len(values) >= MIN_JOBS),
+        disturbed_seconds=concatenated(deviations(np.log(seconds)) for seconds in disturbed),
     )
 
 
@@ -61,9 +62,10 @@ def _seconds(repeats: Repeats) -> list[float]:
 
 
 def equal_jobs(grid: Grid) -> list[list[float]]:
-    """Return the billable seconds of each batch size's jobs at the last evaluation that all of them have.
+    """Return, for each batch size, the jobs' billable seconds at the last evaluation that all of its jobs reached.
 
-    The jobs differ only in their learning rate, which does not affect the time of a step: same rows, order and lengths.
+    The jobs of a batch size differ only in their learning rate, which does not affect the step time: rows, order and
+    lengths are the same.
     """
     by_size: dict[int, list[dict[int, float]]] = defaultdict(list)
     for point, runs in grid.runs.items():
@@ -79,12 +81,12 @@ def equal_jobs(grid: Grid) -> list[list[float]]:
 
 
 def deviations(values: Sequence[float] | Numbers) -> Numbers:
-    """Return the deviations from the mean, scaled up for the degree of freedom that the mean uses."""
+    """Return the deviations from the mean, scaled up because the mean uses one degree of freedom."""
     array = np.asarray(values, dtype=np.float64)
     scaled: Numbers = (array - array.mean()) * math.sqrt(len(array) / (len(array) - 1))
     return scaled
 
 
-def joined(parts: Iterable[Numbers]) -> Numbers:
-    """Return the parts, concatenated."""
+def concatenated(parts: Iterable[Numbers]) -> Numbers:
+    """Return the concatenated parts, or an empty array if there are none."""
     return np.concatenate([np.zeros(0), *parts])

@@ -1,10 +1,10 @@
-r"""Train a full grid of batch sizes and learning rates, and keep it as a table for `bench_sweep`.
+r"""Train a full grid of batch sizes and learning rates, and record it as a table for `bench_sweep`.
 
     python -m benchmarks.recorded.record_grid NAME --experiment emotion --batch_sizes 8..256 --multipliers 0.25..4 \
         --target '{metric: eval_loss, value: 0.45}' --eval_samples 512 [--FIELD VALUE ...]
 
-The grid is one `compare` whose arms are its points. Each job ends at the target. The same command resumes a grid that
-was interrupted. Jobs and tracking database stay in `--folder`.
+The grid is one `compare` whose arms are the grid's points. Each job ends at the target. If the recording is
+interrupted, the same command resumes it. Jobs and tracking database stay in `--folder`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from training.staging.stage import stage
 
 
 def arms(grid: Space, compiler: str) -> list[dict[str, Any]]:
-    """Return the fields of every point."""
+    """Return the fields of each point, as arms."""
     return [
         {"compiler": compiler, "batch_size": point.batch_size, "learning_rate_multiplier": point.multiplier}
         for point in grid.points
     ]
 
 
-def fields_of(arguments: argparse.Namespace, others: Sequence[str]) -> dict[str, str]:
-    """Return the fields that all jobs share."""
+def common_fields(arguments: argparse.Namespace, others: Sequence[str]) -> dict[str, str]:
+    """Return the fields that all jobs share. `others` are the fields given as `--FIELD VALUE`."""
     target = {**yaml.safe_load(arguments.target), "stop": True}
     overrides = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
     return {
@@ -51,13 +51,13 @@ def fields_of(arguments: argparse.Namespace, others: Sequence[str]) -> dict[str,
     }
 
 
-def trained(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str) -> str:
-    """Train the grid, and return its group."""
+def train_grid(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str) -> str:
+    """Train all points, and return the id of their group."""
     return compare(folder, {**fields, "compare.arms": json.dumps(arms(grid, compiler)), "compare.repeats": "1"})
 
 
-def rows_of(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
-    """Return the rows of a group whose arms are the points, in their order. Exits if a point is missing."""
+def grid_rows(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
+    """Return the rows of a group whose arms are the points, in the points' order. Exits if a point is missing."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import history, jobs
@@ -69,7 +69,10 @@ def rows_of(folder: Path, group: str, grid: Space, compiler: str, metric: str) -
         job = by_name.get(f"{group}-{compiler}-a{at}r0")
         if job is None or not _is_usable(job):
             reason = "has no job" if job is None else f"ended as {job['status']} ({job['failure_class']})"
-            sys.exit(f"error: batch {point.batch_size}, rate x {point.multiplier:g} {reason}: the grid is not complete")
+            sys.exit(
+                f"error: the grid is not complete: batch size {point.batch_size}, learning rate x {point.multiplier:g} "
+                f"{reason}"
+            )
         curve = history(client, str(job["run_id"]), [metric]).sort_values("samples").to_dict("records")
         rows += job_rows(compiler, point, job, curve)
     return rows
@@ -80,16 +83,15 @@ def _is_usable(job: Mapping[Any, Any]) -> bool:
 
 
 def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequence[Mapping[Any, Any]]) -> list[GridRow]:
-    """Return one row for each evaluation and a last one for the end.
+    """Return one row for each evaluation and a last row for the job's end.
 
-    A job that ran out of memory has only the last one, at 0 samples.
+    A job that ran out of memory has only the last row, at 0 samples.
     """
     reached = job["target_reached"] == 1
     fits = job["status"] == "FINISHED"
     evaluations = [(int(each["samples"]), float(each["value"]), float(each["billable_seconds"])) for each in curve]
-    points = (
-        [*evaluations, (int(job["samples"]), evaluations[-1][1], _bill(job))] if fits else [(0, math.nan, _bill(job))]
-    )
+    cost = _billable_seconds(job)
+    points = [*evaluations, (int(job["samples"]), evaluations[-1][1], cost)] if fits else [(0, math.nan, cost)]
     return [
         GridRow(
             compiler=compiler,
@@ -106,15 +108,18 @@ def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequenc
     ]
 
 
-def _bill(job: Mapping[Any, Any]) -> float:
-    bill = float(job["cost_billable_seconds"])
-    return bill if math.isfinite(bill) else 0.0
+def _billable_seconds(job: Mapping[Any, Any]) -> float:
+    seconds = float(job["cost_billable_seconds"])
+    return seconds if math.isfinite(seconds) else 0.0
 
 
-def calibrated(
+def calibrate(
     folder: Path, fields: Mapping[str, str], grid: Space, compiler: str
 ) -> tuple[list[Measurement], dict[str, float]]:
-    """Run the calibration. Return its measurements, and the seconds of its bill, its steps and one evaluation."""
+    """Run the calibration.
+
+    Return its measurements, and by name its billable seconds, the seconds of its steps and those of one evaluation.
+    """
     spec = {name: value for name, value in fields.items() if name not in {"target", "eval_strategy", "eval_samples"}}
     timing = json.dumps({"batch_sizes": list(grid.batch_sizes)})
     done = train(folder, {**spec, "compiler": compiler, "target": "null", "calibration": timing})
@@ -127,27 +132,26 @@ def calibrated(
     figures = {name: float(result.get(f"calibration/{name}", 0.0)) for name in ("seconds", "eval_seconds")}
     return [_measured(size, values) for size, values in sorted(measured.items())], {
         **figures,
-        "bill": done.billable_seconds,
+        "billable_seconds": done.billable_seconds,
     }
 
 
 def _measured(size: int, values: Mapping[str, float]) -> Measurement:
-    nothing = math.nan
     return Measurement(
         batch_size=size,
         fits=bool(values.get("fits")),
-        step_seconds=values.get("step_seconds", nothing),
-        low=values.get("step_seconds_low", nothing),
-        high=values.get("step_seconds_high", nothing),
-        samples_per_second=values.get("samples_per_second", nothing),
-        peak_memory_gib=values.get("peak_memory_gib", nothing),
+        step_seconds=values.get("step_seconds", math.nan),
+        low=values.get("step_seconds_low", math.nan),
+        high=values.get("step_seconds_high", math.nan),
+        samples_per_second=values.get("samples_per_second", math.nan),
+        peak_memory_gib=values.get("peak_memory_gib", math.nan),
     )
 
 
-def whole_samples(experiment: Experiment, folder: Path) -> int:
+def full_training_samples(experiment: Experiment, folder: Path) -> int:
     """Return the samples of a training that does not stop at its target."""
     if experiment.epochs is None:
-        sys.exit("error: max_steps is set: all points of a grid train the same samples, so set epochs instead")
+        sys.exit("error: max_steps is set, but all points of a grid must train the same samples: set epochs instead")
     return round(experiment.epochs * stage(staging_request(experiment), folder / "home").train_rows)
 
 
@@ -167,7 +171,7 @@ def main(argv: Sequence[str]) -> None:
     grid = space(arguments.batch_sizes, arguments.multipliers, "powers_of_two", 1)
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    record(arguments.name, folder, fields_of(arguments, others), grid, arguments)
+    record(arguments.name, folder, common_fields(arguments, others), grid, arguments)
 
 
 def record(name: str, folder: Path, fields: dict[str, str], grid: Space, arguments: argparse.Namespace) -> None:
@@ -179,20 +183,20 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
     figures: dict[str, dict[str, float]] = {}
     for compiler in arguments.compilers.split(","):
         if not arguments.no_calibration:
-            calibration[compiler], figures[compiler] = calibrated(folder, fields, grid, compiler)
-        group = trained(folder, fields, grid, compiler)
-        rows += rows_of(folder, group, grid, compiler, metric)
+            calibration[compiler], figures[compiler] = calibrate(folder, fields, grid, compiler)
+        group = train_grid(folder, fields, grid, compiler)
+        rows += grid_rows(folder, group, grid, compiler, metric)
     here = environment()
     spec = GridSpec(
         metric=metric,
         higher_is_better=not metric.endswith(("loss", "perplexity")),
         target=float(yaml.safe_load(fields["target"])["value"]),
-        samples=whole_samples(experiment, folder),
+        samples=full_training_samples(experiment, folder),
         base_batch_size=experiment.batch_size,
-        fixed_seconds=min((each["bill"] - each["seconds"] for each in figures.values()), default=0.0),
+        fixed_seconds=min((each["billable_seconds"] - each["seconds"] for each in figures.values()), default=0.0),
         evaluation_seconds=min((each["eval_seconds"] for each in figures.values()), default=0.0),
         eval_samples=arguments.eval_samples,
-        calibration_seconds={compiler: each["bill"] for compiler, each in figures.items()},
+        calibration_seconds={compiler: each["billable_seconds"] for compiler, each in figures.items()},
         machine=f"{here['machine']['processor']}, {here['machine']['cores']} cores",
         commit=str(here["git"]["commit"]),
     )

@@ -1,10 +1,10 @@
-"""Train one setting several times, and keep the jobs' cost and quality as a table for `bench_verdict`.
+"""Train one setting several times, and record the jobs' cost and quality as a table for `bench_verdict`.
 
     python -m benchmarks.recorded.record_repeats NAME --experiment demo --repeats 20 [--FIELD VALUE ...]
 
-The jobs are those of one `compare` with a single arm: one after the other, each with the next seed. Running the same
-command again adds the same number. Jobs and tracking database stay in `--folder`. A recording that was interrupted is
-resumed there.
+The jobs belong to one `compare` with a single arm. They run one after the other, each with the next seed. Running the
+same command again adds the same number of jobs, or resumes an interrupted recording. Jobs and tracking database stay in
+`--folder`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from experiments.planning.load import load
 from tracking.recording.run_description import environment
 
 
-def rows_of(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
+def repeat_rows(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
     """Return the successful jobs among the rows of `job_tables.jobs`.
 
-    `seed` is the first job's. `since_ms` is the start time of the table's first job.
+    `seed` is the first job's seed. `since_ms` is the start time of the table's first job.
     """
-    done = [job for job in jobs if job["status"] == "FINISHED"]
-    first = since_ms if since_ms is not None else min((job["start_time_ms"] for job in done), default=0.0)
+    finished = [job for job in jobs if job["status"] == "FINISHED"]
+    first = since_ms if since_ms is not None else min((job["start_time_ms"] for job in finished), default=0.0)
     return [
         Repeat(
             seed=seed + int(job["repeat"]),
@@ -43,7 +43,7 @@ def rows_of(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None
             eval_loss=round(_number(job, "eval_loss"), 6),
             eval_accuracy=round(_number(job, "eval_accuracy"), 6),
         )
-        for job in sorted(done, key=lambda job: job["start_time_ms"])
+        for job in sorted(finished, key=lambda job: job["start_time_ms"])
     ]
 
 
@@ -63,25 +63,25 @@ def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, 
     commit = str(here["git"]["commit"])
     setting = Setting(fields=dict(fields), machine=machine, commit=commit, is_disturbed=is_disturbed)
     if before and replace(before.setting, commit=commit) != setting:
-        sys.exit(f"error: table {name} has another setting or machine; choose another name")
-    kept = list(before.rows) if before else []
-    seed = kept[-1].seed + 1 if kept else load(fields["experiment"], _without_name(fields)).seed
+        sys.exit(f"error: table {name} has a different setting or machine: choose a different name")
+    earlier = list(before.rows) if before else []
+    seed = earlier[-1].seed + 1 if earlier else load(fields["experiment"], _overrides(fields)).seed
     one_arm = {"compare.arms": "[{}]", "compare.baseline": "null", "compare.repeats": str(repeats), "seed": str(seed)}
     group = compare(folder, {**fields, **one_arm})
     tracked = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
-    since_ms = tracked[0]["start_time_ms"] - 1000 * _recorded_seconds(kept) if kept else None
-    added = rows_of(tracked, seed, since_ms)
+    since_ms = tracked[0]["start_time_ms"] - 1000 * _recorded_seconds(earlier) if earlier else None
+    added = repeat_rows(tracked, seed, since_ms)
     if len(added) < repeats:
         print(f"  {repeats - len(added)} jobs failed and are left out")
-    write(name, Repeats(setting=setting, rows=[*kept, *added]))
+    write(name, Repeats(setting=setting, rows=[*earlier, *added]))
 
 
-def _recorded_seconds(kept: Sequence[Repeat]) -> float:
-    """Return the length of the table so far in seconds. Pauses between recordings are left out."""
-    return kept[-1].started_seconds + kept[-1].billable_seconds
+def _recorded_seconds(rows: Sequence[Repeat]) -> float:
+    """Return the seconds from the table's first job to the end of its last. Pauses between recordings are left out."""
+    return rows[-1].started_seconds + rows[-1].billable_seconds
 
 
-def _without_name(fields: Mapping[str, str]) -> dict[str, str]:
+def _overrides(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in fields.items() if name != "experiment"}
 
 

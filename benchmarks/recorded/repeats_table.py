@@ -1,6 +1,6 @@
-"""Repeated jobs of one setting, kept as a table: the noise for testing verdicts.
+"""Repeated jobs of one setting, recorded as a table: the noise for testing verdicts.
 
-A table has two files: `NAME.csv` with a row for each job, in the order in which they ran, and `NAME.json` with the
+A table has two files: `NAME.csv` with a row for each job, in the order in which the jobs ran, and `NAME.json` with the
 setting.
 """
 
@@ -36,10 +36,10 @@ class Repeat:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The setting of a table."""
+    """The setting that all jobs of a table share."""
 
     fields: Mapping[str, str]
-    """The experiment and its overridden fields."""
+    """The experiment's name and its overridden fields."""
     machine: str
     commit: str
     """Commit of the newest rows."""
@@ -49,7 +49,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeats:
-    """A table."""
+    """A table of repeated jobs."""
 
     setting: Setting
     rows: Sequence[Repeat]

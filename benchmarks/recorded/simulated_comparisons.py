@@ -1,4 +1,4 @@
-"""Simulated comparisons, in the shape in which the tracking server returns jobs, judged by the report."""
+"""Simulated comparisons: jobs in the form that the tracking server returns, with verdicts by the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reports.comparison.comparison import Comparison, compare
 from tracking.queries.job_tables import NUMBER_COLUMNS, TEXT_COLUMNS
 
 Draw = Callable[[Generator, int], Numbers]
-"""Draws deviations for a number of jobs, in the order in which they run."""
+"""Draws the deviations of a number of jobs, in the order in which they run."""
 
 ACCURACY = 0.64
 """Accuracy of every setting, before noise."""
@@ -24,14 +24,14 @@ _NUMBERS = [*NUMBER_COLUMNS, "eval_accuracy"]
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """A setting."""
+    """A simulated setting."""
 
     ratio: float = 1.0
-    """Its true seconds divided by the baseline's."""
+    """True seconds divided by the baseline's."""
     spread: float = 1.0
-    """Factor on the noise of its jobs."""
+    """Factor on the jobs' noise."""
     cold_start: bool = False
-    """True if its first job has to compile and the others do not."""
+    """True if only the first job has to compile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,44 +39,44 @@ class Scenario:
     """Properties of the simulated comparisons."""
 
     seconds: Draw
-    """Noise of the logarithm of a job's seconds."""
+    """Noise of the logarithm of the jobs' seconds."""
     quality: Draw
-    """Noise of a job's accuracy."""
+    """Noise of the jobs' accuracy."""
     arms: tuple[Arm, ...] = (Arm(), Arm())
-    """The baseline first."""
+    """The arms; the first is the baseline."""
     repeats: int
-    trains_alike: bool = False
+    same_quality_by_seed: bool = False
     """True if jobs with the same seed reach the same quality in all arms, as when only the compiler differs."""
-    in_turn: bool = True
-    """True if the arms alternate, repeat by repeat, as in `compare`; otherwise one arm follows the other."""
+    alternates: bool = True
+    """True if the arms alternate, as in `compare`; False if all jobs of an arm run before those of the next."""
     job_seconds: float = 40.0
     cold_seconds: float = 25.0
     """Seconds that compiling adds to a job with a cold cache."""
     whole_seconds: bool = False
-    """True if bills are rounded up to whole seconds, as on SageMaker."""
+    """True if billable seconds are rounded up to whole seconds, as on SageMaker."""
 
 
 def outcomes(scenario: Scenario, comparisons: int, seed: int) -> Iterator[tuple[str, ...]]:
-    """Yield the outcomes of the arms after the baseline, comparison by comparison."""
+    """Yield, for each comparison, the verdicts' outcomes for the arms after the baseline."""
     random = np.random.default_rng(seed)
     for _ in range(comparisons):
-        yield verdict_outcomes(judged(scenario, random))
+        yield verdict_outcomes(simulate(scenario, random))
 
 
 def verdict_outcomes(comparison: Comparison) -> tuple[str, ...]:
-    """Return the verdicts' outcomes."""
+    """Return the outcome of each verdict of a comparison."""
     return tuple(contrast.verdict.outcome for contrast in comparison.contrasts)
 
 
-def judged(scenario: Scenario, random: Generator) -> Comparison:
-    """Return the report's comparison of jobs drawn once."""
-    return compare(table(scenario, random), "simulated")
+def simulate(scenario: Scenario, random: Generator) -> Comparison:
+    """Draw the jobs of one comparison, and return the report's comparison of them."""
+    return compare(draw_jobs(scenario, random), "simulated")
 
 
-def table(scenario: Scenario, random: Generator) -> pd.DataFrame:
-    """Return the jobs as `tracking.queries.job_tables.jobs` would."""
+def draw_jobs(scenario: Scenario, random: Generator) -> pd.DataFrame:
+    """Draw the jobs of one comparison, as a table like that of `tracking.queries.job_tables.jobs`."""
     turns = [(repeat, at) for repeat in range(scenario.repeats) for at in range(len(scenario.arms))]
-    if not scenario.in_turn:
+    if not scenario.alternates:
         turns.sort(key=lambda turn: turn[1])
     seconds, quality = scenario.seconds(random, len(turns)), scenario.quality(random, len(turns))
     jobs = [
@@ -86,15 +86,15 @@ def table(scenario: Scenario, random: Generator) -> pd.DataFrame:
             repeat,
             number,
             float(seconds[number]),
-            float(quality[repeat if scenario.trains_alike else number]),
+            float(quality[repeat if scenario.same_quality_by_seed else number]),
         )
         for number, (repeat, at) in enumerate(turns)
     ]
-    return table_of(jobs)
+    return jobs_table(jobs)
 
 
-def table_of(jobs: list[dict[str, object]]) -> pd.DataFrame:
-    """Return a table of jobs with all columns of `tracking.queries.job_tables.jobs`. Missing values are None or NaN."""
+def jobs_table(jobs: list[dict[str, object]]) -> pd.DataFrame:
+    """Return the jobs as a table with the columns of `tracking.queries.job_tables.jobs`, None or NaN where missing."""
     text = [[job.get(name) for name in TEXT_COLUMNS] for job in jobs]
     numbers = [[job.get(name, math.nan) for name in _NUMBERS] for job in jobs]
     parts = pd.DataFrame(text, columns=TEXT_COLUMNS, dtype=object), pd.DataFrame(numbers, columns=_NUMBERS, dtype=float)
@@ -102,7 +102,7 @@ def table_of(jobs: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def job(arm: str, repeat: int, number: int, billable_seconds: float, accuracy: float, cache: str) -> dict[str, object]:
-    """Return a successful job that trained 1,500 samples. Arm 0 is the baseline."""
+    """Return a successful job of 1,500 samples. Arm 0 is the baseline."""
     return {
         "run_id": f"run{number}",
         "status": "FINISHED",
@@ -127,6 +127,6 @@ def _job(scenario: Scenario, at: int, repeat: int, number: int, deviation: float
     is_cold = arm.cold_start and repeat == 0
     seconds = scenario.job_seconds * arm.ratio * math.exp(arm.spread * deviation)
     seconds += scenario.cold_seconds if is_cold else 0.0
-    bill = float(math.ceil(seconds)) if scenario.whole_seconds else seconds
+    billable_seconds = float(math.ceil(seconds)) if scenario.whole_seconds else seconds
     cache = ("cold" if is_cold else "warm") if arm.cold_start else "off"
-    return job(str(at), repeat, number, bill, ACCURACY + quality, cache)
+    return job(str(at), repeat, number, billable_seconds, ACCURACY + quality, cache)

@@ -1,8 +1,8 @@
 """`python -m benchmarks.serving.client ADDRESS TEXTS`: send one text after the other to an endpoint.
 
-Each line on standard input selects a share, such as `2/8`: every eighth text from the third. The client answers it with
-the seconds of every request and the times of the first and last, as JSON. It uses `http.client`, with one connection
-for each pass.
+Each line on standard input selects a share of the texts, such as `2/8`: every eighth text, starting at the third. For
+each line, the client prints JSON with the seconds of every request, and the times of the first and last request. It
+uses `http.client`, with one connection for each line.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ HEADERS = {"Content-Type": "application/json"}
 
 
 def main(address: str, texts_file: str) -> None:
-    """Connect, warm up, and send the texts for each line read."""
+    """Connect, warm up, and send a share of the texts for each line read."""
     bodies = [json.dumps({"inputs": text}).encode() for text in json.loads(Path(texts_file).read_text())]
     for body in bodies[:20]:
-        ask(connected(address), body)
+        ask(connect(address), body)
     print("ready", flush=True)
     for line in sys.stdin:
         number, count = map(int, line.split("/"))
-        connection = connected(address)  # The server closes connections that are idle for long.
+        connection = connect(address)  # The server closes connections that are idle for a long time.
         seconds = []
         began = time.monotonic()
         for body in bodies[number::count]:
@@ -36,7 +36,7 @@ def main(address: str, texts_file: str) -> None:
         print(json.dumps({"from": began, "to": time.monotonic(), "seconds": seconds}), flush=True)
 
 
-def connected(address: str) -> http.client.HTTPConnection:
+def connect(address: str) -> http.client.HTTPConnection:
     """Return a new connection."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc)
     connection.connect()

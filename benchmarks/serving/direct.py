@@ -1,6 +1,6 @@
-"""`python -m benchmarks.serving.direct MODEL TEXTS`: call `transformers.pipeline` in a loop, once for each line read.
+"""`python -m benchmarks.serving.direct MODEL TEXTS`: call `transformers.pipeline` in a loop over all texts.
 
-Answers each line with the seconds of every call, as JSON.
+Runs the loop once for each line on standard input, and prints the seconds of every call as JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers shared by several benchmarks: commands, data, workloads, results and peak measurements.
+"""Helpers that benchmarks share: commands, data, workloads, results and peak measurements.
 
 Open `results.py` first.
 """

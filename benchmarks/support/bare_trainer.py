@@ -1,4 +1,4 @@
-"""The same training as a plain Hugging Face script, as it would be written without a platform.
+"""The same training as a plain Hugging Face script, as one would write it without our jobs.
 
     python bare_trainer.py DATA.jsonl VALIDATION.jsonl ROWS STEPS none|mlflow OUTPUT
 
@@ -24,7 +24,7 @@ from transformers import (
 )
 
 
-class Steps(TrainerCallback):  # type: ignore[misc]
+class StepRecorder(TrainerCallback):  # type: ignore[misc]
     """Record the end time of each step."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ def main(train: str, validation: str, count: str, steps: str, tracker: str, outp
         disable_tqdm=True,
         report_to=["mlflow"] if tracker == "mlflow" else [],
     )
-    recorder = Steps()
+    recorder = StepRecorder()
     trainer = Trainer(
         model,
         arguments,

@@ -1,4 +1,4 @@
-"""Run the platform's command line in a separate state folder, and read the events of its jobs."""
+"""Run our command line with a separate state folder, and read the events of its jobs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from training.services.local.service import LocalService
 
 
 @dataclass(frozen=True)
-class Trained:
-    """One run of the command line."""
+class CommandRun:
+    """One run of the command line, with its job."""
 
     wall_seconds: float
     started_at: float
-    """Time of the command, seconds since the epoch."""
+    """Start time of the command, seconds since the epoch."""
     events: list[Event]
-    """Events of its job."""
+    """The job's events."""
     job: JobFolder
     """The job's folder, with its request."""
     billable_seconds: float
-    """From the start of the download to the end of the upload."""
+    """Seconds from the start of the job's download to the end of its upload."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the metrics of the job's result."""
@@ -41,8 +41,8 @@ class Trained:
         return next(e for e in self.events if e.kind == kind)
 
 
-def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Trained:
-    """Run a verb that makes one job, with state and tracking database under `folder`, and wait for it."""
+def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> CommandRun:
+    """Run a verb that starts one job, with state and tracking database under `folder`, and wait for its end."""
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
     started_at, started = time.time(), time.perf_counter()
@@ -55,17 +55,17 @@ def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Train
     )
     wall_seconds = time.perf_counter() - started
     if done.returncode:
-        sys.exit(f"error: the platform's training failed:\n{done.stdout}\n{done.stderr}")
+        sys.exit(f"error: `{verb}` failed:\n{done.stdout}\n{done.stderr}")
     [name] = {job["TrainingJobName"] for job in service.jobs()} - before
     job = JobFolder(Path(service.log_location(name)).parent)
     billable_seconds = float(service.describe(name)["BillableSecondsExact"])
-    return Trained(wall_seconds, started_at, EventReader().read(job.lines()), job, billable_seconds)
+    return CommandRun(wall_seconds, started_at, EventReader().read(job.lines()), job, billable_seconds)
 
 
 def compare(folder: Path, fields: Mapping[str, str]) -> str:
-    """Run a comparison with state and tracking database under `folder`, show its output, and return its group.
+    """Run a comparison with state and tracking database under `folder`, show its output, and return its group's id.
 
-    Exits if the command opened no group. The caller has to check for failed jobs.
+    Exits if the command did not open a group. The caller has to check for failed jobs.
     """
     group = ""
     with subprocess.Popen(
@@ -73,10 +73,10 @@ def compare(folder: Path, fields: Mapping[str, str]) -> str:
     ) as process:
         for line in process.stdout or ():
             print(f"  {line}", end="", flush=True)
-            if line.startswith(("Running ", "Taking up ")):
+            if line.startswith(("Running ", "Resuming ")):
                 group = line.split(": ")[0].rsplit(" ", 1)[-1]
     if not group:
-        sys.exit("error: nothing was trained; see the output of the command above")
+        sys.exit("error: `compare` did not start any job; see its output above")
     return group
 
 

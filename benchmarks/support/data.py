@@ -1,4 +1,4 @@
-"""Real data sets for the benchmarks, given as experiment fields."""
+"""Real data sets for the benchmarks, as fields of an experiment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_data() -> None:
 
 
 def emotion_fields(rows: int, validation_rows: int = 400) -> dict[str, str]:
-    """Return the fields of the emotion experiment on some of the shared rows. Exits if they are missing."""
+    """Return the fields of the emotion experiment on the first shared rows. Exits if the data is missing."""
     check_data()
     counts = {"data.train_rows": str(rows), "data.validation_rows": str(validation_rows)}
     return {"experiment": "emotion", **EMOTION, **counts}

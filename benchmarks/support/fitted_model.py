@@ -1,4 +1,4 @@
-"""MiniLM with a head fitted to emotion: a model with meaningful answers that needs no long training."""
+"""MiniLM with a head fitted to the emotion data: a model with meaningful answers, without a long training."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EPOCHS = 300
 
 
 def emotion(part: str, count: int) -> list[dict[str, Any]]:
-    """Return the first rows of a split of emotion, each with text and label."""
+    """Return the first rows of a split of the emotion data, each with text and label."""
     with gzip.open(DATA / f"emotion-{part}.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line) for line, _ in zip(file, range(count), strict=False)]
 
 
 def contexts(count: int) -> list[str]:
-    """Return contexts of SQuAD, about 150 tokens each."""
+    """Return the first contexts of SQuAD, about 150 tokens each."""
     with gzip.open(DATA / "squad-v1.1-train-first4373.json.gz", "rt", encoding="utf-8") as file:
         articles = json.load(file)["data"]
     return [each["context"] for article in articles for each in article["paragraphs"]][:count]

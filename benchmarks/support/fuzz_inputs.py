@@ -1,8 +1,8 @@
-"""Damage experiment and data files at random. Each must give a result or a one-line error.
+"""Damage experiment and data files at random. Each must be accepted or refused with a one-line error.
 
     python -m benchmarks.support.fuzz_inputs --files 100000 --seed 1
 
-Counts the outcomes. Exits with 1 on any other exception, or if an incomplete staging remains.
+Prints how many files had each outcome. Exits with 1 on any other exception, or if an incomplete staging remains.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def experiment_seeds() -> dict[str, bytes]:
 
 
 def data_seeds() -> dict[str, bytes]:
-    """Return the same small table as a file of every kind, by name."""
+    """Return the same small table in every file format, by file name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -118,21 +118,21 @@ MUTATIONS: tuple[Callable[[bytes, list[bytes], random.Random], bytes], ...] = (
 
 
 def outcome_of(attempt: Callable[[], object]) -> str:
-    """Return `accepted` or `refused`. Raises unless an error is one readable line."""
+    """Return `accepted` or `refused`. Raises `AssertionError` if an error's message is not one readable line."""
     try:
         attempt()
     except InputError as error:
-        sentence = str(error)
-        assert sentence, "an error without a message"
-        assert len(sentence) <= LONGEST_MESSAGE_CHARACTERS, f"a message of {len(sentence)} characters"
-        assert sentence.isprintable() or sentence.isascii(), f"a message that cannot be printed: {sentence!r}"
-        assert "\n" not in sentence, f"more than one line: {sentence!r}"
+        message = str(error)
+        assert message, "an error without a message"
+        assert len(message) <= LONGEST_MESSAGE_CHARACTERS, f"a message of {len(message)} characters"
+        assert message.isprintable() or message.isascii(), f"a message that cannot be printed: {message!r}"
+        assert "\n" not in message, f"more than one line: {message!r}"
         return "refused"
     return "accepted"
 
 
 def request_for(path: Path) -> StagingRequest:
-    """Return the staging of one file, split for validation."""
+    """Return the request to stage one file, a part of which is split off for validation."""
     return StagingRequest(data=Data(train=str(path)), model=MODEL, max_length=16)
 
 
@@ -143,13 +143,13 @@ def check_data(path: Path, home: Path) -> None:
 
 
 def leftovers(home: Path) -> list[Path]:
-    """Return the folders in a staging folder that are not complete stagings."""
+    """Return the incomplete stagings in a state folder."""
     folder = home / "staged"
     return [path for path in folder.iterdir() if read_manifest(path) is None] if folder.exists() else []
 
 
 def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
-    """Try `files` damaged files. Return the counted outcomes, and the faults with their tracebacks."""
+    """Try `files` damaged files. Return the number of files by outcome, and the faults with their tracebacks."""
     chooser = random.Random(seed)
     outcomes: Counter[str] = Counter()
     faults: list[str] = []
@@ -167,7 +167,7 @@ def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
             assert not leftovers(home), f"incomplete stagings: {leftovers(home)}"
         except Exception:
             outcomes[f"{label} fault"] += 1
-            faults.append(f"file {number} ({name}), kept as {_kept(path, number, folder)}\n{traceback.format_exc()}")
+            faults.append(f"file {number} ({name}), kept as {_keep(path, number, folder)}\n{traceback.format_exc()}")
     return outcomes, faults
 
 
@@ -179,9 +179,8 @@ def _attempt(label: str, path: Path, home: Path) -> Callable[[], object]:
     return lambda: check_data(path, home)
 
 
-def _kept(path: Path, number: int, folder: Path) -> Path:
-    kept = folder / f"fault-{number}-{path.name}"
-    return path.rename(kept)
+def _keep(path: Path, number: int, folder: Path) -> Path:
+    return path.rename(folder / f"fault-{number}-{path.name}")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""A tracking database of thousands of runs like the recorder's, written directly to its tables."""
+"""A tracking database with thousands of generated runs like the recorder's, written directly to its tables."""
 
 from __future__ import annotations
 
@@ -31,49 +31,51 @@ _METRICS = (
 )  # fmt: skip
 
 
-def made_store(folder: Path) -> MlflowClient:
-    """Return the client of a new SQLite database: one experiment with 10,000 jobs in 250 groups.
+def create_database(folder: Path) -> MlflowClient:
+    """Create an SQLite database with one experiment of 10,000 jobs in 250 groups. Return its client.
 
-    One group has 200 jobs, ten arms of twenty repeats, with curves of `loss` and `samples` of 200 points each.
+    One group has 200 jobs: ten arms with twenty repeats. Their curves of `loss` and `samples` have 200 points each.
     """
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
     artifacts = (folder / "artifacts").as_uri()
     experiment_id = int(client.create_experiment(EXPERIMENT, artifact_location=artifacts))
-    chance = random.Random(1)
+    generator = random.Random(1)
     with client._tracking_client.store.engine.begin() as connection:
         for group in range(GROUPS):
-            made = _group_rows(experiment_id, group, chance)
-            for run in made[SqlRun]:
+            group_rows = _group_rows(experiment_id, group, generator)
+            for run in group_rows[SqlRun]:
                 run["artifact_uri"] = f"{artifacts}/{run['run_uuid']}/artifacts"
-            for table, rows in made.items():
+            for table, rows in group_rows.items():
                 connection.execute(table.__table__.insert(), rows)
     return client
 
 
-def _group_rows(experiment_id: int, group: int, chance: random.Random) -> Rows:
+def _group_rows(experiment_id: int, group: int, generator: random.Random) -> Rows:
     rows: Rows = {table: [] for table in (SqlRun, SqlTag, SqlParam, SqlLatestMetric, SqlMetric)}
     is_compared = group == GROUPS - 1
     others = JOBS - COMPARED_ARMS * COMPARED_REPEATS
     jobs = COMPARED_ARMS * COMPARED_REPEATS if is_compared else _share(others, GROUPS - 1, group)
     id = COMPARED if is_compared else f"made-{group:04}"
     at_ms = STARTED_MS + 8 * 60 * MINUTE_MS * group
-    parent = _run(rows, experiment_id, at_ms, "FINISHED", chance, _group_tags(id))
+    parent = _run(rows, experiment_id, at_ms, "FINISHED", generator, _group_tags(id))
     for job in range(jobs):
         arm, repeat = divmod(job, COMPARED_REPEATS if is_compared else 4)
-        status = "FINISHED" if is_compared or chance.random() < 0.9 else "FAILED"
+        status = "FINISHED" if is_compared or generator.random() < 0.9 else "FAILED"
         tags = _job_tags(id, parent, arm, repeat, at_ms)
-        run = _run(rows, experiment_id, at_ms + job * MINUTE_MS, status, chance, tags)
-        _numbers(rows, run, at_ms + job * MINUTE_MS, arm, repeat, chance, with_curves=is_compared)
+        run = _run(rows, experiment_id, at_ms + job * MINUTE_MS, status, generator, tags)
+        _add_parameters_and_metrics(rows, run, at_ms + job * MINUTE_MS, arm, repeat, generator, with_curves=is_compared)
     return rows
 
 
 def _share(total: int, parts: int, part: int) -> int:
-    """Return the share of `total` that belongs to one of several equal parts."""
+    """Return the size of part number `part` when `total` is divided into `parts` parts of nearly equal size."""
     return total * (part + 1) // parts - total * part // parts
 
 
-def _run(rows: Rows, experiment_id: int, at_ms: int, status: str, chance: random.Random, tags: dict[str, str]) -> str:
-    run = UUID(int=chance.getrandbits(128)).hex
+def _run(
+    rows: Rows, experiment_id: int, at_ms: int, status: str, generator: random.Random, tags: dict[str, str]
+) -> str:
+    run = UUID(int=generator.getrandbits(128)).hex
     rows[SqlRun].append(
         {
             "run_uuid": run,
@@ -132,25 +134,25 @@ def _job_tags(group: str, parent: str, arm: int, repeat: int, at_ms: int) -> dic
     }
 
 
-def _numbers(
-    rows: Rows, run: str, at_ms: int, arm: int, repeat: int, chance: random.Random, *, with_curves: bool
+def _add_parameters_and_metrics(
+    rows: Rows, run: str, at_ms: int, arm: int, repeat: int, generator: random.Random, *, with_curves: bool
 ) -> None:
     parameters = {"hp.batch_size": 2**arm, "hp.learning_rate": 5e-5, "hp.seed": repeat}
     parameters |= {f"hp.option_{number}": f"value {number}" for number in range(PARAMETERS - len(parameters))}
     rows[SqlParam] += [{"key": key, "value": str(value), "run_uuid": run} for key, value in parameters.items()]
-    slower = (1.0 - 0.04 * arm) * chance.uniform(0.97, 1.03)
+    slower = (1.0 - 0.04 * arm) * generator.uniform(0.97, 1.03)
     finals = dict.fromkeys(_METRICS, 100.0 * slower)
-    finals |= {"samples": 20.0 * POINTS, "eval_loss": 0.4 * chance.uniform(0.99, 1.01), "eval_accuracy": 0.9}
+    finals |= {"samples": 20.0 * POINTS, "eval_loss": 0.4 * generator.uniform(0.99, 1.01), "eval_accuracy": 0.9}
     at_end = [_point(run, name, value, at_ms + MINUTE_MS, POINTS) for name, value in finals.items()]
     rows[SqlLatestMetric] += at_end
     rows[SqlMetric] += [point for point in at_end if not (with_curves and point["key"] in {"loss", "samples"})]
-    rows[SqlMetric] += _curves(run, at_ms, slower, chance) if with_curves else []
+    rows[SqlMetric] += _curves(run, at_ms, slower, generator) if with_curves else []
 
 
-def _curves(run: str, at_ms: int, slower: float, chance: random.Random) -> Iterator[dict[str, Any]]:
+def _curves(run: str, at_ms: int, slower: float, generator: random.Random) -> Iterator[dict[str, Any]]:
     for step in range(1, POINTS + 1):
         at = at_ms + int(400 * slower * step)
-        yield _point(run, "loss", math.exp(-step / 60) + chance.uniform(0.3, 0.4), at, step)
+        yield _point(run, "loss", math.exp(-step / 60) + generator.uniform(0.3, 0.4), at, step)
         yield _point(run, "samples", 20.0 * step, at, step)
 
 

@@ -1,4 +1,4 @@
-"""Peak speed of this machine's matrix products, measured in a separate process: the reference for utilisation."""
+"""This machine's peak speed in matrix products, measured in a separate process: the reference for utilisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROUNDS = 9
 
 
 def peak_flops_per_second(precision: str) -> float:
-    """Return the best FLOP/s of several products of two square matrices in `bf16`, `fp16` or `fp32`."""
+    """Return the best FLOP/s of several products of two square matrices. `precision` is `bf16`, `fp16` or `fp32`."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.support.matmul_peak", precision], capture_output=True, text=True, check=True
     )

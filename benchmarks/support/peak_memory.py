@@ -1,7 +1,7 @@
 """Run a module in a separate process and measure its peak memory.
 
-The peak that `wait4` reports for a child includes its parent's memory at the start, so the process reads its own
-record.
+The peak that `wait4` reports for a child includes its parent's memory at the start. The process therefore reads its own
+peak from `/proc`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Measured:
 
 
 def run_measured(module: str, arguments: Sequence[str], environment: dict[str, str]) -> Measured:
-    """Run `python -m module arguments` with these environment variables added to this process's own."""
+    """Run `python -m module arguments`, with these environment variables added to this process's variables."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "peak"
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Run a finished job again under PyTorch's profiler, to measure the operations of a training step."""
+"""Repeat a finished job under PyTorch's profiler, to measure the operations of a training step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Operation:
     name: str
     """PyTorch's name, such as `aten::addmm`."""
     seconds: float
-    """Time in the operation itself, without the operations that it calls."""
+    """Time in the operation itself, without operations that it calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,12 @@ class Profile:
     operations: list[Operation]
 
 
-def profile_of(job: JobFolder) -> Profile:
-    """Run the request of a local single-process job again, and return the profile of its later steps."""
+def profile_job(job: JobFolder) -> Profile:
+    """Repeat a local single-process job from its request, and return the profile of the steps after the warm-up."""
     with tempfile.TemporaryDirectory() as folder:
         base, output = Path(folder) / "opt" / "ml", Path(folder) / "profile.json"
         request = container.relocate_paths(job.request(), base)
-        container.lay_out(base, request)
+        container.create_folders(base, request)
         arguments = toolkit.arguments(toolkit.user_hyperparameters(toolkit.decoded(request["HyperParameters"])))
         cores = slots.requested_cores(request.get("Environment", {})) or len(os.sched_getaffinity(0))
         done = subprocess.run(

@@ -1,7 +1,7 @@
 """Run the job's entry point under PyTorch's profiler: `python profiled_job.py FILE ARGUMENTS...`.
 
-The working directory must be the job's code folder. Writes the time of each operation in the steps after the warm-up to
-FILE.
+The working directory must be the job's code folder. Writes to FILE the time of each operation in the steps after the
+warm-up.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def main(file: Path) -> int:
                 self.profile.stop()
                 file.write_text(json.dumps(as_json(self.profile, seconds, state.global_step - WARMUP_STEPS)))
 
-    make = training_run._trainer
+    original = training_run._trainer
 
-    def profiled(*arguments: Any) -> Any:
-        trainer, sampler = make(*arguments)
+    def with_profiler(*arguments: Any) -> Any:
+        trainer, sampler = original(*arguments)
         trainer.add_callback(Profiler())
         return trainer, sampler
 
-    training_run._trainer = profiled  # type: ignore[attr-defined]
+    training_run._trainer = with_profiler  # type: ignore[attr-defined]
     return int(importlib.import_module("train").main())
 
 
 def as_json(profile: Any, seconds: float, steps: int) -> dict[str, Any]:
-    """Return the profile as values that JSON can hold."""
+    """Return the profile as values that JSON can represent."""
     operations = [{"name": event.key, "seconds": event.self_cpu_time_total / 1e6} for event in profile.key_averages()]
     return {"seconds": seconds, "steps": steps, "operations": operations}
 

@@ -1,4 +1,4 @@
-"""Result files, one for each benchmark (machine, commit, date and rows), and the page made from them."""
+"""Result files, one for each benchmark, with machine, commit, date and rows, and the page generated from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ missed are listed too.
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One figure."""
+    """One measured figure."""
 
     name: str
     value: float
@@ -39,6 +39,7 @@ class Row:
     target: str | None = None
     """Description of the target. It always refers to something measured in the same run."""
     met: bool | None = None
+    """True if the target is met; None without a target."""
 
 
 def median_row(
@@ -65,9 +66,9 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part: bool = False) -> None:
-    """Write `benchmarks/results/<name>.json`, print the rows, and write the page again.
+    """Write `benchmarks/results/<name>.json`, print the rows, and regenerate the page.
 
-    With `is_part`, other rows of the same machine and commit are kept.
+    With `is_part`, the file's other rows are kept if machine and commit are the same.
     """
     here = environment()
     machine = {**here["machine"], "python": here["python"], "packages": here["packages"], "gpu": _gpu()}
@@ -98,7 +99,7 @@ def _others(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def page() -> str:
-    """Return the content of docs/benchmarks.md, made from the result files."""
+    """Return the content of docs/benchmarks.md, generated from the result files."""
     parts = [INTRODUCTION]
     for path in sorted(FOLDER.glob("*.json")):
         parts.append(_section(path.stem, json.loads(path.read_text())))

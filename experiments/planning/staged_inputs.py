@@ -10,7 +10,7 @@ from experiments.schema.experiment import Experiment
 from training.services.local.container import local_path
 from training.staging.tokens.staged import Staged
 from training.state.home import home
-from training.state.shared_folders import use
+from training.state.shared_folders import lock_for_use
 
 Echo = Callable[[str], None]
 
@@ -29,7 +29,7 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     while True:
         inputs = _staged(experiment, echo)
         # If a concurrent prune has deleted the inputs, stage them again.
-        if use(home(), [local_path(uri) for uri in _uris(inputs)]):
+        if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs)]):
             return inputs
 
 

@@ -91,7 +91,7 @@ def _supervisor_lock(folder: Folder) -> Iterator[None]:
     if folder.kind != "jobs":
         yield
         return
-    lock = JobFolder(folder.path).hold()
+    lock = JobFolder(folder.path).lock_for_supervisor()
     try:
         yield
     finally:

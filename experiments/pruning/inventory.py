@@ -15,7 +15,7 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state.deletion import TRASH
+from training.state.deletion import TRASH_PREFIX
 
 FolderKind = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "models"]
 """Kinds of folders, which are also the names of their parents in the state folder. By job name: work folders,
@@ -110,7 +110,7 @@ def _folders(home: Path, kind: FolderKind, now: float, links: list[Path]) -> Ite
 def _folder(kind: FolderKind, path: Path, now: float) -> Folder | None:
     """Return a folder with its size, or None if this tool did not create it or it is being written."""
     pattern = JOB_NAME_PATTERN if kind in JOB_FOLDERS else KEY_PATTERN
-    is_trash, is_whole = path.name.startswith(TRASH), re.fullmatch(pattern, path.name) is not None
+    is_trash, is_whole = path.name.startswith(TRASH_PREFIX), re.fullmatch(pattern, path.name) is not None
     if not (is_trash or is_whole or re.fullmatch(UNFINISHED.get(kind, "(?!)"), path.name)):
         return None
     try:

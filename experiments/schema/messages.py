@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from experiments.schema.overrides import known_fields, unknown_field
 from experiments.schema.yaml_document import Document
 from training.contract.errors import nearest
-from training.staging.rows.examples import shown
+from training.staging.rows.examples import short_text
 
 
 def first_message(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> str:
@@ -32,7 +32,7 @@ def first_message(error: ValidationError, document: Document, other_locations: M
     location = _location(path, document, other_locations)
     if problem["type"] == "extra_forbidden":
         return unknown_field(name, location)
-    value = problem.get("ctx", {}).get("actual_length", shown(problem["input"]))
+    value = problem.get("ctx", {}).get("actual_length", short_text(problem["input"]))
     return f"{name} {_rule(problem, name)}, not {value} ({location}){_hint(problem)}"
 
 

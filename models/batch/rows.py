@@ -9,7 +9,7 @@ from typing import Any
 
 from models.batch.unfinished import as_line
 from training.contract.errors import InputError, nearest
-from training.staging.rows.examples import shown, text_of
+from training.staging.rows.examples import checked_text, short_text
 from training.staging.rows.questions import COLUMNS as SQUAD
 from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.readers import Row, read_rows, reader_name, unit_of
@@ -79,7 +79,7 @@ class Source:
         for number, values in rows:
             place = f"{self.path} {unit} {number}"
             texts = {
-                role: text_of(place, self.columns.get(role, role), values[column], may_be_blank=True)
+                role: checked_text(place, self.columns.get(role, role), values[column], may_be_blank=True)
                 for role, column in at.items()
                 if role != NAME
             }
@@ -97,5 +97,7 @@ def _name(place: str, column: str, value: Any) -> Any:
     except UnicodeEncodeError:
         raise InputError(f"{place}: column {column!r} holds half a surrogate pair, which is no text") from None
     except (ValueError, RecursionError):
-        raise InputError(f"{place}: column {column!r} is {shown(value)}: an id is text or a finite number") from None
+        raise InputError(
+            f"{place}: column {column!r} is {short_text(value)}: an id is text or a finite number"
+        ) from None
     return value

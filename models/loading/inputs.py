@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from training.contract.errors import nearest
-from training.staging.rows.examples import shown
+from training.staging.rows.examples import short_text
 
 
 class BadInputs(ValueError):
@@ -35,7 +35,7 @@ def input_name(at: int, count: int) -> str:
 def text(location: str, value: object, *, may_be_blank: bool = True) -> str:
     """Return a value that must be text. Half a surrogate pair, which JSON can spell, is not text."""
     if not isinstance(value, str):
-        raise BadInputs(f"{location} must be text, not {shown(value)}")
+        raise BadInputs(f"{location} must be text, not {short_text(value)}")
     try:
         value.isascii() or value.encode("utf-8")
     except UnicodeEncodeError:
@@ -49,7 +49,7 @@ def fields(location: str, value: object, *, needed: tuple[str, ...], optional: t
     """Return an object with the fields `needed` and, at most, those in `optional`."""
     names = " and ".join(repr(name) for name in needed)
     if not isinstance(value, dict):
-        raise BadInputs(f"{location} must be an object with {names}, not {shown(value)}")
+        raise BadInputs(f"{location} must be an object with {names}, not {short_text(value)}")
     for name in needed:
         if name not in value:
             raise BadInputs(f"{location} has no {name!r}: it must be an object with {names}")
@@ -58,7 +58,7 @@ def fields(location: str, value: object, *, needed: tuple[str, ...], optional: t
             known = (*needed, *optional)
             listing = ", ".join(repr(each) for each in known)
             raise BadInputs(
-                f"{location} has the unknown field {shown(name)}; known are {listing}.{nearest(name, known)}"
+                f"{location} has the unknown field {short_text(name)}; known are {listing}.{nearest(name, known)}"
             )
     return value
 
@@ -68,11 +68,11 @@ def parameters(arguments: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
-        raise BadInputs(f"parameters must be an object, not {shown(arguments)}")
+        raise BadInputs(f"parameters must be an object, not {short_text(arguments)}")
     for name in arguments:
         if name not in rules:
             known = ", ".join(rules)
-            raise BadInputs(f"parameter {shown(name)} is unknown; known are {known}.{nearest(str(name), rules)}")
+            raise BadInputs(f"parameter {short_text(name)} is unknown; known are {known}.{nearest(str(name), rules)}")
     return {name: rules[name](f"parameter {name}", value) for name, value in arguments.items()}
 
 
@@ -81,7 +81,7 @@ def whole_number(low: int, high: int) -> Rule:
 
     def checked(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise BadInputs(f"{name} is {shown(value)}: it must be a whole number from {low} to {high:,}")
+            raise BadInputs(f"{name} is {short_text(value)}: it must be a whole number from {low} to {high:,}")
         return value
 
     return checked
@@ -93,7 +93,7 @@ def number(low: float, high: float) -> Rule:
     def checked(name: str, value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or not low < value <= high:
-            raise BadInputs(f"{name} is {shown(value)}: it must be a number above {low:g} and up to {high:g}")
+            raise BadInputs(f"{name} is {short_text(value)}: it must be a number above {low:g} and up to {high:g}")
         return float(value)
 
     return checked
@@ -102,7 +102,7 @@ def number(low: float, high: float) -> Rule:
 def boolean(name: str, value: Any) -> bool:
     """Return a value that must be true or false."""
     if not isinstance(value, bool):
-        raise BadInputs(f"{name} is {shown(value)}: it must be true or false")
+        raise BadInputs(f"{name} is {short_text(value)}: it must be true or false")
     return value
 
 
@@ -111,7 +111,7 @@ def one_of(*choices: str) -> Rule:
 
     def checked(name: str, value: Any) -> str:
         if value not in choices:
-            raise BadInputs(f"{name} is {shown(value)}: it must be one of {', '.join(choices)}")
+            raise BadInputs(f"{name} is {short_text(value)}: it must be one of {', '.join(choices)}")
         return str(value)
 
     return checked

@@ -127,7 +127,7 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
         try:
             with service.open_model(uri) as archive:
                 size_bytes = unpack(
-                    archive, folder / flavor.WEIGHTS, named=f"the artifact {uri}", is_selected=is_needed
+                    archive, folder / flavor.WEIGHTS, archive_name=f"the artifact {uri}", is_selected=is_needed
                 )
             break
         except Unreachable:

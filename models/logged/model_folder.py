@@ -46,7 +46,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
     """
     folder = home.absolute() / PLACE / (trained.model_id or trained.run_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while not (shared_folders.use(home.absolute(), [folder]) and is_whole(folder)):
+    while not (shared_folders.lock_for_use(home.absolute(), [folder]) and is_whole(folder)):
         if not (trained.model_uri or trained.artifact_uri):
             raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_why_not(trained)}.")
         _fetch(store, trained, folder, echo)
@@ -149,7 +149,7 @@ def _fetch_artifact(uri: str, folder: Path, echo: Echo) -> None:
     """Unpack the job's own artifact as a stream."""
     echo(f"Fetching the model artifact {uri}")
     with _opened(uri, folder.parent.parent) as archive:
-        unpack(archive, folder, named=f"The model artifact {uri}", is_selected=is_needed)
+        unpack(archive, folder, archive_name=f"The model artifact {uri}", is_selected=is_needed)
 
 
 def _opened(uri: str, home: Path) -> AbstractContextManager[BinaryIO]:

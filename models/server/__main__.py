@@ -23,7 +23,7 @@ import uvicorn
 from models.server.app import App
 from models.server.connection import Connection
 from training.contract.errors import TrainfareError
-from training.state.shared_folders import use
+from training.state.shared_folders import lock_for_use
 
 IDLE_SECONDS = 75
 """Time that a connection may stay idle between two requests."""
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     if options.address:
         _write(options.address, json.dumps({"pid": os.getpid(), "address": address}))
     if options.home:
-        use(options.home.resolve(), [options.model.resolve()])
+        lock_for_use(options.home.resolve(), [options.model.resolve()])
     app = App()
     server = uvicorn.Server(_config(app))
     failed: list[BaseException] = []

@@ -1,4 +1,4 @@
 """Charts: PNG for MLflow and SVG for the page.
 
-Open `canvas.py` first; it draws every chart. `report_charts.py` and `sweep_charts.py` list the charts of each report.
+Open `canvas.py` first; it draws every chart. `report_charts.py` and `sweep_charts.py` list each report's charts.
 """

@@ -20,12 +20,12 @@ from reports.probe.projections import Probes
 
 _ROW_INCHES = 0.56
 _BAR_HEIGHT = 0.42
-_WIDEST = 20.0
-"""Upper end of an interval, as a ratio, beyond which a chart is of no use; the page still states it in words."""
+_MAX_RATIO = 20.0
+"""Ratio above which an interval is left out, because the chart would be unreadable; the page states it as text."""
 
 
 def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
-    """Return a bar per arm: median, extremes, and the change against the baseline; None without numbers."""
+    """Return a bar per arm with its median, extremes and change against the baseline; None without numbers."""
     rows = [(i, arm, values) for i, arm in enumerate(comparison.arms) if (values := arm.summary(column))]
     if not rows:
         return None
@@ -33,7 +33,7 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
         (values.high, f"{figure(values.median)}{_against_baseline(comparison, arm, column, values)}")
         for _, arm, values in rows
     ]
-    means = "; %: of the means" if any(_interval(contrast, column) for contrast in comparison.contrasts) else ""
+    means = "; %: from the means" if any(_interval(contrast, column) for contrast in comparison.contrasts) else ""
 
     def draw(axes: Axes) -> None:
         for y, (i, arm, values) in enumerate(rows):
@@ -43,21 +43,21 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
             _label(axes, y, f"{short(arm.label)}  (n = {values.n})", ends[y])
         _finish(axes, ends, f"{unit}\nmedian; line: lowest to highest{means}")
 
-    description = _listed(_in_words(comparison, arm, column, values) for _, arm, values in rows)
+    description = _listed(_description(comparison, arm, column, values) for _, arm, values in rows)
     return plot(name, f"{title}: {unit}", _height(len(rows)), draw, description)
 
 
 def intervals(comparison: Comparison) -> Chart | None:
-    """Return the cost of each arm against the baseline with its interval; None without any."""
+    """Return each arm's cost against the baseline with its interval; None if no arm has an interval."""
     ratios = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
-    rows = [(i, arm, ratio) for i, arm, ratio in ratios if ratio and ratio.high < _WIDEST]
+    rows = [(i, arm, ratio) for i, arm, ratio in ratios if ratio and ratio.high < _MAX_RATIO]
     if not rows:
         return None
     left = min(-10.0, *(gain_percent(ratio.low) for _, _, ratio in rows))
     right = max(10.0, *(gain_percent(ratio.high) for _, _, ratio in rows))
     baseline = comparison.arms[0].label
     nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
-    what = "Cost" if DOLLARS.noun in nouns else "Billable time"
+    quantity = "Cost" if DOLLARS.noun in nouns else "Billable time"
 
     def draw(axes: Axes) -> None:
         axes.axvline(0, color=INK, linewidth=1)
@@ -67,7 +67,7 @@ def intervals(comparison: Comparison) -> Chart | None:
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
             interval = f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
             label = axes.text(left, y - 0.30, f"{short(arm.label, 28)}  ({interval})", va="bottom", fontsize=10)
-            label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # the line at 0 may cross it
+            label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # covers the line at 0
         unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
@@ -76,11 +76,11 @@ def intervals(comparison: Comparison) -> Chart | None:
         f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
         for _, arm, ratio in rows
     )
-    return plot("interval", f"{what} against the baseline: 95 % interval", _height(len(rows)), draw, description)
+    return plot("interval", f"{quantity} against the baseline: 95 % interval", _height(len(rows)), draw, description)
 
 
 def projections(probes: Probes, comparison: Comparison) -> Chart | None:
-    """Return a bar per arm, in its usual colour: the projected cost with the interval; None without any."""
+    """Return a bar per arm, in its usual colour, with the projected cost and interval; None without projections."""
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
@@ -116,7 +116,7 @@ def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str,
 
 
 def _against_baseline(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
-    """Return the change against the baseline on which the verdict is based, or else that of the medians."""
+    """Return the change against the baseline that the verdict is based on, or else the change between the medians."""
     contrast = next((c for c in comparison.contrasts if c.arm is arm), None)
     baseline = comparison.arms[0].summary(column)
     if contrast is None or baseline is None or baseline.median <= 0 or contrast.verdict.outcome == "not comparable":
@@ -126,23 +126,23 @@ def _against_baseline(comparison: Comparison, arm: Arm, column: str, values: Sum
 
 
 def _interval(contrast: Contrast, column: str) -> Interval | None:
-    """Return the ratio of the geometric means of a column, if the verdict or the steady gain is based on it."""
+    """Return the ratio of a column's geometric means if the verdict or the steady gain is based on it, or else None."""
     return {STEADY: contrast.speed_up, contrast.verdict.currency.column: contrast.verdict.ratio}.get(column)
 
 
-def _in_words(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
+def _description(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
     change = _against_baseline(comparison, arm, column, values).strip()
     median = f"median {figure(values.median)}{f', {change}' if change else ''}"
     return f"{arm.label}: {median}, {figure(values.low)} to {figure(values.high)}, n = {values.n}"
 
 
 def _listed(rows: Iterable[str]) -> str:
-    """Return the rows in words, as the description of a chart."""
+    """Return the rows as one text, for a chart's description."""
     return "; ".join(rows) + "."
 
 
 def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
-    """Put `text` above the row's bar, where long names fit, and the note after its `end`, given as (value, note)."""
+    """Put `text` above the row's bar, where long names fit, and a note after its end; `end` is (value, note)."""
     axes.text(0, y - 0.30, text, va="bottom", ha="left", fontsize=10)
     axes.annotate(end[1], (end[0], y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
 

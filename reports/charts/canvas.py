@@ -1,4 +1,4 @@
-"""Charts as PNG for MLflow and as SVG for the page, where text stays text and colours follow the page's theme."""
+"""Charts as PNG for MLflow and as SVG for the page. The SVG keeps text as text and follows the page's theme."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reports.model.blocks import Chart
 
 INK, MUTED, GRID, BACKGROUND = "#1b1f24", "#5b636e", "#dfe3e8", "#fefefd"
 ARM_COLOURS = ("#737b86", "#0072b2", "#d55e00", "#009e73", "#a8508a", "#b07d00", "#3f9bd1")
-"""Grey for the baseline, then Okabe and Ito's colour-blind safe set, darker where it was too pale for lines."""
+"""Grey for the baseline, then Okabe and Ito's colour-blind safe palette, darkened where it is too pale for lines."""
 ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Distinguish lines without colour."""
+"""Markers that distinguish lines without colour."""
 PHASE_COLOURS = {
     "queue": "#e4e7eb",
     "download": "#b9a27c",
@@ -35,9 +35,9 @@ PHASE_COLOURS = {
     "upload": "#8a6a3b",
     "other": "#c9cfd6",
 }
-"""Phases of a job, `time/PHASE_seconds`, in their order in time."""
+"""Phases of a job (metrics `time/PHASE_seconds`), in chronological order."""
 Palette = Mapping[str, str]
-"""Colours by the name of the CSS custom property that stands for them, without the leading dashes."""
+"""Colours by the name of their CSS custom property, without the leading dashes."""
 FRAME_PALETTE: Palette = {"ink": INK, "muted": MUTED, "grid": GRID, "card": BACKGROUND}
 ARM_PALETTE: Palette = {f"arm-{i}": colour for i, colour in enumerate(ARM_COLOURS)}
 PHASE_PALETTE: Palette = {f"phase-{name}": colour for name, colour in PHASE_COLOURS.items()}
@@ -51,9 +51,10 @@ PHASE_HATCHES = {
     "save": "oo",
     "upload": "||||",
 }
-"""Distinguish phases without colour. The others are plain: the queue hollow, the training dark, the rest pale."""
+"""Hatches that distinguish phases without colour. Phases without one are plain: the queue is hollow, the training
+dark, and the rest pale."""
 WIDTH_POINTS = 340.0
-"""Width of a phone. The page scales a chart together with its texts."""
+"""Width of a phone. The page scales a chart together with its text."""
 _CHARACTER_POINTS = 6.2
 """Width of a wide character at size 10."""
 _STYLE: dict[Any, Any] = {
@@ -89,20 +90,20 @@ def plot(
     width_points: float = WIDTH_POINTS,
     palette: Palette = ARM_PALETTE,
 ) -> Chart:
-    """Return the chart that `draw` makes of empty axes.
+    """Return the chart that `draw` draws on empty axes.
 
-    `description` states the numbers, or where they are, for readers who cannot see the chart. In the SVG, colours of
-    `palette` and of the frame become the page's custom properties.
+    `description` gives the numbers, or says where they are, for readers who cannot see the chart. In the SVG, the
+    colours of `palette` and of the frame become the page's custom properties.
     """
     with matplotlib.rc_context(_STYLE | {"svg.hashsalt": name}), warnings.catch_warnings():
-        # The page's fonts cover scripts that matplotlib's own does not; the PNG then shows a box.
+        # The page's fonts cover scripts that matplotlib's font does not; the PNG shows a box for such a character.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width_points / 72, height_inches), layout="constrained")
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
         draw(axes)
         png = _png(figure)
-        figure.set_layout_engine("none")  # the layout of the PNG holds for the SVG
+        figure.set_layout_engine("none")  # the SVG keeps the layout of the PNG
         properties = {colour: f"var(--{key})" for key, colour in {**palette, **FRAME_PALETTE}.items()}
         return Chart(name, title, png, _svg(figure, name, title, description, properties))
 
@@ -142,7 +143,7 @@ def _svg(figure: Figure, name: str, title: str, description: str, properties: Ma
     buffer = io.StringIO()
     FigureCanvasSVG(figure).print_figure(buffer, facecolor="none", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
-    # Comments repeat texts, and a style inside an inline element applies to the whole page.
+    # Drop comments, which repeat texts, and styles, which would apply to the whole page.
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.S)
     text = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, properties), text)
     named = f'aria-labelledby="{name}-title"' + (f' aria-describedby="{name}-description"' if description else "")

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 
 class PngClassCharts:
-    """Implements `tracking.recording.run_tables.ClassCharts`; imports matplotlib only when it draws the first chart."""
+    """`tracking.recording.run_tables.ClassCharts` as PNG. Matplotlib is imported when the first chart is drawn."""
 
     def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
-        """Return bars of the rows of each class, by split."""
+        """Return bars with each class's number of rows, by split."""
         return _distribution_png(tuple(label_names), tuple((split, tuple(rows)) for split, rows in counts.items()))
 
     def confusion(self, label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> bytes:
@@ -22,7 +22,7 @@ class PngClassCharts:
 
 @lru_cache(maxsize=8)
 def _distribution_png(label_names: tuple[str, ...], counts: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    """Return the chart; the jobs of a comparison share it."""
+    """Return the chart. It is cached because the jobs of a comparison share it."""
     from reports.charts.classes import class_distribution
 
     return class_distribution(label_names, dict(counts)).png

@@ -1,4 +1,4 @@
-"""Charts of a classification's classes: their distribution and the confusion matrix."""
+"""Charts of classes: their distribution and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reports.model.blocks import Chart
 from reports.model.wording import short
 
 MAX_CLASSES = 60
-"""Most classes of a chart: those with the most rows. The tables have all of them."""
+"""Largest number of classes in a chart; those with the most rows are shown. The tables have all classes."""
 _WIDTH_POINTS = 400.0
 _SPLIT_COLOURS = ("#0072b2", "#d55e00", "#009e73")
-_MOST_WRITTEN = 16
-"""Most classes for which the cells of a confusion matrix have room for their counts."""
+_MAX_CLASSES_WITH_COUNTS = 16
+"""Largest number of classes for which a confusion matrix has room for the counts."""
 
 
 def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Chart:
-    """Return bars per class with its share of the rows of each split and the count; `counts` is by split."""
+    """Return bars with each class's share of each split's rows, and its count; `counts` is by split."""
     shown = _most_frequent(next(iter(counts.values())))
     shares = {split: _shares(numbers) for split, numbers in counts.items()}
     height = 0.8 / len(counts)
@@ -32,9 +32,9 @@ def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence
             percents = [100 * shares[split][number] for number in shown]
             label = f"{split} ({sum(numbers):,} rows)"
             axes.barh(y, percents, height=0.92 * height, color=_SPLIT_COLOURS[at], label=label)
-            for place, percent, number in zip(y, percents, shown, strict=True):
+            for bar_y, percent, number in zip(y, percents, shown, strict=True):
                 note = f"{percent:.1f} %  ({numbers[number]:,})"
-                axes.annotate(note, (percent, place), (4, 0), textcoords="offset points", va="center", fontsize=7)
+                axes.annotate(note, (percent, bar_y), (4, 0), textcoords="offset points", va="center", fontsize=7)
         _label_rows(axes, [label_names[number] for number in shown])
         axes.set_xlim(0, 1.25 * max(100 * max(each) for each in shares.values()))
         axes.set_xlabel("share of the rows, %" + _left_out(len(label_names)))
@@ -50,21 +50,21 @@ def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str],
     """Return the matrix of counts by (actual, predicted) label, coloured by the share of the actual class."""
     matrix = np.array([[cells.get((actual, predicted), 0) for predicted in label_names] for actual in label_names])
     shown = _most_frequent(matrix.sum(axis=1).tolist())
-    # Shares of all rows of a class, including those whose predicted class is not shown.
+    # A share is of all rows of the actual class, including rows whose predicted class is not shown.
     shares = (matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1))[np.ix_(shown, shown)]
     names = [short(label_names[number], 18) for number in shown]
 
     def draw(axes: Axes) -> None:
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        if len(shown) <= _MOST_WRITTEN:
+        if len(shown) <= _MAX_CLASSES_WITH_COUNTS:
             _write_counts(axes, matrix[np.ix_(shown, shown)], shares)
-        size = 9 if len(shown) <= _MOST_WRITTEN else 5.5
+        size = 9 if len(shown) <= _MAX_CLASSES_WITH_COUNTS else 5.5
         axes.set_xticks(range(len(names)), names, rotation=0 if len(names) <= 4 else 90, fontsize=size, color=INK)
         axes.set_yticks(range(len(names)), names, fontsize=size, color=INK)
         axes.set(xlabel="predicted" + _left_out(len(label_names)), ylabel="actual")
         axes.set_xticks([at - 0.5 for at in range(1, len(names))], minor=True)
         axes.set_yticks([at - 0.5 for at in range(1, len(names))], minor=True)
-        axes.grid(which="minor", color=BACKGROUND, linewidth=1 if len(shown) <= _MOST_WRITTEN else 0.3)
+        axes.grid(which="minor", color=BACKGROUND, linewidth=1 if len(shown) <= _MAX_CLASSES_WITH_COUNTS else 0.3)
         axes.tick_params(which="minor", length=0)
 
     title = "Confusion matrix: counts, coloured by the share of the actual class"
@@ -84,9 +84,9 @@ def _label_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _most_frequent(counts: Sequence[int]) -> list[int]:
-    """Return the numbers of the classes to show, in ascending order."""
-    chosen = sorted(range(len(counts)), key=lambda number: -counts[number])[:MAX_CLASSES]
-    return sorted(chosen)
+    """Return the indices of the classes to show, in ascending order."""
+    largest = sorted(range(len(counts)), key=lambda number: -counts[number])[:MAX_CLASSES]
+    return sorted(largest)
 
 
 def _left_out(classes: int) -> str:

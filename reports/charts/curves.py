@@ -26,10 +26,10 @@ from reports.model.blocks import Chart
 from reports.model.numbers import figure
 from reports.model.wording import short
 
-_MOST_DRAWN = 500
-"""Most points of a line: more than the chart is wide."""
-_LONGEST = 18
-"""Most characters of an arm's label at the end of its line."""
+_MAX_POINTS = 500
+"""Largest number of points in a line; the chart is narrower than that."""
+_LABEL_LENGTH = 18
+"""Largest number of characters in an arm's label at the end of its line."""
 _AXIS_POINTS = WIDTH_POINTS - 50
 """Width of the axis without the labels to its left."""
 
@@ -37,10 +37,10 @@ _AXIS_POINTS = WIDTH_POINTS - 50
 def loss_curves(
     comparison: Comparison, curves: Mapping[str, pd.DataFrame], x: str, name: str, title: str, label: str
 ) -> Chart | None:
-    """Return the loss over the column `x` of `histories` tables by run id; None without points.
+    """Return the loss over column `x`, from `histories` tables by run id; None without points.
 
-    The bold line with the arm's marker is the mean over the repeats. Thin lines are repeats, dashed lines are jobs of
-    another cache state.
+    The bold line with the arm's marker is the mean over the repeats. Thin lines are repeats, and dashed lines are jobs
+    with a different cache state.
     """
     lines = [(i, arm, mean) for i, arm in enumerate(comparison.arms) if len(mean := mean_curve(arm, curves, x))]
     if not lines:
@@ -51,13 +51,13 @@ def loss_curves(
             for jobs, dashes in [(arm.compared, "-"), *((jobs, "--") for jobs in arm.other_cache_states.values())]:
                 repeats = [curves[job.run_id] for job in jobs if job.run_id in curves]
                 _line(axes, repeats if len(arm.succeeded) > 1 else [], x, i, linewidth=0.9, alpha=0.4, linestyle=dashes)
-            # A few markers per line, at different points, keep lines apart that run together.
-            every = max(1, min(len(mean), _MOST_DRAWN) // 6)
+            # A few markers per line, at different points, distinguish lines that overlap.
+            every = max(1, min(len(mean), _MAX_POINTS) // 6)
             _line(axes, [mean], x, i, linewidth=2.0, marker=arm_marker(i), markersize=6, markevery=(i % every, every))
         _label_ends(axes, [(i, arm.label, mean[x].iloc[-1], mean["value"].iloc[-1]) for i, arm, mean in lines])
         axes.set(xlabel=label, ylabel="training loss")
-        if x == "samples" and (rows := rows_of_an_epoch(comparison)):
-            _count_epochs(axes, rows)
+        if x == "samples" and (rows := rows_per_epoch(comparison)):
+            _add_epoch_axis(axes, rows)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.grid(axis="y", linewidth=0.7)
@@ -70,8 +70,8 @@ def loss_curves(
     return plot(name, title, 3.2, draw, f"{description}.")
 
 
-def rows_of_an_epoch(comparison: Comparison) -> float | None:
-    """Return the number of training rows, which is samples divided by epochs; None if the jobs differ."""
+def rows_per_epoch(comparison: Comparison) -> float | None:
+    """Return the number of training rows (samples divided by epochs); None if the jobs differ."""
     counts = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
     rows = [samples / epochs for samples, epochs in counts if 0 < samples < math.inf and 0 < epochs < math.inf]
     if not rows or len(rows) < len(counts) or max(rows) > 1.02 * min(rows):
@@ -79,7 +79,7 @@ def rows_of_an_epoch(comparison: Comparison) -> float | None:
     return fmean(rows)
 
 
-def _count_epochs(axes: Axes, rows: float) -> None:
+def _add_epoch_axis(axes: Axes, rows: float) -> None:
     above = axes.secondary_xaxis("top", functions=(lambda x: np.asarray(x) / rows, lambda x: np.asarray(x) * rows))
     above.set_xlabel("epochs", color=MUTED)
     above.spines["top"].set_visible(False)
@@ -87,9 +87,9 @@ def _count_epochs(axes: Axes, rows: float) -> None:
 
 
 def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataFrame:
-    """Return the mean over the arm's compared repeats at each step, without points that are not numbers.
+    """Return the mean over the arm's compared repeats at each step, without non-finite points.
 
-    A repeat that recorded other steps is interpolated linearly between its own, and not extrapolated.
+    A repeat that recorded different steps is interpolated linearly, but not extrapolated.
     """
     tables = [table for job in arm.compared if (table := curves.get(job.run_id)) is not None and len(table)]
     if not tables:
@@ -102,16 +102,16 @@ def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataF
 
 
 def _mean(tables: Sequence[pd.DataFrame], steps: np.ndarray, column: str) -> np.ndarray:
-    """Return the mean of a column at each step over the tables that have a value there; NaN if none has."""
+    """Return the mean of a column at each step, over the tables with a value there; NaN if no table has one."""
     values = np.array([np.interp(steps, t["step"], t[column], math.nan, math.nan) for t in tables])
     known = ~np.isnan(values)
-    with np.errstate(invalid="ignore"):  # of two infinities
+    with np.errstate(invalid="ignore"):  # a sum of opposite infinities
         total: np.ndarray = np.where(known, values, 0.0).sum(axis=0)
         return total / np.where(known.any(axis=0), known.sum(axis=0), math.nan)
 
 
 def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style: object) -> None:
-    """Draw all tables as one line with gaps between them, which takes hardly longer than a single one."""
+    """Draw all tables as one line with gaps, which takes hardly longer than drawing a single table."""
     pieces = [_thinned(table[[x, "value"]].to_numpy()) for table in tables if len(table)]
     if pieces:
         points = np.concatenate([part for piece in pieces for part in (piece, [(math.nan, math.nan)])])
@@ -120,14 +120,14 @@ def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style:
 
 def _thinned(points: np.ndarray) -> np.ndarray:
     """Return evenly spaced points, including the first and the last."""
-    chosen: np.ndarray = points[np.linspace(0, len(points) - 1, min(len(points), _MOST_DRAWN)).round().astype(int)]
-    return chosen
+    thinned: np.ndarray = points[np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(int)]
+    return thinned
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
-    """Name each line at its end with its marker; labels of close ends are moved apart."""
-    named = end_of_axis([(x, f"● {short(label, _LONGEST)}") for _, label, x, _ in ends], _AXIS_POINTS)
-    axes.set_xlim(0, max(named, axes.dataLim.x1))
+    """Label each line at its end, with its marker. Labels that would overlap are moved apart."""
+    right = end_of_axis([(x, f"● {short(label, _LABEL_LENGTH)}") for _, label, x, _ in ends], _AXIS_POINTS)
+    axes.set_xlim(0, max(right, axes.dataLim.x1))
     low, high = axes.get_ylim()
     gap, last = 0.075 * (high - low), -math.inf
     for i, label, x, y in sorted(ends, key=lambda end: end[3]):
@@ -135,5 +135,11 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> No
         at = x + 0.04 * axes.get_xlim()[1]
         axes.plot(at, last, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
         axes.annotate(
-            short(label, _LONGEST), (at, last), (6, 0), textcoords="offset points", va="center", fontsize=9.5, color=INK
+            short(label, _LABEL_LENGTH),
+            (at, last),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9.5,
+            color=INK,
         )

@@ -1,4 +1,4 @@
-"""Time of each job by phase: a stacked bar of its phases in their order in time."""
+"""Time of each job by phase: a stacked bar of its phases in chronological order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reports.model.numbers import figure
 from reports.model.wording import short
 
 MAX_BARS = 24
-"""Most jobs with a bar each; if there are more, each arm has one bar of their means."""
+"""Largest number of jobs that get a bar each; with more jobs, each arm gets one bar with the means."""
 LABELS = {
     "queue": "queue (not billed)",
     "warmup": "warm-up",
@@ -45,11 +45,11 @@ class Row:
     """One bar."""
 
     heading: str
-    """Text above the bar; empty for an arm's further jobs."""
+    """Text above the bar; empty for an arm's second and later jobs."""
     note: str
     """Text after the bar."""
     seconds: Mapping[str, float]
-    """Seconds by phase, in order."""
+    """Seconds by phase, in chronological order."""
 
 
 def phases(comparison: Comparison, title: str = "Where the time goes: seconds by phase") -> Chart | None:
@@ -76,14 +76,14 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
         axes.grid(axis="x", linewidth=0.7)
         _legend(axes, shown)
 
-    return plot("phases", title, height + 1.2, draw, _in_words(rows), palette=PHASE_PALETTE)
+    return plot("phases", title, height + 1.2, draw, _description(rows), palette=PHASE_PALETTE)
 
 
 def rows_of(comparison: Comparison) -> list[Row]:
-    """Return a bar per job that has ended and recorded a phase; for many jobs, one per arm and cache state."""
+    """Return a bar per job that has ended and recorded a phase; with many jobs, one bar per arm and cache state."""
     if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MAX_BARS:
-        return [row for arm in comparison.arms for row in _means(arm)]
-    return [row for arm in comparison.arms for row in _each(arm)]
+        return [row for arm in comparison.arms for row in _mean_rows(arm)]
+    return [row for arm in comparison.arms for row in _job_rows(arm)]
 
 
 def _with_phases(jobs: Sequence[Job]) -> list[Job]:
@@ -94,7 +94,7 @@ def _known_phases(seconds: Mapping[str, float]) -> list[float]:
     return [value for phase, value in seconds.items() if phase != "other"]
 
 
-def _each(arm: Arm) -> list[Row]:
+def _job_rows(arm: Arm) -> list[Row]:
     jobs = _with_phases(arm.jobs)
     return [
         Row(heading="" if at else short(arm.label), note=_note(job), seconds=seconds_of([job]))
@@ -107,7 +107,7 @@ def _note(job: Job) -> str:
     return f"{figure(job.number('cost_billable_seconds'))} s{state}{', failed' if job.failed else ''}"
 
 
-def _means(arm: Arm) -> list[Row]:
+def _mean_rows(arm: Arm) -> list[Row]:
     rows = []
     for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
         if jobs := _with_phases(succeeded):
@@ -118,7 +118,7 @@ def _means(arm: Arm) -> list[Row]:
 
 
 def seconds_of(jobs: Sequence[Job]) -> dict[str, float]:
-    """Return the mean seconds of each phase; `other` is billed time that belongs to none."""
+    """Return the mean seconds of each phase; `other` is the billed time that no phase covers."""
     names = [phase for phase in PHASE_COLOURS if phase != "other"]
     means = {phase: fmean(finite_or_zero(job.number(f"time_{phase}_seconds")) for job in jobs) for phase in names}
     billed_phases = sum(means.values()) - means["queue"]
@@ -150,7 +150,7 @@ def _style(phase: str) -> dict[str, Any]:
     }
 
 
-def _in_words(rows: Sequence[Row]) -> str:
+def _description(rows: Sequence[Row]) -> str:
     descriptions, heading = [], ""
     for row in rows:
         heading = row.heading or heading

@@ -1,4 +1,4 @@
-"""Charts of a comparison and of probes."""
+"""Charts of comparisons and probes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by 
 
 
 def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    """Return the charts for which there are numbers; `curves` are `histories` tables of `loss` by run id."""
+    """Return the charts that have numbers to show; `curves` are `histories` tables of `loss` by run id."""
     charts = (
         intervals(comparison),
         bars(comparison, BILLABLE, "billable", "Billable time", "billable instance seconds per job"),
@@ -34,7 +34,7 @@ def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]
 
 
 def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    """Return the charts of a group of probes."""
+    """Return the charts of a group of probes that have numbers to show."""
     charts = (
         projections(probes, comparison),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),

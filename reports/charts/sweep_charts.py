@@ -29,7 +29,7 @@ _PHASES = "Where the time of the repeats goes: seconds by phase"
 
 
 def sweep_charts(sweep: Sweep) -> list[Chart]:
-    """Return the charts for which there are numbers."""
+    """Return the charts that have numbers to show."""
     charts = (
         cost_by_batch(sweep),
         throughput_by_batch(sweep),
@@ -44,7 +44,7 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
 
 
 def cost_by_batch(sweep: Sweep) -> Chart | None:
-    """Return each trial's cost over its batch size; trials without a value are above, by outcome."""
+    """Return each trial's cost over its batch size. Trials without a cost are shown above the axis, by outcome."""
     shown = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
     valued = [t for t in shown if _is_valued(t)]
     if not valued:
@@ -66,7 +66,7 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
 
 
 def throughput_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the calibrated samples per second over the batch size, with the line of the fitted model."""
+    """Return the calibrated samples per second over the batch size, with the fitted model's line."""
     shown = [(c.compiler, s) for c in sweep.calibrations for s in c.sizes if s.fits and s.samples_per_second > 0]
     if not shown:
         return None
@@ -94,7 +94,7 @@ def throughput_by_batch(sweep: Sweep) -> Chart | None:
 
 
 def memory_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the peak memory over the batch size, of calibrations or else of trials, with sizes that do not fit."""
+    """Return the peak memory over the batch size, from calibrations or else trials, with sizes that do not fit."""
     shown = [(c.compiler, s.batch_size, s.peak_memory_gib) for c in sweep.calibrations for s in c.sizes]
     if not any(value > 0 for _, _, value in shown):
         shown = [(t.setting.compiler, t.setting.batch_size, peak_memory_gib(t)) for t in sweep.trials]
@@ -119,13 +119,13 @@ def memory_by_batch(sweep: Sweep) -> Chart | None:
         batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
         legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
 
-    beyond = "".join(f" Batch {size:g} does not fit under {name}." for name, size in sorted(too_large))
-    description = describe_points(fitting, "GiB") + beyond
+    unfit = "".join(f" Batch {size:g} does not fit under {name}." for name, size in sorted(too_large))
+    description = describe_points(fitting, "GiB") + unfit
     return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw, description)
 
 
 def quality_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the quality over the batch size: after equal samples if a target ends the jobs, otherwise at their end."""
+    """Return the quality over the batch size: after equal samples if a target ends the jobs, else at the end."""
     name, is_equal = quality_name(sweep), sweep.spec.target is not None
     shown = [
         (trial, value)
@@ -160,7 +160,7 @@ def quality_by_batch(sweep: Sweep) -> Chart | None:
 
 
 def pareto(sweep: Sweep) -> Chart | None:
-    """Return cost and quality with the line of unbeaten trials; None if a target makes the quality equal."""
+    """Return cost and quality with the Pareto front; None if a target makes the quality equal."""
     shown = [t for t in sweep.trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
     if len(shown) < 2 or (sweep.spec.target is not None and not sweep.spec.is_front):
         return None
@@ -177,11 +177,11 @@ def pareto(sweep: Sweep) -> Chart | None:
         axes.set_xlabel(cost_noun(sweep))
         thousands(axes)
         axes.grid(linewidth=0.7)
-        marks.legend(axes, shown, Line2D([], [], color=MUTED, linewidth=1.2, label="beaten by none"))
+        marks.legend(axes, shown, Line2D([], [], color=MUTED, linewidth=1.2, label="Pareto front"))
 
-    title = f"Cost and {quality_name(sweep)}: filled markers are beaten in neither"
-    unbeaten = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
-    description = f"Nothing beats {unbeaten}. {describe_trials(shown)}"
+    title = f"Cost and {quality_name(sweep)}: filled markers are Pareto-optimal"
+    optimal = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
+    description = f"Pareto-optimal: {optimal}. {describe_trials(shown)}"
     return plot("pareto", title, _HEIGHT_INCHES, draw, description)
 
 
@@ -244,14 +244,14 @@ def _ended_seconds(trial: Trial) -> float:
 def _lines_of_the_best(
     axes: Axes, marks: Marks, trials: Sequence[Trial], value: Callable[[Trial], float], highest: bool
 ) -> None:
-    """Join each compiler's best values over the batch sizes."""
+    """Draw a line through each compiler's best values over the batch sizes."""
     for compiler in marks.sweep.compilers:
         by_size: dict[float, list[Trial]] = {}
         for trial in trials:
             if trial.setting.compiler == compiler:
                 by_size.setdefault(trial.setting.batch_size, []).append(trial)
         if len(by_size) > MAX_TICKS:
-            continue  # trials cover a fine grid sparsely, so that the line would jump with the rates
+            continue  # trials cover a fine grid sparsely, so the line would jump between learning rates
         best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
         points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
         style = marks.dashes(compiler)

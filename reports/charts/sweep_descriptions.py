@@ -10,13 +10,13 @@ from reports.sweep.trials import Trial
 
 
 def describe_trials(trials: Sequence[Trial]) -> str:
-    """Return the outcomes of a chart's trials, and where their values are listed."""
+    """Return the number of trials by outcome, and where their values are listed."""
     outcomes = ", ".join(f"{count} {kind}" for kind, count in Counter(trial.kind for trial in trials).most_common())
     return f"{len(trials)} trials: {outcomes}. The table of trials lists their values."
 
 
 def describe_points(points: Iterable[tuple[str, float, float]], unit: str) -> str:
-    """Return points, given as (compiler, batch size, value), compiler by compiler."""
+    """Return the points, given as (compiler, batch size, value), grouped by compiler."""
     by_compiler: dict[str, list[str]] = {}
     for compiler, batch_size, value in points:
         by_compiler.setdefault(compiler, []).append(f"{figure(value)} at batch {batch_size:g}")

@@ -1,4 +1,7 @@
-"""Markers of trials in a sweep's charts: colour and core show the compiler, the shape the rate, hollow no value."""
+"""Markers of trials in a sweep's charts.
+
+Colour and core show the compiler, and the shape shows the learning rate. A hollow marker has no value.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ from reports.sweep.trials import Trial
 
 _CORES = ("", ".", "_", "|", "x")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
-"""Cores of the markers and dashes of the lines distinguish compilers without colour."""
+"""Marker cores and line dashes that distinguish compilers without colour."""
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
 _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
 """Rows above the highest value, by outcome."""
 _BAND = 0.6
-"""Widest band of one batch size, in octaves; it holds the markers of compilers and rates side by side."""
+"""Largest width of a batch size's band, in octaves; the markers of compilers and rates lie in it side by side."""
 MAX_TICKS = 9
-"""Most batch sizes labelled on an axis."""
+"""Largest number of batch sizes labelled on an axis."""
 _LOG_FROM = 8.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
@@ -41,7 +44,7 @@ class Marks:
 
     @cached_property
     def multipliers(self) -> list[float]:
-        """All factors on the learning rate in the trials."""
+        """All learning rate factors of the trials."""
         return sorted({trial.setting.multiplier for trial in self.sweep.trials})
 
     def colour(self, compiler: str) -> str:
@@ -53,7 +56,7 @@ class Marks:
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
     def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:
-        """Return a compiler's marker without a position: the shape and its core."""
+        """Return a compiler's marker without a position: its shape and its core."""
         colour, core = self.colour(compiler), _CORES[self.sweep.compilers.index(compiler) % len(_CORES)]
         face = "none" if hollow else colour
         style: dict[str, Any] = {"linestyle": "", "markersize": 7, "clip_on": False, **more}
@@ -63,7 +66,7 @@ class Marks:
         return (outer, inner) if core else (outer,)
 
     def shape(self, multiplier: float) -> str:
-        """Return the shape of a factor: a circle for 1, a triangle up or down for the next ones."""
+        """Return a factor's shape: a circle for 1, and a triangle up or down for the next factors."""
         above = sorted(m for m in self.multipliers if m > 1)
         below = sorted((m for m in self.multipliers if m < 1), reverse=True)
         if multiplier == 1 or multiplier not in above + below:
@@ -72,25 +75,25 @@ class Marks:
         return shapes[min(at, len(shapes) - 1)]
 
     def x(self, trial: Trial) -> float:
-        """Return a trial's position on an axis of batch sizes, beside those of other compilers and rates."""
+        """Return a trial's position on an axis of batch sizes, beside the other compilers and rates."""
         factors, band = self.multipliers, self.band / len(self.sweep.compilers)
-        aside = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
-        return self.x_of(trial.setting.compiler, trial.setting.batch_size) + aside
+        offset = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
+        return self.x_of(trial.setting.compiler, trial.setting.batch_size) + offset
 
     def x_of(self, compiler: str, batch_size: float, share: float = 1.0) -> float:
-        """Return the middle of a compiler's markers within this share of the band of a batch size."""
+        """Return the middle of a compiler's markers, within this share of a batch size's band."""
         compilers = self.sweep.compilers
         return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), share * self.band)
 
     @cached_property
     def band(self) -> float:
-        """Width of the markers of one batch size, in octaves."""
+        """Width of a batch size's band of markers, in octaves."""
         calibrated = {size.batch_size for each in self.sweep.calibrations for size in each.sizes}
         sizes = sorted(calibrated | {t.setting.batch_size for t in self.sweep.trials if t.setting.batch_size > 0})
         return min([_BAND, *(0.7 * math.log2(right / left) for left, right in pairwise(sizes))])
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
-        """Draw a trial's marker, with a ring around the best."""
+        """Draw a trial's marker, with a ring if it is the best trial."""
         shape = self.shape(trial.setting.multiplier)
         self.put(axes, self.mark(trial.setting.compiler, shape, hollow=hollow), x, y)
         if trial is self.sweep.best and not self.sweep.spec.is_front:
@@ -103,7 +106,7 @@ class Marks:
             axes.add_line(part)
 
     def legend(self, axes: Axes, trials: Sequence[Trial], *more: Line2D) -> None:
-        """Name the colours and shapes of these trials below the chart."""
+        """Add a legend of these trials' colours and shapes below the chart."""
         multipliers = {trial.setting.multiplier for trial in trials}
         shapes = [
             Line2D([], [], color=MUTED, marker=self.shape(m), linestyle="", label=f"rate × {m:.3g}")
@@ -115,7 +118,7 @@ class Marks:
         legend(axes, [*named, *(shapes if len(multipliers) > 1 else []), *([best] if is_best else []), *more])
 
     def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
-        """Return the legend's entries of compilers: line and marker."""
+        """Return the legend entries of these compilers: a line with a marker."""
         shown = set(compilers)
         return [
             self.mark(name, linestyle=self.dashes(name), linewidth=1.6, label=short(name, 20))
@@ -125,7 +128,7 @@ class Marks:
 
 
 def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
-    """Put a legend below a chart; an entry's parts are drawn over each other, and its first part names it."""
+    """Put a legend below a chart. The parts of an entry are drawn over each other; the first part has its label."""
     assert isinstance(axes.figure, Figure)
     axes.figure.legend(
         handles=list(handles),
@@ -140,23 +143,23 @@ def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
 
 
 def batch_axis(axes: Axes, sizes: Iterable[float]) -> None:
-    """Label an axis of the logarithms of batch sizes, with no more labels than fit."""
+    """Label an axis of batch size logarithms, with as many labels as fit."""
     shown = sorted(set(sizes))
     if len(shown) > MAX_TICKS:
         powers = [size for size in shown if math.log2(size) % 1 == 0]
         shown = powers[:: 1 + len(shown) // 64] or shown[:: len(shown) // MAX_TICKS]
     axes.set_xticks([math.log2(size) for size in shown], [f"{size:g}" for size in shown])
     axes.set_xlim(math.log2(min(shown)) - 0.5, math.log2(max(shown)) + 0.5)
-    axes.set_xlabel("batch size of each device")
+    axes.set_xlabel("batch size per device")
     axes.grid(axis="y", linewidth=0.7)
 
 
 def value_axis(
     axes: Axes, values: Sequence[float], rows: Sequence[str], label: str, from_zero: bool = True
 ) -> dict[str, float]:
-    """Lay out an axis of values and rows above them; return the heights of the rows.
+    """Lay out an axis of values with rows above them, and return the rows' heights.
 
-    The axis is logarithmic if the values differ much.
+    The axis is logarithmic if the largest value is more than `_LOG_FROM` times the smallest.
     """
     low, high = min(values), max(values)
     is_log = from_zero and low > 0 and high / low > _LOG_FROM
@@ -186,7 +189,7 @@ def value_axis(
 
 
 def rows_of(trials: Iterable[Trial]) -> list[str]:
-    """Return the rows above the values that these trials need."""
+    """Return the rows that these trials need above the values."""
     kinds = {trial.kind for trial in trials}
     return [kind for kind in _ROWS if kind in kinds]
 

@@ -1,4 +1,4 @@
-"""Jobs sorted into the arms of a comparison."""
+"""Jobs grouped into the arms of a comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracking.groups.planned_job import job_title
 from tracking.recording.compiler_check import warning
 
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
-"""Order of preference among cache states with equally many repeats."""
+"""Order of preference among cache states with the same number of repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """Title of the job's run, with the label of its arm in this comparison."""
+        """Title of the job's run, with its arm's label in this comparison."""
         known = self.repeat.isdecimal()
         return job_title(self.arm, int(self.repeat), self.text.get("role")) if known else self.arm
 
@@ -64,12 +64,12 @@ class Job:
         return self.text.get("measured") == "outside"
 
     def number(self, column: str) -> float:
-        """Return a number of the job, or NaN if it has none."""
+        """Return the job's number in a column, or NaN if it is missing."""
         return self.numbers.get(column, math.nan)
 
     @property
     def setup_seconds(self) -> float:
-        """Compile plus warm-up seconds; a job without a compile phase spent none on it."""
+        """Compile plus warm-up seconds; without a compile phase, the warm-up seconds alone."""
         return self.number("time_warmup_seconds") + finite_or_zero(self.number("time_compile_seconds"))
 
 
@@ -92,7 +92,7 @@ class Arm:
 
     @property
     def compiler_warnings(self) -> list[str]:
-        """Reasons why the figures are not those of the arm's compiler setting, without repetitions."""
+        """Reasons why the figures do not represent the arm's compiler setting, without duplicates."""
         settings = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
         reasons = (
             warning(setting, None if active is None else active == "true") for active, setting in settings.items()
@@ -101,18 +101,18 @@ class Arm:
 
     @property
     def cache_state(self) -> str | None:
-        """Cache state of most successful jobs; among equals warm comes first. None without such jobs."""
+        """Most common cache state of the successful jobs; warm wins a tie. None if no job succeeded."""
         counts = Counter(job.cache_state for job in self.succeeded)
         return min(counts, key=lambda state: (-counts[state], _rank(state)), default=None)
 
     @property
     def compared(self) -> list[Job]:
-        """Successful jobs of the arm's cache state: those that its figures come from."""
+        """Successful jobs with the arm's cache state, which its figures come from."""
         return [job for job in self.succeeded if job.cache_state == self.cache_state]
 
     @property
     def other_cache_states(self) -> dict[str, list[Job]]:
-        """Successful jobs of the other cache states."""
+        """Successful jobs with other cache states, by state."""
         states = sorted({job.cache_state for job in self.succeeded} - {self.cache_state}, key=_rank)
         return {state: [job for job in self.succeeded if job.cache_state == state] for state in states}
 
@@ -121,11 +121,11 @@ class Arm:
         return finite(self.compared, column)
 
     def positive(self, column: str) -> list[float]:
-        """Return the positive numbers of the compared jobs, which a ratio needs."""
+        """Return the positive numbers of the compared jobs; only these can form a ratio."""
         return [value for value in self.values(column) if value > 0]
 
     def summary(self, column: str) -> Summary | None:
-        """Return median, extremes and count over the compared jobs."""
+        """Return the median, extremes and count over the compared jobs."""
         return summary(self.values(column))
 
     @property
@@ -134,7 +134,7 @@ class Arm:
         return [job.setup_seconds for job in self.compared if math.isfinite(job.setup_seconds)]
 
     def setting(self, column: str) -> list[float]:
-        """Return the distinct values of a parameter over all jobs; more than one if the jobs of the arm differ."""
+        """Return the distinct values of a parameter over all the arm's jobs."""
         return sorted(set(finite(self.jobs, column)))
 
 

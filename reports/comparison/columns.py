@@ -17,7 +17,7 @@ _LOSSES = {
     "loss": ("last training loss", "last\nloss"),
 }
 _OPTIONAL = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training")
-"""Columns left out if no arm has a value: a script measured from outside may record nothing about its steps."""
+"""Columns that are left out if no arm has a value. A script measured from outside may not record its steps."""
 
 
 def columns(comparison: Comparison) -> list[Column[Arm]]:
@@ -46,7 +46,7 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
 
 
 def verdict_column(comparison: Comparison) -> Column[Arm]:
-    """Return the column of verdicts, for tables that stand without the sentences about each arm."""
+    """Return the verdict column, for tables that are shown without the sentences about each arm."""
     verdicts = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
     return Column("verdict", "verdict", "", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
 
@@ -61,7 +61,7 @@ def _has_values(column: Column[Arm], comparison: Comparison) -> bool:
 
 
 def _training(comparison: Comparison) -> str:
-    """Return the column of the training seconds: of the steady steps, or else what a script's Trainer reported."""
+    """Return the column with the training seconds: those of the steady steps, or else those that Trainer reported."""
     steady, whole = "time_train_steady_seconds", "time_train_seconds"
     return steady if any(arm.values(steady) for arm in comparison.arms) else whole
 

@@ -28,9 +28,9 @@ class Contrast:
     arm: Arm
     verdict: Verdict
     speed_up: Interval | None
-    """Ratio of steady samples per second, arm over baseline; None below two repeats a side."""
+    """Ratio of steady samples per second, arm over baseline; None with fewer than two repeats on either side."""
     break_evens: dict[str, BreakEven]
-    """Break-even by cache state, that of the compared jobs first; empty if the work is not comparable."""
+    """Break-even by cache state, starting with the compared jobs' state; empty if the work is not comparable."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class Comparison:
 
     @property
     def assumes_equal_work(self) -> bool:
-        """True if no job recorded how many samples it saw, so that equal work has to be assumed."""
+        """True if no job recorded how many samples it saw, so equal work has to be assumed."""
         jobs = [job for arm in self.arms for job in arm.succeeded]
         return len(self.arms) > 1 and bool(jobs) and not finite(jobs, "samples")
 
     @property
     def loss_column(self) -> str:
-        """Final loss that the table shows: the validation loss if any job has one."""
+        """Column of the final loss in the table: the validation loss if any job has one, or else the training loss."""
         has_eval = any(arm.values("eval_loss") for arm in self.arms)
         return "eval_loss" if has_eval else "train_loss" if any(a.values("train_loss") for a in self.arms) else "loss"
 
@@ -87,10 +87,10 @@ class Comparison:
 def compare(
     table: pd.DataFrame, group: str, *, baseline: str | None = None, allowed: Set[Kind] = frozenset()
 ) -> Comparison:
-    """Return the comparison of `job_tables.jobs`' table.
+    """Return the comparison of the jobs in a table from `job_tables.jobs`.
 
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
-    None it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. Raises
+    None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. Raises
     `InputError` for an unknown baseline.
     """
     arms = tuple(arms_of(table))
@@ -101,7 +101,10 @@ def compare(
 
 
 def extra_seconds(arm: Arm, state: str) -> float | None:
-    """Return the mean billable instance seconds of the jobs of another cache state, less those of the compared jobs."""
+    """Return the mean billable instance seconds of the jobs with cache state `state` minus the compared jobs' mean.
+
+    None if either side has no billing record.
+    """
     others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
     compared = arm.positive(BILLABLE)
     return fmean(others) - fmean(compared) if others and compared else None
@@ -131,7 +134,7 @@ def _break_evens(arm: Arm, baseline: Arm, speed_up: Interval | None) -> dict[str
 
 
 def _break_even(jobs: list[Job], arm: Arm, baseline: Arm, speed_up: Interval | None) -> BreakEven:
-    """Return the break-even with the compile and warm-up time of `jobs` and the steady rate of the arm."""
+    """Return the break-even, from the compile and warm-up time of `jobs` and the arm's steady rate."""
     setup = [job.setup_seconds for job in jobs if job.setup_seconds >= 0]
     rates, rates_baseline = arm.positive(STEADY), baseline.positive(STEADY)
     if not (setup and baseline.setup_seconds and rates and rates_baseline):

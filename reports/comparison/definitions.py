@@ -1,4 +1,4 @@
-"""Definitions of the figures in a comparison: how each number is measured."""
+"""Definitions of a comparison's figures: how each number is measured."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _TIMES = (
     ),
     Definition(
         "Training time",
-        "Time of Trainer's whole loop, as Trainer reports it: compile, warm-up, steps and evaluations, as in published "
-        "figures. “Training” in the table is the time of the steady steps only.",
+        "Time of Trainer's whole loop, as Trainer reports it: compile, warm-up, steps and evaluations, the same as in "
+        "published figures. “Training” in the table is the time of the steady steps only.",
     ),
 )
 _JUDGEMENT = (
     Definition(
         "Interval",
         "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
-        "spread. Intervals are not adjusted for the number of arms. Of comparisons between two equal settings, at most "
-        "5 in 100 say cheaper or not cheaper, but with many arms a misleading one becomes likely. Compare the best arm "
-        "with the baseline once more before much depends on it.",
+        "spread. Intervals are not adjusted for the number of arms. At most 5 in 100 comparisons of two equal settings "
+        "say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an important "
+        "decision, compare the best arm with the baseline again.",
     ),
     Definition(
         "Verdict",
@@ -57,8 +57,8 @@ _JUDGEMENT = (
 )
 _TARGET = Definition(
     "To a target",
-    "Jobs that were to end at the same target did equal work and kept the quality if they reached it; they may have "
-    "seen different numbers of samples. An arm with a job that did not reach the target is not cheaper.",
+    "Jobs that train to the same target and reach it did equal work and kept the quality, although they may have seen "
+    "different numbers of samples. An arm with a job that did not reach the target is not cheaper.",
 )
 _BREAK_EVEN = Definition(
     "Break-even",

@@ -12,7 +12,7 @@ from reports.comparison.arms import Arm, Job, finite
 BILLABLE = "cost_billable_instance_seconds"
 """Column of the table of jobs: billable seconds times instances."""
 SAMPLES_TOLERANCE = 0.01
-"""Relative difference in samples seen that still counts as equal work, such as a last batch that was not full."""
+"""Largest relative difference in samples seen that counts as equal work, for example from a last, partial batch."""
 
 
 Kind = Literal["data", "samples", "target", "image", "machine"]
@@ -60,26 +60,26 @@ DOLLARS = Currency("cost_usd", "dollars")
 def currency(arm: Arm, baseline: Arm) -> Currency:
     """Return dollars for arms on different instance types, whose seconds cost differently; otherwise seconds.
 
-    Seconds also if a price is missing, which `work_differences` then reports.
+    If a price is missing, return seconds; `work_differences` reports the missing price.
     """
     return DOLLARS if _types(arm) != _types(baseline) and _priced(arm, baseline) else SECONDS
 
 
 def has_common_currency(arm: Arm, baseline: Arm) -> bool:
-    """Return True if the costs of two arms compare: as seconds of one instance type, or as dollars."""
+    """Return True if the costs of two arms can be compared: as seconds of one instance type, or as dollars."""
     return _types(arm) == _types(baseline) or _priced(arm, baseline)
 
 
 def uses_other_machines(arm: Arm, baseline: Arm) -> bool:
     """Return True if two arms requested different instance types, instance counts or devices.
 
-    A shorter time may then cost more.
+    The faster arm may then cost more.
     """
     return _requested_machines(arm) != _requested_machines(baseline)
 
 
 def target_of(*arms: Arm) -> Target | None:
-    """Return the target at which all compared jobs of these arms were to end, or None if they have no common one."""
+    """Return the target at which all compared jobs of these arms were to end, or None if they have no common target."""
     targets = {_target(job) for arm in arms for job in arm.compared}
     return targets.pop() if len(targets) == 1 else None
 
@@ -90,10 +90,10 @@ def not_reached(arm: Arm) -> list[Job]:
 
 
 def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
-    """Return the differences between the work of two arms; none if either has no successful job.
+    """Return the differences between the work of two arms; empty if either arm has no successful job.
 
-    Machines may differ if the arms request different ones, each arm's own jobs ran on the same, and all have a price.
-    Samples may differ if all jobs were to end at the same target.
+    Machines may differ if the arms request different ones, each arm's jobs ran on equal machines, and every job has a
+    price. Samples may differ if all jobs were to end at the same target.
     """
     if not arm.compared or not baseline.compared:
         return []
@@ -112,9 +112,9 @@ def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
 
 
 def image_version(job: Job) -> str | None:
-    """Return the library versions in the tag of a job's image, or the whole image if its tag names none.
+    """Return the library versions in the tag of a job's image, or the whole image name if the tag has no versions.
 
-    An image with a compiler and one without then count as equal if both hold the same libraries.
+    Images with and without a compiler then count as equal if they contain the same library versions.
     """
     image = job.text.get("image")
     # SageMaker's tags look like this: 1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04
@@ -125,7 +125,7 @@ def image_version(job: Job) -> str | None:
 def _samples(jobs: Sequence[Job]) -> list[Difference]:
     samples = finite(jobs, "samples")
     if not samples and all(job.is_script for job in jobs):
-        return []  # assumed to be equal; the report says so
+        return []  # assumed to be equal, which the report states
     if len(samples) < len(jobs):
         return [Difference("samples", "some jobs did not record how many samples they saw")]
     if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
@@ -140,7 +140,7 @@ def _target(job: Job) -> Target | None:
 
 
 def _images(jobs: Sequence[Job]) -> list[Difference]:
-    """Return the difference in library versions: those that the jobs recorded, or else those of their images."""
+    """Return the difference in library versions: the recorded ones if every job has them, or else the images'."""
     recorded = all(job.text.get("versions") for job in jobs)
     return _differing(jobs, "image", "image version", _text_of("versions") if recorded else image_version)
 

@@ -1,4 +1,4 @@
-"""Effects of compiler and batch size, separately and together: the factorial table of a comparison with both. Pure."""
+"""Factorial table of a comparison that varies compiler and batch size: their separate and joint effects. Pure."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ class Factorial:
         """Return the change against the baseline with its interval, and the median cost."""
         arm, contrast = self.arms.get((compiler, batch_size)), self.contrasts.get((compiler, batch_size))
         cost = arm.summary(BILLABLE) if arm else None
-        below = f"{figure(cost.median)} s" if cost else ""
+        detail = f"{figure(cost.median)} s" if cost else ""
         if arm is None:
             return NONE, ""
         if contrast is None:
-            return "baseline", below
+            return "baseline", detail
         ratio = contrast.verdict.ratio
-        return (f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else contrast.verdict.outcome), below
+        return (f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else contrast.verdict.outcome), detail
 
     def sentences(self) -> list[str]:
-        """Return the effect of the compiler alone, of the batch size alone, and of both."""
+        """Return the effects of the compiler alone, the batch size alone, and both together."""
         compiler, batch_size = self.compilers[0], self.batch_sizes[0]
         sentences = []
         for (other, size), contrast in self.contrasts.items():
             if contrast.verdict.ratio is None:
                 continue
             if size == batch_size:
-                changed = f"{other} alone, at batch {batch_size:g}"
+                factors = f"{other} alone, at batch {batch_size:g}"
             elif other == compiler:
-                changed = f"Batch {size:g} alone, under {compiler}"
+                factors = f"Batch {size:g} alone, under {compiler}"
             else:
-                changed = f"{other} and batch {size:g} together"
-            sentences.append(f"{changed}: {change(contrast.verdict.ratio.estimate)} {noun(contrast.verdict)}.")
+                factors = f"{other} and batch {size:g} together"
+            sentences.append(f"{factors}: {change(contrast.verdict.ratio.estimate)} {noun(contrast.verdict)}.")
         return sentences
 
     def table(self) -> Table:
-        """Return compilers as rows and batch sizes as columns."""
+        """Return the table, with compilers as rows and batch sizes as columns."""
         labels = ("compiler", *(f"batch {size:g}" for size in self.batch_sizes))
         rows = []
         for compiler in self.compilers:
             texts = [(compiler, ""), *(self.texts(compiler, size) for size in self.batch_sizes)]
             rows.append(Row(tuple(Cell(text=text, detail=detail) for text, detail in texts)))
         return Table(
-            name="Compiler and batch size apart",
+            name="Compiler and batch size separately",
             headings=tuple(Heading(label=label, head=label) for label in labels),
             rows=tuple(rows),
             is_sortable=False,
@@ -69,7 +69,7 @@ class Factorial:
 
 
 def factorial_of(comparison: Comparison) -> Factorial | None:
-    """Return the factorial; None unless three pairs exist and each arm is the only one of its compiler and batch."""
+    """Return the factorial; None with fewer than three pairs, or if two arms share a compiler and batch size."""
     arms = {factors: arm for arm in comparison.arms if (factors := _factors(arm))}
     compilers = tuple(dict.fromkeys(compiler for compiler, _ in arms))
     batch_sizes = tuple(dict.fromkeys(size for _, size in arms))
@@ -80,7 +80,7 @@ def factorial_of(comparison: Comparison) -> Factorial | None:
 
 
 def _factors(arm: Arm) -> tuple[str, float] | None:
-    """Return compiler and batch size of an arm; None unless all its jobs have the same."""
+    """Return an arm's compiler and batch size; None if its jobs differ in either."""
     compilers = {job.text.get("compiler") for job in arm.jobs}
     sizes = arm.setting("hp_batch_size")
     compiler = next(iter(compilers))

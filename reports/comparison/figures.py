@@ -1,4 +1,4 @@
-"""The figures of a comparison as data: its summary, its metrics and its answer in a few words."""
+"""A comparison's figures as data: its summary, its metrics and its short answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reports.model.report import Metric, ShortAnswer
 
 
 def summary_of(comparison: Comparison) -> dict[str, Any]:
-    """Return numbers and verdicts, not yet strict JSON."""
+    """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
     return {
         "group": comparison.group,
         "headline": messages.headline(comparison),
@@ -42,7 +42,7 @@ def contrast_summary(contrast: Contrast) -> dict[str, Any]:
 
 
 def metrics_of(comparison: Comparison) -> Iterator[Metric]:
-    """Yield cost, speed and quality of each arm as medians, and the savings against the baseline."""
+    """Yield each arm's median cost, speed and quality, and its saving against the baseline."""
     columns = {"billable_instance_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
     columns[comparison.loss_column] = comparison.loss_column
     if comparison.measure:
@@ -81,7 +81,7 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
 
 def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
     """Return `inductor 20 % cheaper`."""
-    # A comma separates a setting that ends in a number, or has commas of its own.
+    # Add a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`.
     return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
 
 

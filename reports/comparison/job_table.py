@@ -1,4 +1,4 @@
-"""The table of single jobs, with their outcomes and links to their runs."""
+"""The table of jobs, with their outcomes and links to their runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reports.model.report import Section
 from reports.model.table import Cell, Heading, Row, Table
 from reports.model.wording import short
 
-_MOST_CHARACTERS = 300
-"""Length of a failure message."""
+_MAX_CHARACTERS = 300
+"""Length at which a failure message is cut."""
 _HEADINGS = (
     Heading(label="arm and repeat", head="arm and repeat", kind="text"),
     Heading(label="status", head="status", kind="text"),
@@ -25,7 +25,7 @@ _HEADINGS = (
 
 
 def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job") -> tuple[Section, ...]:
-    """Return the section with the table of these jobs; none without jobs."""
+    """Return the section with the table of these jobs; empty without jobs."""
     rows = tuple(_row(job, job_url(tracking_uri, job)) for job in jobs)
     return (Section(title, (Table(name=title, headings=_HEADINGS, rows=rows, style="jobs"),)),) if rows else ()
 
@@ -51,5 +51,5 @@ def _row(job: Job, url: str | None) -> Row:
 def _failure(job: Job) -> str:
     if not job.failed:
         return ""
-    message = short(job.text.get("failure_message") or "no message", _MOST_CHARACTERS)
-    return f"{job.text.get('failure_class') or 'no class'}: {message}"
+    message = short(job.text.get("failure_message") or "no message", _MAX_CHARACTERS)
+    return f"{job.text.get('failure_class') or 'unclassified'}: {message}"

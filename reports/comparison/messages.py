@@ -8,16 +8,16 @@ from reports.comparison.arms import Arm, Job
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, currency, has_common_currency, uses_other_machines
 from reports.comparison.verdict import Verdict
-from reports.model.numbers import change, change_interval, durations, figure, score, signed, times
+from reports.model.numbers import change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, short
-from training.contract.failures import brief
+from training.contract.failures import one_line_reason
 
 
 def headline(comparison: Comparison) -> str:
     """Return the answer in one sentence."""
     baseline, contrasts = comparison.baseline, comparison.contrasts
     if baseline is None:
-        return "This group holds no jobs."
+        return "This group has no jobs."
     if not any(arm.succeeded for arm in comparison.arms):
         n = len(comparison.jobs)
         return f"No verdict: none of the {n} jobs succeeded." if n > 1 else "No verdict: the only job did not succeed."
@@ -29,7 +29,7 @@ def headline(comparison: Comparison) -> str:
         return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”."
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
     if outcomes == {"not comparable"} and any(arm.compiler_warnings for arm in comparison.arms):
-        return "No verdict: the compiler did not do what the settings say."
+        return "No verdict: a compiler did not run as its setting says."
     if outcomes == {"not comparable"}:
         return "No verdict: the settings did not do the same work."
     if outcomes == {"not cheaper"}:
@@ -79,15 +79,16 @@ def despite_sentences(verdict: Verdict) -> list[str]:
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
-    """Return the time of an arm on other machines, and its cost: a shorter time may cost more."""
+    """Return an arm's time on different machines, with its cost, because the faster arm may cost more."""
     mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
     if not uses_other_machines(arm, baseline) or not mine or not others or others.median <= 0:
         return []
-    as_long, spelled = times(mine.median / others.median), " against ".join(durations(mine.median, others.median))
-    sentence = f"It takes {as_long} times as long: {spelled}"
+    ratio = factor(mine.median / others.median)
+    both_times = " against ".join(durations(mine.median, others.median))
+    sentence = f"It takes {ratio} times as long: {both_times}"
     costs = [side.summary(currency(arm, baseline).column) for side in (arm, baseline)]
     if has_common_currency(arm, baseline) and costs[0] and costs[1] and costs[1].median > 0:
-        sentence += f", at {times(costs[0].median / costs[1].median)} times the cost"
+        sentence += f", at {factor(costs[0].median / costs[1].median)} times the cost"
     return [f"{sentence}."]
 
 
@@ -102,7 +103,7 @@ def quality_sentence(quality: Quality) -> str:
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return the break-even point of an arm that starts with a compile cache in `state`."""
-    start = "" if state == "off" else f"With a {state} compile cache "
+    start = "" if state == "off" else f"With a {state} compile cache, "
     sentence = {
         "at": f"ahead of “{baseline.label}” after {figure(point.samples)} samples, {_minutes(point.minutes)} in",
         "already ahead": f"ahead of “{baseline.label}” from the start: compile and warm-up take no longer",
@@ -113,13 +114,13 @@ def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
 
 
 def cache_sentences(arm: Arm) -> list[str]:
-    """Return which cache state the arm's figures come from, and the time of the jobs with another one."""
+    """Return the cache state that the arm's figures come from, and the time of jobs with a different state."""
     sentences = []
     for state, jobs in arm.other_cache_states.items():
         extra = extra_seconds(arm, state)
-        more = f": {figure(abs(extra))} s {'more' if extra >= 0 else 'less'} on average" if extra is not None else ""
-        n = counted(len(jobs), "job")
-        sentences.append(f"Figures are of {_compared_jobs(arm)}; {n} with a {state} cache not included{more}.")
+        time = f" ({figure(abs(extra))} s {'more' if extra >= 0 else 'less'} on average)" if extra is not None else ""
+        excluded = f"not {counted(len(jobs), 'job')} with a {state} cache{time}"
+        sentences.append(f"The figures include {_compared_jobs(arm)}, but {excluded}.")
     return sentences
 
 
@@ -130,12 +131,12 @@ def cost_sentence(comparison: Comparison) -> str:
     total = figure(comparison.billable_instance_seconds)
     sentence = f"{counted(len(comparison.jobs), 'job')} took {total} billable instance seconds in all"
     wasted = sum(seconds for job in failed if (seconds := job.number(BILLABLE)) > 0)
-    sentence += f", {figure(wasted)} of them in {len(failed)} that failed" if failed else ""
+    sentence += f", {figure(wasted)} of them in {counted(len(failed), 'failed job')}" if failed else ""
     return sentence + (f" ({unbilled} without a billing record)." if unbilled else ".")
 
 
 def caveat_sentences(comparison: Comparison) -> list[str]:
-    """Return failures with their reasons, savings by spot capacity, and assumptions that no verdict mentions."""
+    """Return failures with their reasons, savings from spot capacity, and assumptions that no verdict mentions."""
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += [sentence for arm in comparison.arms for sentence in (*failure_sentences(arm), *spot_sentences(arm))]
@@ -145,25 +146,25 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
 
 
 def warning_sentences(arm: Arm) -> list[str]:
-    """Reasons why the arm's figures are not those of its compiler setting."""
+    """Reasons why the arm's figures do not represent its compiler setting."""
     return [f"“{arm.label}” does not match its setting: {warning}." for warning in arm.compiler_warnings]
 
 
 def failure_sentences(arm: Arm) -> list[str]:
-    """Reasons why jobs of an arm failed: each class of failure once, with the message of its first job."""
+    """Reasons why the arm's jobs failed: each failure class once, with its first job's message."""
     by_class: dict[str, list[Job]] = {}
     for job in arm.failed:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        message = short(brief(jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
+        message = short(one_line_reason(jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
         why = ", ".join(filter(None, (name, message)))
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
 
 
 def spot_sentences(arm: Arm) -> list[str]:
-    """Return the savings of spot capacity and the number of interruptions."""
+    """Return the savings from spot capacity and the number of interruptions."""
     savings, interruptions = arm.summary("cost_spot_savings_percent"), arm.values("cost_spot_interruptions")
     if savings is None:
         return []

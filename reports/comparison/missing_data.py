@@ -1,4 +1,4 @@
-"""Sentences about the data that a comparison lacks. Pure."""
+"""Sentences about data that is missing from a comparison. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reports.comparison.comparison import STEADY, Comparison
 from reports.comparison.equal_work import BILLABLE
 
 _NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
-_MOST_NAMED = 4
+_MAX_NAMES = 4
 
 
 def missing_data(comparison: Comparison) -> list[str]:
-    """Return the jobs that have not ended, and the successful ones that lack a number that other jobs have."""
+    """Return sentences about jobs that have not ended, and about successful jobs without a number that others have."""
     running = [job for job in comparison.jobs if job.unfinished]
     succeeded = [job for arm in comparison.arms for job in arm.succeeded]
     quality = comparison.measure.column if comparison.measure else comparison.loss_column
@@ -26,13 +26,13 @@ def missing_data(comparison: Comparison) -> list[str]:
         if jobs and (column == BILLABLE or len(jobs) < len(succeeded))
     ]
     if running:
-        sentences.insert(0, f"Missing: {_listed(running)}, still running. A later report includes what has ended.")
+        sentences.insert(0, f"Missing: {_listed(running)}, still running. Run `report` again after they have ended.")
     return sentences
 
 
 def deleted(names: Sequence[str]) -> list[str]:
-    """Return a sentence that names the deleted runs, if there are any."""
-    return [f"Missing: {_some(names)}, deleted in MLflow. MLflow can restore deleted runs."] if names else []
+    """Return a sentence that names the deleted runs, if any."""
+    return [f"Missing: {_shortened(names)}, deleted in MLflow. MLflow can restore deleted runs."] if names else []
 
 
 def _without(jobs: Sequence[Job], column: str) -> list[Job]:
@@ -40,9 +40,9 @@ def _without(jobs: Sequence[Job], column: str) -> list[Job]:
 
 
 def _listed(jobs: Sequence[Job]) -> str:
-    return _some([f"“{job.title}”" for job in jobs])
+    return _shortened([f"“{job.title}”" for job in jobs])
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

@@ -1,4 +1,4 @@
-"""Published figures of a recipe beside the measured ones. Pure."""
+"""A recipe's published figures beside the measured ones. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PublishedRow:
 
 
 def published_of(table: pd.DataFrame) -> Published | None:
-    """Return the published figures that the jobs' experiment states; None if there are none or they are invalid."""
+    """Return the published figures that the jobs' experiment states; None if they are missing or invalid."""
     document = next((text for text in table.get(COLUMN, ()) if isinstance(text, str)), "null")
     try:
         read = json.loads(document)
@@ -50,7 +50,7 @@ def published_of(table: pd.DataFrame) -> Published | None:
 
 
 def published_rows(published: Published, comparison: Comparison) -> list[PublishedRow]:
-    """Return a row for each published figure, with what each arm measured against the baseline."""
+    """Return a row for each published figure, with each arm's measurement against the baseline."""
     return [
         PublishedRow(
             label=_FIGURES[name].label,
@@ -62,7 +62,7 @@ def published_rows(published: Published, comparison: Comparison) -> list[Publish
 
 
 def published_table(published: Published, comparison: Comparison) -> Table:
-    """Return the published figures with a column per arm."""
+    """Return the table of published figures, with a column per arm."""
     arms = [contrast.arm.label for contrast in comparison.contrasts]
     rows = [
         Row(tuple(Cell(text=text) for text in (row.label, row.published, *(row.measured[arm] for arm in arms))))
@@ -96,7 +96,7 @@ class _Figure:
 
 
 def _ratio_of(column: str) -> Callable[[Comparison, Contrast], str]:
-    """Return a function that gives the change of the medians of a column."""
+    """Return a function that formats the change between the medians of a column."""
 
     def text(comparison: Comparison, contrast: Contrast) -> str:
         mine, others = contrast.arm.summary(column), comparison.arms[0].summary(column)
@@ -144,8 +144,8 @@ _FIGURES: Mapping[str, _Figure] = {
     "throughput_ratio": _Figure("steady samples/s", signed_percent, _throughput),
     "training_time_ratio": _Figure("training time", signed_percent, _ratio_of("train_runtime")),
     "cost_ratio": _Figure("cost", signed_percent, _cost),
-    "batch_size_ratio": _Figure("batch size of a device", signed_percent, _batch_size),
-    "loss_ratio": _Figure("loss at the end", lambda ratio: "equal" if ratio == 1 else signed_percent(ratio), _loss),
+    "batch_size_ratio": _Figure("batch size per device", signed_percent, _batch_size),
+    "loss_ratio": _Figure("final loss", lambda ratio: "equal" if ratio == 1 else signed_percent(ratio), _loss),
     "break_even_minutes": _Figure("break-even", lambda minutes: f"{figure(minutes)} min", _break_even),
     "spot_savings_percent": _Figure("saved by spot", lambda percent: f"up to {figure(percent)} %", _spot),
 }

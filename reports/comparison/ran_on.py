@@ -1,4 +1,4 @@
-"""Machines, versions, data and prices of a group's jobs."""
+"""The environment of a group's jobs: machines, versions, data and prices."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _COLUMNS = {"Device": "device", "Service": "service", "Instance type": "instance
 
 
 def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: str) -> tuple[Section, ...]:
-    """Return the section that says what the jobs ran on; none if nothing is known."""
-    known = facts(jobs, environment)
+    """Return the section with the jobs' environment; empty if nothing is known about it."""
+    known = environment_texts(jobs, environment)
     if not known:
         return ()
     definitions = [Definition(term, text) for term, text in known.items()]
-    return (Section("What it ran on", (Definitions((*definitions, Definition("Group", group, is_code=True))),)),)
+    return (Section("Environment", (Definitions((*definitions, Definition("Group", group, is_code=True))),)),)
 
 
-def facts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
-    """Return devices, services, data and prices of the jobs, and the versions in `environment`."""
+def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
+    """Return the jobs' devices, services, data and prices, and the versions in `environment`."""
     texts = {name: _distinct(jobs, column) for name, column in _COLUMNS.items()}
     texts["Price"] = "; ".join(dict.fromkeys(price for job in jobs if (price := _price(job))))
     job = environment.get("job") or {}
@@ -35,7 +35,7 @@ def facts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]
 
 
 def _price(job: Job) -> str:
-    """Return the price that a job's dollars are based on, with its source and date; empty if it has none."""
+    """Return the price behind a job's dollars, with its source and date; empty without a price."""
     usd, source, date = (job.text.get(f"price_{name}") for name in ("usd_per_hour", "source", "date"))
     origin = ", ".join(part for part in (source, date) if part)
     return f"{usd} USD per hour of {job.text.get('instance_type')}{f' ({origin})' if origin else ''}" if usd else ""

@@ -19,7 +19,7 @@ from reports.comparison.published_figures import published_note, published_of, p
 from reports.comparison.ran_on import ran_on_sections
 from reports.model.blocks import Block, Chart, Charts, Definition, Definitions, Item, Items, Text
 from reports.model.report import Report, Section
-from reports.model.table import Table, filled
+from reports.model.table import Table, build_table
 
 _MEDIANS = (
     "Medians over the successful repeats, with the smallest and the largest value below. Compile and warm-up do not "
@@ -29,7 +29,7 @@ _MEDIANS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Data of a group beside the numbers of its jobs."""
+    """A group's data besides the comparison of its jobs."""
 
     title: str
     tracking_uri: str
@@ -38,7 +38,7 @@ class Source:
     table: pd.DataFrame
     """The jobs, see `job_tables.jobs`."""
     missing: tuple[str, ...] = ()
-    """A sentence for everything that does not exist or could not be read."""
+    """One sentence for each kind of data that does not exist or could not be read."""
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
@@ -65,15 +65,15 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
 
 
 def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Table | None:
-    """Return the table with a row per arm; None without arms."""
+    """Return the table with a row per arm; None if there are no arms."""
     if not comparison.arms:
         return None
     verdict = [verdict_column(comparison)] if with_verdicts and comparison.contrasts else []
-    return filled("The settings", [*columns(comparison), *verdict], comparison.arms)
+    return build_table("The settings", [*columns(comparison), *verdict], comparison.arms)
 
 
 def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
-    """Return the section with the charts; none without charts."""
+    """Return the section with the charts; empty without charts."""
     notes = (Text(note, "small"),) if note else ()
     return (Section("Charts", (Charts(tuple(charts)), *notes)),) if charts else ()
 
@@ -87,7 +87,7 @@ def _answer(comparison: Comparison) -> Iterator[Block]:
 
 
 def _item_of_page(contrast: Contrast, comparison: Comparison) -> Item:
-    """Return an arm's verdict without its break-even, for which the page has a section."""
+    """Return an arm's verdict without its break-even, which the page shows in a separate section."""
     texts = (
         Text(" ".join(messages.measured_sentences(contrast, comparison.arms[0]))),
         *(Text(sentence, "strong") for sentence in messages.despite_sentences(contrast.verdict)),
@@ -115,7 +115,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
             f"{' '.join(factorial.sentences())} The 95 % interval is in brackets; below it is the median of the "
             "billable instance seconds."
         )
-        yield Section("Compiler and batch size apart", (factorial.table(), Text(note.strip(), "small")))
+        yield Section("Compiler and batch size separately", (factorial.table(), Text(note.strip(), "small")))
     if published := published_of(source.table):
         note = published_note(published, comparison)
         yield Section("Published figures of this recipe", (published_table(published, comparison), Text(note, "small")))

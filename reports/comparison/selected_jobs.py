@@ -1,4 +1,4 @@
-"""Arms for jobs selected from any groups, labelled by the settings in which they differ. Pure."""
+"""Arms for jobs from any groups, labelled by the settings in which they differ. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.comparison.equal_work import image_version
 
 _MACHINE = ("instance_type", "device")
 _IGNORED = frozenset({"job_name", "hp_seed", "hp_compiler", "job_instance_type"})
-"""Columns that differ between repeats, or that are also in a tag."""
+"""Columns that differ between repeats, or whose value is also in a tag."""
 _NAMES = {
     "hp_batch_size": "batch",
     "hp_learning_rate": "learning rate",
@@ -22,14 +22,14 @@ _NAMES = {
     "data_key": "data",
 }
 _SHOWN_CHARACTERS = 12
-"""Characters shown of a data key, which is a hash."""
+"""Number of characters shown of a data key, which is a hash."""
 
 
 def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `job_tables.jobs`' table with arms named by their settings, whatever their groups called them.
+    """Return a `job_tables.jobs` table with arms renamed after their settings, independent of their groups' labels.
 
     Jobs of a single group keep their arms. Data, image and device are part of a setting: jobs that differ in one of
-    these are never averaged. A parameter that a run did not record distinguishes it from no other run.
+    these are never averaged. A parameter distinguishes runs only if at least two different values were recorded.
     """
     if table["group"].notna().all() and table["group"].nunique() <= 1:
         return table
@@ -42,13 +42,13 @@ def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
         repeats.append(str(numbers.get(label, 0)))
         numbers[label] = numbers.get(label, 0) + 1
     baselines = ["true" if flagged == {label} else "false" for label in labels]
-    # A role in a sweep means nothing outside of it.
+    # A role is meaningful only within its sweep.
     without_role = {"role": None} if "role" in table else {}
     return table.assign(arm=labels, repeat=repeats, baseline=baselines, **without_role)
 
 
 def _setting(row: Mapping[Any, Any]) -> dict[str, str]:
-    """Return the parameters of a job, with its machine, data and image."""
+    """Return a job's parameters, with its machine, data and image."""
     job = job_of(row)
     names = [str(name) for name in row if str(name).startswith(("hp_", "job_")) and name not in _IGNORED]
     parameters = {name: text for name in names if (text := _text(row[name]))}

@@ -45,7 +45,7 @@ class Verdict:
 
     outcome: Outcome
     reason: str
-    """Reason for an inconclusive verdict or a missing ratio; empty if the ratio needs none."""
+    """Reason for an inconclusive verdict or a missing ratio; empty if the ratio alone explains the verdict."""
     ratio: Interval | None = None
     """Cost, arm over baseline."""
     quality: Quality | None = None
@@ -56,7 +56,7 @@ class Verdict:
     despite: tuple[str, ...] = ()
     """Differences in the work that were allowed."""
     allowable: tuple[Kind, ...] = ()
-    """Kinds of differences to allow so that the arms can be compared; empty if that does not help."""
+    """Kinds of differences that must be allowed to compare the arms; empty if allowing them does not help."""
 
 
 def judge(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset()) -> Verdict:
@@ -85,7 +85,7 @@ def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
 
 
 def _to_target(ratio: Interval, arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict:
-    """Return the verdict on arms that train to a target: reaching it keeps the quality, and the whole cost counts."""
+    """Return the verdict on arms that train to a target. Reaching it keeps the quality, so only the cost counts."""
     sides: tuple[tuple[Arm, Outcome], ...] = ((baseline, "inconclusive"), (arm, "not cheaper"))
     for side, outcome in sides:
         if missed := not_reached(side):
@@ -99,7 +99,7 @@ def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
     if ratio.low >= 1:
         return "not cheaper", ""
     if ratio.high >= 1:
-        return "inconclusive", "but the interval includes no change"
+        return "inconclusive", "but the interval includes 0 %"
     return ("inconclusive", quality_reason) if quality_reason else ("cheaper", "")
 
 
@@ -108,7 +108,7 @@ def _compiler_warnings(*arms: Arm) -> list[str]:
 
 
 def measure_of(arms: Iterable[Arm]) -> Measure | None:
-    """Return the measure of quality that a comparison uses, or None if no job has any."""
+    """Return the measure of quality that a comparison uses, or None if no job recorded one."""
     jobs = [job for arm in arms for job in arm.succeeded]
     return next((measure for measure in MEASURES if finite(jobs, measure.column)), None)
 
@@ -132,12 +132,12 @@ def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Meas
         return ""
     if kept.shown_worse:
         return f"but the {measure.label} is worse"
-    return f"but the {measure.label} may be worse: more repeats would show"
+    return f"but the {measure.label} may be worse: run more repeats to find out"
 
 
 def _too_few(arm: Arm, baseline: Arm) -> str:
     counts = [f"“{side.label}” has {_repeats(side)}" for side in (arm, baseline) if len(side.positive(BILLABLE)) < 2]
-    return " and ".join(counts) + "; a verdict needs two or more of each"
+    return " and ".join(counts) + "; a verdict needs at least two on each side"
 
 
 def _repeats(arm: Arm) -> str:
@@ -147,7 +147,7 @@ def _repeats(arm: Arm) -> str:
 
 
 def _resolution(arm: Arm, baseline: Arm, unit: Currency) -> float:
-    """Return 1 s, or its cost, if every job bills whole seconds as SageMaker does; otherwise 0."""
+    """Return the cost's resolution: 1 s or its price if every job bills whole seconds, as SageMaker does; else 0."""
     sides = [side for side in (arm, baseline) if side.positive(BILLABLE) and side.positive(unit.column)]
     if not sides or any(value != round(value) for side in sides for value in side.positive(BILLABLE)):
         return 0.0

@@ -1,4 +1,4 @@
-"""Renderers of a report: HTML page, Markdown, terminal, JSON, metrics and run name in MLflow.
+"""Renderers of a report: HTML page, Markdown, terminal, JSON, and MLflow metrics and run names.
 
-They know the model only and compute no figures. Open `html.py` first.
+They depend on the report model and compute no figures. Open `html.py` first.
 """

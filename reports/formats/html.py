@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs no other file."""
+"""A report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from reports.model.table import Table
 
 _BLOCKS = (Text, Sentences, Command, Items, Definitions, Table, Charts)
 _BREAKABLE = re.compile(
-    r"<(style|script|svg|pre|code)\b.*?</\1>|<[^>]*>"  # matched first, and kept
+    r"<(style|script|svg|pre|code)\b.*?</\1>|<[^>]*>"  # matched first, so their spaces are kept
     r"|(?<=\d) (?=(?:%|s|min|h|GiB|USD|samples/s)(?![\w/]))|(?<=[×=]) (?=\d)| (?=× \d)|(?<=\bn) (?==)",
     re.DOTALL,
 )
 
 
 def html_page(report: Report) -> str:
-    """Return the page; its text is escaped, its charts are inline SVG."""
-    return unbroken(_template().render(report=report, theme=Markup(theme_css())))
+    """Return the page, with escaped text and inline SVG charts."""
+    return keep_units_with_numbers(_template().render(report=report, theme=Markup(theme_css())))
 
 
-def unbroken(html: str) -> str:
-    """Return a page in which a number and its unit stay on one line: a no-break space joins them.
+def keep_units_with_numbers(html: str) -> str:
+    """Return a page with a no-break space between each number and its unit, which keeps them on one line.
 
-    Charts, commands and code are left as they are.
+    Charts, commands and code are left unchanged.
     """
     return _BREAKABLE.sub(lambda match: "\N{NO-BREAK SPACE}" if match[0] == " " else match[0], html)
 

@@ -8,23 +8,23 @@ from reports.model.blocks import Block, Command, Items, Sentences, Text
 from reports.model.report import Report
 from reports.model.table import Table
 
-PAGE = "The full report is among the artifacts: `report/report.html`."
+PAGE = "The full report is the artifact `report/report.html`."
 
 
 def markdown(report: Report) -> str:
-    """Return headline, main tables and remarks."""
+    """Return the headline, the main tables and the remarks."""
     parts = [f"**{plain(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
     return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
 
 
 def plain(text: str) -> str:
-    """Return text that Markdown shows unchanged, on one line."""
+    """Return the text on one line, escaped so that Markdown shows it unchanged."""
     escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in " ".join(text.split()))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _block(block: Block) -> str:
-    """Return a block; empty for one that only the page shows."""
+    """Return a block as Markdown; empty for a block that only the page shows."""
     if isinstance(block, Text):
         return plain(block.text)
     if isinstance(block, Sentences):

@@ -1,6 +1,6 @@
 """A report's figures as metrics of its MLflow run.
 
-MLflow groups its charts by what precedes the last `/` of a metric's name: one section per figure, one chart per arm.
+MLflow groups charts by the part of a metric's name before the last `/`: one section per figure, one chart per arm.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator
 from reports.model.report import Metric, Report
 
 MAX_LABELS = 50
-"""Arms with metrics: sections with more charts are of no use."""
-_MOST_CHARACTERS = 150
-"""Length of an arm in a metric's name; MLflow allows 250 for the whole name."""
+"""Largest number of arms with metrics; a section with more charts would be unreadable."""
+_MAX_CHARACTERS = 150
+"""Length at which an arm's label is cut in a metric's name; MLflow allows 250 characters for the whole name."""
 _SUFFIXES = ("", " low", " high")
-"""Suffixes of the metrics of an interval."""
+"""Suffixes of an interval's metrics."""
 
 
 def run_metrics(report: Report) -> dict[str, float]:
-    """Return the finite figures by names that MLflow accepts."""
+    """Return the finite figures, by metric names that MLflow accepts."""
     labels = list(dict.fromkeys(metric.label for metric in report.metrics if metric.label))[:MAX_LABELS]
     names = {"": "", **{label: f"/{name}" for label, name in metric_labels(labels).items()}}
     values = (pair for metric in report.metrics if metric.label in names for pair in _values(metric, names))
@@ -28,10 +28,10 @@ def run_metrics(report: Report) -> dict[str, float]:
 
 
 def metric_labels(labels: Iterable[str]) -> dict[str, str]:
-    """Return each label in the form for metric names: letters, digits, `_`, `-`, `.` and single spaces.
+    """Return each label in a form for metric names: letters, digits, `_`, `-`, `.` and single spaces.
 
-    This is the rule of `mlflow.utils.validation`, without the colon, which MLflow allows on some systems only. The
-    names differ in more than case, which some databases ignore, and none equals another with the suffix of an interval.
+    This is the rule of `mlflow.utils.validation`, without the colon, which MLflow allows only on some systems. Names
+    are unique even if case is ignored, as some databases do, and if an interval's suffix is added.
     """
     names: dict[str, str] = {}
     used: set[str] = set()
@@ -56,5 +56,5 @@ def _values(metric: Metric, names: dict[str, str]) -> Iterator[tuple[str, float]
 
 def _plain(label: str) -> str:
     text = " ".join(re.sub(r"[^\w.\-]+", " ", label.replace("×", "x")).split())
-    # A name of dots only would be a folder.
-    return text[:_MOST_CHARACTERS].strip(" .") or "unnamed"
+    # A name that consists of dots would be a folder.
+    return text[:_MAX_CHARACTERS].strip(" .") or "unnamed"

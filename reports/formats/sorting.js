@@ -1,9 +1,9 @@
-// A heading sorts by its column: up, down, and back to the order of the page. Equal rows keep the page's order, and
-// rows without a number stay last. Without scripts the tables lack nothing but this.
+// A click on a heading sorts by its column: ascending, then descending, then back to the page's order. Equal rows keep
+// the page's order, and rows without a number stay last. The tables also work without scripts.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
   if (rows.length < 3) continue;
-  const words = new Intl.Collator("en", { numeric: true });
+  const collator = new Intl.Collator("en", { numeric: true });
   const text = (row, at) => row.cells[at].textContent.trim();
   const number = (row, at) => row.cells[at].dataset.sort;
 
@@ -13,25 +13,25 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const [x, y] = [number(a, at), number(b, at)];
       return x === undefined || y === undefined ? (x === undefined) - (y === undefined) : sign * (x - y);
     };
-    const byWords = (a, b) => sign * words.compare(text(a, at), text(b, at));
-    return [...rows].sort(isNumeric ? byNumber : byWords);
+    const byText = (a, b) => sign * collator.compare(text(a, at), text(b, at));
+    return [...rows].sort(isNumeric ? byNumber : byText);
   };
 
-  const press = (head, at) => {
-    const was = head.getAttribute("aria-sort");
-    const order = was === "descending" ? null : was === "ascending" ? "descending" : "ascending";
+  const sortBy = (head, at) => {
+    const current = head.getAttribute("aria-sort");
+    const order = current === "descending" ? null : current === "ascending" ? "descending" : "ascending";
     for (const other of heads) other.removeAttribute("aria-sort");
     if (order) head.setAttribute("aria-sort", order);
     body.append(...(order ? sorted(at, order === "ascending" ? 1 : -1) : rows));
   };
 
-  // On a phone the headings take lines of their own: only where they are worth it.
+  // On a phone the headings take extra lines, so they are shown only for long tables.
   table.classList.toggle("long", rows.length > 5);
   heads.forEach((head, at) => {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
-    button.addEventListener("click", () => press(head, at));
+    button.addEventListener("click", () => sortBy(head, at));
     head.append(button);
   });
 }

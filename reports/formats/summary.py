@@ -10,7 +10,7 @@ from reports.model.report import Report
 
 
 def summary(report: Report) -> dict[str, Any]:
-    """Return the summary as strict JSON values, with what is missing from the report."""
+    """Return the summary as strict JSON values, including the report's missing data."""
     return {**json_value(dict(report.summary)), "missing": list(report.missing)}
 
 
@@ -20,7 +20,7 @@ def summary_text(report: Report) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value with None for every number that is not finite, and lists for tuples."""
+    """Return a value with None in place of every non-finite number, and lists in place of tuples."""
     if isinstance(value, dict):
         return {key: json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

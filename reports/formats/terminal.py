@@ -1,4 +1,4 @@
-"""A report in a terminal of 100 columns; without colours if the output is not a terminal."""
+"""A report in a terminal. Output that is not a terminal has 100 columns and no colours."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def _print_item(console: Console, item: Item) -> None:
 
 
 def _rich_table(table: Table) -> RichTable:
-    filled = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    rendered = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings
-    filled.add_column(first.head, overflow="fold")
+    rendered.add_column(first.head, overflow="fold")
     for heading in others:
-        filled.add_column(RichText(heading.head), justify="left" if heading.kind == "text" else "right", no_wrap=True)
+        rendered.add_column(RichText(heading.head), justify="left" if heading.kind == "text" else "right", no_wrap=True)
     for row in table.rows:
-        filled.add_row(*(RichText(cell.text) for cell in row.cells))
-    return filled
+        rendered.add_row(*(RichText(cell.text) for cell in row.cells))
+    return rendered

@@ -1,6 +1,6 @@
-"""The one model of a report: sections of texts, tables and charts, without any idea of how they are shown.
+"""The model of a report: sections of texts, tables and charts, independent of the output format.
 
-`comparison`, `sweep`, `probe` and `overview` build reports from it; `formats` renders them. It imports none of these.
-Open `report.py` first, then `blocks.py` and `table.py`. `numbers.py` and `wording.py` hold the text of numbers and
-lists that all reports share.
+`comparison`, `sweep`, `probe` and `overview` build reports from it, and `formats` renders them. This room imports none
+of them. Open `report.py` first, then `blocks.py` and `table.py`. `numbers.py` and `wording.py` format numbers and lists
+for all reports.
 """

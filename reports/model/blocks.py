@@ -20,7 +20,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences that stand on their own: paragraphs, lines or bullet points."""
+    """Independent sentences, shown as paragraphs, lines or bullet points."""
 
     sentences: tuple[str, ...]
 
@@ -39,13 +39,13 @@ class Item:
 
     label: str
     outcome: str = ""
-    """A verdict, shown as a badge; empty for none."""
+    """A verdict, shown as a badge; empty if there is no verdict."""
     texts: tuple[Text, ...]
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list of things with a text each."""
+    """A list of named things with their texts."""
 
     items: tuple[Item, ...]
 
@@ -66,7 +66,7 @@ class Definitions:
 
     definitions: tuple[Definition, ...]
     is_card: bool = False
-    """True for results, which the page puts on a card of their own."""
+    """True for results, which the page shows on a separate card."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Chart:
     """One chart as a picture and as markup."""
 
     name: str
-    """File name without its ending; also prefixes the ids inside the SVG."""
+    """File name without its extension; also the prefix of the ids inside the SVG."""
     title: str
     png: bytes
     svg: str

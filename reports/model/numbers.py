@@ -22,8 +22,11 @@ def figure(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
-def times(ratio: float) -> str:
-    """Return a factor to hundredths, so that the factors of one sentence compare: 0.60, 1.20; 12.3, 0.0123."""
+def factor(ratio: float) -> str:
+    """Return a factor with two decimals, so factors in one sentence can be compared: 0.60, 1.20.
+
+    A factor of 10 or more, or below 0.095, has three significant digits: 12.3, 0.0123.
+    """
     return figure(ratio) if ratio >= 10 or ratio < 0.095 else f"{ratio:.2f}"
 
 
@@ -49,14 +52,14 @@ def rate(value: float) -> str:
 
 
 def durations(*seconds: float) -> list[str]:
-    """Return times in one unit, the one that suits the shortest: 41 s, 24 min, 6.5 h."""
+    """Return durations in the unit that fits the shortest one: 41 s, 24 min, 6.5 h."""
     shortest = min(seconds)
     unit, name = (1, "s") if shortest < 600 else (60, "min") if shortest < 7200 else (3600, "h")
     return [f"{figure(each / unit)} {name}" for each in seconds]
 
 
 def signed(value: float) -> str:
-    """Return a difference of scores with its sign."""
+    """Return a difference between scores with its sign."""
     return f"{value:+.3f}".replace("-", "−")
 
 
@@ -78,7 +81,7 @@ def change(ratio: float) -> str:
 
 
 def change_interval(ratio: Interval) -> str:
-    """Return an interval in words: `12 % to 24 % fewer`, or `3 % fewer to 5 % more` if it includes no change."""
+    """Return an interval in words: `12 % to 24 % fewer`, or `3 % fewer to 5 % more` if it includes 1."""
     low, high = ratio.low, ratio.high
     if _direction(low) != _direction(high):
         return f"{change(low)} to {change(high)}"

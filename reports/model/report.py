@@ -1,4 +1,4 @@
-"""A report: its answer, its sections, and the data that goes with it."""
+"""A report: its answer, its sections and the accompanying data."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A figure by which reports are compared with each other."""
+    """A figure for comparing reports with each other."""
 
     name: str
     label: str = ""
-    """Arm or compiler that it belongs to; empty for a figure of the whole report."""
+    """Arm or compiler that the figure belongs to; empty for a figure of the whole report."""
     value: float
     """NaN if unknown."""
     interval: tuple[float, float] | None = None
@@ -33,19 +33,19 @@ class Metric:
 
 @dataclass(frozen=True)
 class ShortAnswer:
-    """The answer in the few words that fit into a run's name."""
+    """The answer, short enough for a run's name."""
 
     setting: str
-    """Setting that the answer is about; empty for none."""
+    """Setting that the answer is about; may be empty."""
     text: str
-    """The rest, such as ` 20 % cheaper`."""
+    """Text after the setting, such as ` 20 % cheaper`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything that a report says, whatever its form.
+    """The content of a report, for all output formats.
 
-    The page shows `answer` and `sections`. Terminal and Markdown show fewer blocks, in an order of their own: there the
+    The page shows `answer` and `sections`. The terminal and Markdown have separate lists with fewer blocks, where the
     main table comes right after the headline.
     """
 
@@ -60,13 +60,13 @@ class Report:
     terminal: tuple[Block, ...] = ()
     markdown: tuple[Block, ...] = ()
     missing: tuple[str, ...] = ()
-    """A sentence for everything that should be in the report and is not."""
+    """One sentence for each kind of data that the report lacks."""
     summary: Mapping[str, Any]
-    """Numbers and verdicts, as `summary.json` keeps them."""
+    """Numbers and verdicts for `summary.json`."""
     metrics: tuple[Metric, ...] = ()
     short_answer: ShortAnswer = ShortAnswer("", "")
     comparison_table: Table | None = None
-    """Table for MLflow's view of tables."""
+    """Table that MLflow's table view shows."""
     rows_csv: str
     """One line per job, or per group for an overview."""
 

@@ -1,4 +1,4 @@
-"""Tables: columns that know how to read their rows, and the cells that they fill."""
+"""Tables: headings, rows and cells, and columns that compute a cell for each subject."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cell:
     detail: str = ""
     """Small print below the text."""
     sort: float | None = None
-    """Number by which the row sorts; None sorts by the text."""
+    """Number to sort by; with None, the cell sorts by its text."""
     url: str | None = None
     """Address that the text links to."""
     badge: str = ""
@@ -79,9 +79,9 @@ class Column(Generic[Subject]):
     unit: str
     """Unit of the values, or empty."""
     value: Callable[[Subject], str]
-    """Text of the cell: a median where there are several values."""
+    """Text of the cell: the median if there are several values."""
     detail: Callable[[Subject], str] = lambda _: ""
-    """Small print below it: smallest and largest value, where they differ."""
+    """Small print below the text: the smallest and largest value if they differ."""
     kind: Kind = "number"
     url: Callable[[Subject], str | None] = lambda _: None
     """Address that the cell links to."""
@@ -101,7 +101,7 @@ class Column(Generic[Subject]):
         return Cell(text=text, detail=self.detail(subject), sort=sort, url=self.url(subject))
 
 
-def filled(
+def build_table(
     name: str,
     columns: Sequence[Column[Subject]],
     subjects: Iterable[Subject],

@@ -21,5 +21,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """Return a text with its first letter in upper case and the rest as it is."""
+    """Return a text with its first letter in upper case and the rest unchanged."""
     return text[:1].upper() + text[1:]

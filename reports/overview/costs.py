@@ -13,13 +13,13 @@ from mlflow.entities import Run
 from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
-"""Outcomes of jobs by MLflow's status; a job with any other status is still running."""
+"""Outcomes by MLflow status; a job with any other status is still running."""
 RUNNING = "running"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrackedJob:
-    """One job, with only what an overview needs: an experiment may hold tens of thousands."""
+    """One job with only the fields that an overview needs: an experiment may contain tens of thousands of jobs."""
 
     group: str | None
     """Id of its group, or None."""
@@ -35,14 +35,14 @@ class TrackedJob:
     price: str | None
     """Source and date of the price."""
     warm_pool_instance_seconds: float
-    """Billed in addition to the job for instances kept ready for a next one; 0 if there were none."""
+    """Billed in addition to the job for instances kept ready for the next job; 0 without such instances."""
     warm_pool_usd: float
     """Cost of those instances; 0 if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobCosts:
-    """Outcomes and costs of some jobs."""
+    """Outcomes and costs of a set of jobs."""
 
     label: str
     """Name of these jobs, such as a month."""
@@ -53,11 +53,11 @@ class JobCosts:
     billable_instance_seconds: float
     """Sum over the jobs with a billing record, whatever their outcome."""
     usd: float
-    """Sum over the jobs with a price; NaN if none has one."""
+    """Sum over the jobs with a price; NaN if no job has a price."""
     unbilled: int
     """Jobs that ended without a billing record."""
     unpriced: int
-    """Jobs with a billing record and without a price."""
+    """Jobs with a billing record but no price."""
 
     @property
     def jobs(self) -> int:

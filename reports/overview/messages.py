@@ -18,14 +18,14 @@ def headline(overview: Overview) -> str:
     """Return the number of jobs and their cost in one sentence."""
     total = overview.total
     if not overview.groups:
-        return f"“{overview.name}” holds no jobs."
+        return f"“{overview.name}” has no jobs."
     seconds = total.billable_instance_seconds
     in_hours = f" ({durations(seconds)[0]})" if seconds >= 600 else ""
     return f"{counted(total.jobs, 'job')} took {_cost(total, in_hours)} in all."
 
 
 def sentences(overview: Overview) -> list[str]:
-    """Return the remarks on the whole experiment."""
+    """Return the remarks about the whole experiment."""
     lines = [f"{_kinds(overview)}."] if overview.groups else []
     if wasted := overview.wasted:
         share = wasted.billable_instance_seconds / (overview.total.billable_instance_seconds or math.inf)
@@ -35,7 +35,7 @@ def sentences(overview: Overview) -> list[str]:
     if overview.warm_pool_instance_seconds:
         usd = f" and {money(overview.warm_pool_usd)} USD" if overview.warm_pool_usd else ""
         lines.append(
-            f"Instances kept ready for a next job were billed another "
+            f"Instances kept ready for the next job were billed a further "
             f"{figure(overview.warm_pool_instance_seconds)} instance seconds{usd}."
         )
     return [*lines, *_prices(overview)]
@@ -47,7 +47,7 @@ def command(group: TrackedGroup) -> str:
 
 
 def arms(group: TrackedGroup, most: int = 6) -> str:
-    """Return the labels of its arms, at most `most`: a sweep may have hundreds."""
+    """Return the labels of the group's arms, at most `most`, because a sweep may have hundreds."""
     shown = ", ".join(group.arms[:most])
     return f"{shown} and {len(group.arms) - most:,} more" if len(group.arms) > most else shown
 
@@ -80,10 +80,10 @@ def _prices(overview: Overview) -> list[str]:
     if not overview.prices:
         return []
     unpriced = overview.total.unpriced
-    excluded = f"; {counted(unpriced, 'job')} without a price not included" if unpriced else ""
-    return [f"Dollars are based on these prices: {'; '.join(overview.prices)}{excluded}."]
+    excluded = f" They exclude {counted(unpriced, 'job')} without a price." if unpriced else ""
+    return [f"Dollars are based on these prices: {'; '.join(overview.prices)}.{excluded}"]
 
 
-def _cost(costs: JobCosts, aside: str) -> str:
+def _cost(costs: JobCosts, note: str) -> str:
     usd = f" and {money(costs.usd)} USD" if math.isfinite(costs.usd) else ""
-    return f"{figure(costs.billable_instance_seconds)} billable instance seconds{aside}{usd}"
+    return f"{figure(costs.billable_instance_seconds)} billable instance seconds{note}{usd}"

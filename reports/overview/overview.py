@@ -1,4 +1,4 @@
-"""Contents of an MLflow experiment: the answer of each command and the cost of all its jobs. Pure."""
+"""Contents of an MLflow experiment: each command's answer and the cost of all jobs. Pure."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class TrackedGroup:
     """The jobs of one command."""
 
     id: str | None
-    """None for the jobs that belong to no group."""
+    """None for jobs without a group."""
     run_id: str | None
-    """Its parent run, or None if that is deleted."""
+    """The group's parent run, or None if it was deleted."""
     experiment_id: str
     started_at: datetime
-    """Start of its first run, UTC."""
+    """Start of the group's first run, UTC."""
     verb: str
     """train, compare, probe or sweep; empty if the parent run does not record it."""
     experiment: str
     """Name of the experiment file; empty if the parent run does not record it."""
     headline: str | None
-    """Answer of its latest report; None if no report was made."""
+    """Answer of the group's latest report; None if no report was made."""
     arms: tuple[str, ...]
-    """Labels of its arms, in the order in which they started."""
+    """Labels of the arms, in the order in which they started."""
     costs: JobCosts
 
 
@@ -49,21 +49,21 @@ class Overview:
     months: tuple[JobCosts, ...]
     """By the month in which a job's run started (UTC), newest first; labels such as 2026-11."""
     statuses: tuple[JobCosts, ...]
-    """By outcome, without those that no job has."""
+    """By outcome, without outcomes that no job has."""
     prices: tuple[str, ...]
     """Source and date of every price that the dollars are based on."""
     warm_pool_instance_seconds: float
-    """Billed in addition to the jobs for instances kept ready for a next one."""
+    """Billed in addition to the jobs for instances kept ready for the next job."""
     warm_pool_usd: float
 
     @property
     def wasted(self) -> JobCosts | None:
-        """Costs of the jobs that failed, without those that a person or a sweep stopped."""
+        """Costs of failed jobs, excluding jobs that a person or a sweep stopped."""
         return next((costs for costs in self.statuses if costs.label == "failed"), None)
 
 
 def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
-    """Return the overview of an experiment's runs, given oldest first; the iterable is read once.
+    """Return the overview of an experiment's runs, which must be ordered by age, oldest first.
 
     Runs that are neither jobs nor groups are ignored.
     """
@@ -75,9 +75,9 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
             jobs.append(job_of_run(run))
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
-    members = {**{group: list[TrackedJob]() for group in parents}, **_by(jobs, lambda job: job.group)}
+    members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}
     groups = [_group(group, experiment_id, parents.get(group, []), own) for group, own in members.items()]
-    months, statuses = _by(jobs, _month), _by(jobs, lambda job: job.status)
+    months, statuses = _group_by(jobs, _month), _group_by(jobs, lambda job: job.status)
     return Overview(
         name=name,
         experiment_id=experiment_id,
@@ -92,7 +92,7 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
 
 
 def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Sequence[TrackedJob]) -> TrackedGroup:
-    # If a launcher died and another resumed its group, the latter's run is the parent.
+    # If a launcher died and a second one resumed its group, the second launcher's run is the parent.
     current = [run for run in parents if run.data.tags.get("platform.group_state") != "continued"]
     parent = (current or parents)[-1] if parents else None
     tags = parent.data.tags if parent else {}
@@ -109,7 +109,7 @@ def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Seq
     )
 
 
-def _by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
+def _group_by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
     groups: dict[Key, list[TrackedJob]] = {}
     for job in jobs:
         groups.setdefault(key(job), []).append(job)

@@ -12,7 +12,7 @@ from reports.overview.overview import Overview, TrackedGroup
 from reports.overview.tables import cost_table, group_table
 
 MAX_GROUPS = 20
-"""Groups listed in the terminal; the page lists all."""
+"""Number of groups listed in the terminal; the page lists all groups."""
 _DEFINITIONS = (
     Definition(
         "Date",
@@ -20,8 +20,8 @@ _DEFINITIONS = (
     ),
     Definition(
         "Verdict",
-        f"The answer of the group's latest report. “{messages.NO_REPORT}”: to make one, run “python -m experiments "
-        "report --group ID”.",
+        f"The answer of the group's latest report. If it says “{messages.NO_REPORT}”, make one with “trainfare report "
+        "--group ID”.",
     ),
     Definition(
         "Billed",
@@ -62,10 +62,10 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
 
 
 def _listed(overview: Overview) -> tuple[Block, ...]:
-    """Return the newest groups as a list, which fits a terminal better than their table."""
+    """Return the newest groups as a list, which fits a terminal better than a table."""
     items = Items(tuple(_item(group) for group in overview.groups[:MAX_GROUPS]))
     left_out = len(overview.groups) - MAX_GROUPS
-    more = Text(f"... and {left_out:,} older groups, which are on the page.")
+    more = Text(f"... and {left_out:,} older groups; the page lists them all.")
     return (items, more) if left_out > 0 else (items,)
 
 

@@ -8,14 +8,14 @@ from operator import attrgetter
 
 from reports.model.links import run_url
 from reports.model.numbers import figure, money
-from reports.model.table import Column, Table, filled
+from reports.model.table import Column, Table, build_table
 from reports.overview.costs import JobCosts
 from reports.overview.messages import NO_REPORT, arms, command
 from reports.overview.overview import Overview, TrackedGroup
 
 
 def group_table(overview: Overview, tracking_uri: str) -> Table:
-    """Return the groups; the date links to the group's run, the answer comes last."""
+    """Return the table of groups. The date links to the group's run, and the answer comes last."""
 
     def url(group: TrackedGroup) -> str | None:
         return run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
@@ -26,13 +26,13 @@ def group_table(overview: Overview, tracking_uri: str) -> Table:
         *(_of_group(column) for column in _figures(overview)),
         Column("verdict", "verdict", "", lambda group: group.headline or NO_REPORT, arms, kind="text"),
     ]
-    return filled("Groups", columns, overview.groups, style="settings trials groups")
+    return build_table("Groups", columns, overview.groups, style="settings trials groups")
 
 
 def cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
-    """Return outcomes and costs by `name`, which is also the first heading."""
+    """Return the table of outcomes and costs by `name`, which is also the first heading."""
     columns = [Column[JobCosts](name, name, "", lambda each: each.label), *_figures(overview)]
-    return filled(f"Costs by {name}", columns, costs)
+    return build_table(f"Costs by {name}", columns, costs)
 
 
 def _figures(overview: Overview) -> list[Column[JobCosts]]:

@@ -1,17 +1,17 @@
-"""Sentences of a report on probes."""
+"""Sentences of a probe report."""
 
 from __future__ import annotations
 
 from reports.comparison.equal_work import BILLABLE
 from reports.comparison.messages import warning_sentences
-from reports.model.numbers import figure, money, times
+from reports.model.numbers import factor, figure, money
 from reports.model.wording import counted, joined
-from reports.probe.projections import Probes, Range, losing
-from training.contract.failures import brief
+from reports.probe.projections import Probes, Range, arms_with_higher_loss
+from training.contract.failures import one_line_reason
 
 CAVEAT = (
-    "An interval covers the noise of the measured steps only. It does not cover differences between instances of the "
-    "same type, nor the quality that the whole training reaches; a comparison measures both."
+    "An interval covers only the noise of the measured steps. It does not cover differences between instances of the "
+    "same type, or the quality of the whole training; a comparison measures both."
 )
 
 
@@ -20,16 +20,17 @@ def headline(probes: Probes) -> str:
     cheapest = probes.cheapest
     if cheapest is None:
         return "No projection: no arm trained for long enough."
-    answer = f"“{cheapest.arm.label}” would take {_amount(cheapest.cost, probes.unit)} for the whole training"
+    verb = "cost" if probes.unit == "USD" else "take"
+    answer = f"“{cheapest.arm.label}” would {verb} {_amount(cheapest.cost, probes.unit)} for the whole training"
     if len(probes.projected) == 1:
         return f"{answer}."
     if similar := probes.as_cheap:
         return f"{answer}; {joined([f'“{each.arm.label}”' for each in similar])} cannot be distinguished from it."
-    return f"{answer}, the least of all {len(probes.projected)} arms."
+    return f"{answer}, the least of the {len(probes.projected)} arms."
 
 
 def sentences(probes: Probes) -> list[str]:
-    """Return the remarks on these probes."""
+    """Return the remarks about these probes."""
     warnings = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
     return [*warnings, *_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes), _cost(probes)]
 
@@ -44,11 +45,11 @@ def _fastest(probes: Probes) -> list[str]:
     cheapest, fastest = probes.cheapest, probes.fastest
     if not cheapest or not fastest or cheapest is fastest or cheapest.seconds.overlaps(fastest.seconds):
         return []
-    as_fast = cheapest.seconds.estimate / fastest.seconds.estimate
+    speed = cheapest.seconds.estimate / fastest.seconds.estimate
     cost = fastest.cost.estimate / cheapest.cost.estimate
     return [
-        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {times(as_fast)} times as fast "
-        f"as “{cheapest.arm.label}” at {times(cost)} times its cost."
+        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as fast "
+        f"as “{cheapest.arm.label}” at {factor(cost)} times its cost."
     ]
 
 
@@ -57,27 +58,27 @@ def _uncertain(probes: Probes) -> list[str]:
     if not wide:
         return []
     return [
-        f"{joined(wide)} reached the end of {'its' if len(wide) == 1 else 'their'} samples before the interval was as "
-        "narrow as requested: raise probe.samples, or measure on a machine with less noise."
+        f"{joined(wide)} ran out of samples before the interval was as narrow as requested: raise probe.samples, or "
+        "measure on a machine with less noise."
     ]
 
 
 def _losses(probes: Probes) -> list[str]:
     return [
-        f"After {figure(probes.common_samples)} samples the loss of “{each.arm.label}” is "
+        f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
         f"{figure(100 * (each.loss / best.loss - 1))} % above that of “{best.arm.label}”."
-        for each, best in losing(probes)
+        for each, best in arms_with_higher_loss(probes)
         if best.loss > 0
     ]
 
 
 def _failed(probes: Probes) -> list[str]:
     failures = []
-    for arm in probes.without:
+    for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         failure_class = job.text.get("failure_class") or job.status.lower()
-        failures.append(f"“{arm.label}” has no projection: {failure_class}, {brief(reason)}")
+        failures.append(f"“{arm.label}” has no projection: {failure_class}, {one_line_reason(reason)}")
     return failures
 
 

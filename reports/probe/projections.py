@@ -15,7 +15,7 @@ SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
 USD = "projected_usd"
 LOSS_TOLERANCE = 0.02
-"""Relative difference to the lowest loss above which a loss is reported, as for verdicts."""
+"""A loss that exceeds the lowest one by more than this share is reported; verdicts use the same tolerance."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Range:
 
     @property
     def relative_error(self) -> float:
-        """Half the interval's width over the estimate."""
+        """Half the interval's width divided by the estimate."""
         return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
 
     def overlaps(self, other: Range) -> bool:
-        """Return True if the intervals overlap: such arms cannot be distinguished."""
+        """Return True if the intervals overlap; the two arms then cannot be distinguished."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -48,7 +48,7 @@ class Projected:
     """US dollars if every arm has a price; billable instance seconds if all use one instance type; otherwise billable
     seconds."""
     loss: float
-    """Mean training loss over the later half of the samples that all arms have seen; NaN if none was logged."""
+    """Mean training loss over the second half of the samples that all arms have seen; NaN if no loss was logged."""
 
     @property
     def is_uncertain(self) -> bool:
@@ -63,8 +63,8 @@ class Probes:
     group: str
     projected: tuple[Projected, ...]
     """Cheapest first."""
-    without: tuple[Arm, ...]
-    """Arms that failed or were too short to project."""
+    unprojected: tuple[Arm, ...]
+    """Arms that failed or whose probes were too short."""
     unit: str
     """Unit of `Projected.cost`."""
     common_samples: float
@@ -77,7 +77,7 @@ class Probes:
 
     @property
     def as_cheap(self) -> tuple[Projected, ...]:
-        """Arms that cannot be distinguished from the cheapest."""
+        """Arms whose cost cannot be distinguished from the cheapest arm's."""
         return tuple(each for each in self.projected[1:] if each.cost.overlaps(self.projected[0].cost))
 
     @property
@@ -88,15 +88,15 @@ class Probes:
     @property
     def jobs(self) -> list[Job]:
         """All jobs, projected ones first."""
-        return [job for arm in (*(each.arm for each in self.projected), *self.without) for job in arm.jobs]
+        return [job for arm in (*(each.arm for each in self.projected), *self.unprojected) for job in arm.jobs]
 
     def total(self, column: str) -> float:
-        """Return the sum of a column of costs over all probes, such as `cost_usd`."""
+        """Return the sum of a cost column, such as `cost_usd`, over all probes."""
         return math.fsum(value for job in self.jobs if (value := job.number(column)) > 0)
 
 
 def is_probe_table(table: pd.DataFrame) -> bool:
-    """Return True if the jobs of `job_tables.jobs`' table are probes."""
+    """Return True if a table from `job_tables.jobs` contains probes."""
     return "hp_probe_precision" in table.columns and bool(table["hp_probe_precision"].notna().any())
 
 
@@ -114,14 +114,14 @@ def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame
     return Probes(
         group=group,
         projected=tuple(sorted(projected, key=lambda each: each.cost.estimate)),
-        without=tuple(arm for arm in arms if arm not in [each.arm for each in projected]),
+        unprojected=tuple(arm for arm in arms if arm not in [each.arm for each in projected]),
         unit=unit,
         common_samples=common,
     )
 
 
-def losing(probes: Probes) -> list[tuple[Projected, Projected]]:
-    """Return (arm, best arm) for every arm whose loss exceeds the lowest by more than the tolerance."""
+def arms_with_higher_loss(probes: Probes) -> list[tuple[Projected, Projected]]:
+    """Return (arm, best arm) for every arm whose loss exceeds the lowest loss by more than the tolerance."""
     measured = [each for each in probes.projected if math.isfinite(each.loss)]
     if not measured:
         return []

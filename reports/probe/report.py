@@ -15,30 +15,31 @@ from reports.comparison.report import Source, chart_sections
 from reports.model.blocks import Block, Chart, Definition, Definitions, Sentences, Text
 from reports.model.numbers import NONE, figure, money, score
 from reports.model.report import Metric, Report, Section, ShortAnswer
-from reports.model.table import Column, Table, filled
+from reports.model.table import Column, Table, build_table
 from reports.probe import messages
 from reports.probe.projections import Probes, Projected, Range
 
 _DEFINITIONS = (
     Definition(
         "Projected time",
-        "Billable seconds of the probe, plus those of the rest of the whole training: steps, evaluations (without "
-        "scoring) and checkpoints. The time of a step depends on its length, and all lengths are known in advance: a "
-        "straight line of seconds over positions, fitted to the measured steps, gives the time of the others.",
+        "Billable seconds of the probe, plus those of the rest of the training: steps, evaluations (without scoring) "
+        "and checkpoints. A step's time depends on the length of its batch, which is known for all steps in advance. A "
+        "straight line of seconds over positions, fitted to the measured steps, predicts the remaining ones.",
     ),
     Definition(
         "Interval",
-        "95 %, from the means of five to ten consecutive blocks of steps, so that slow periods count. A probe ends "
-        "when the interval is narrow enough, which it checks after 25, 50, 100 ... steady steps. In simulations with "
-        "this rule the interval included the true time in 89 to 93 of 100 cases.",
+        "95 % interval, from the means of five to ten consecutive blocks of steps, so slow periods count. A probe ends "
+        "when the interval is narrow enough, which it checks after 25, 50, 100 ... steady steps. In simulations of "
+        "this rule, the interval included the true time in 89 to 93 of 100 cases.",
     ),
     Definition("Cannot be distinguished", "Arms whose intervals overlap."),
     Definition(
         "Projected cost",
-        "Projected time times instances, at the price that each run records with its source and date.",
+        "Projected time multiplied by the number of instances and by the price, which each run records with its source "
+        "and date.",
     ),
     Definition(
-        "Loss at equal samples", "Mean training loss over the later half of the samples that all arms have seen."
+        "Loss at equal samples", "Mean training loss over the second half of the samples that all arms have seen."
     ),
 )
 
@@ -78,7 +79,7 @@ def projection_table(probes: Probes) -> Table:
         Column("samples measured", "samples\nrun", "", lambda p: figure(p.job.number("samples"))),
         Column("the probe itself", "probe\ns", "s", lambda p: figure(p.job.number(BILLABLE))),
     ]
-    return filled("The arms", columns, probes.projected)
+    return build_table("The arms", columns, probes.projected)
 
 
 def metrics_of(probes: Probes) -> Iterator[Metric]:
@@ -125,7 +126,7 @@ def _summary(probes: Probes) -> dict[str, Any]:
             }
             for each in probes.projected
         ],
-        "without_projection": [arm.label for arm in probes.without],
+        "without_projection": [arm.label for arm in probes.unprojected],
     }
 
 

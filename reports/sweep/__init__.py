@@ -1,5 +1,5 @@
-"""The report of a sweep: the best setting, how sure that is, and the cost of the search.
+"""The report of a sweep: the best setting, the certainty of that answer, and the cost of the search.
 
-Open `sweep.py` first. `headline.py`, `messages.py` and `tables.py` put it into words and tables; `report.py` builds
-the report.
+Open `sweep.py` first. `headline.py`, `messages.py` and `tables.py` format it as sentences and tables; `report.py`
+builds the report.
 """

@@ -1,4 +1,4 @@
-"""Effects of compiler and batch, from the repeats of two compilers at the base setting and at the best one. Pure."""
+"""Effects of compiler and batch, from the repeats of two compilers at the base and the best batch size. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from reports.sweep.trials import Setting, setting_of
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One setting of the two by two."""
+    """One setting of the factorial (two by two)."""
 
     arm: Arm
     setting: Setting
     ratio: Interval | None
-    """Cost over that of the base setting; None for itself, and below two repeats."""
+    """Cost divided by the base setting's cost; None for the base setting and with fewer than two repeats."""
 
 
 def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
-    """Return the cells, those of the base compiler and the base batch first; none if fewer than three were repeated.
+    """Return the cells, starting with the base compiler and base batch; empty if fewer than three were repeated.
 
-    The compilers are the base one and that of the best setting. If these are equal, the second one is the next that
-    was repeated.
+    The two compilers are the base compiler and the best setting's. If these are the same, the second one is the next
+    compiler that was repeated.
     """
     best, base = sweep.best, sweep.base
     if best is None or sweep.confirmation is None or best.setting.point == base.point:
@@ -42,7 +42,7 @@ def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
 
 
 def changed_factors(cell: Cell, base: Setting) -> str:
-    """Return the factors in which a cell differs from the base setting; empty for none."""
+    """Return the factors in which a cell differs from the base setting; empty if it does not differ."""
     setting = cell.setting
     if setting == base:
         return ""

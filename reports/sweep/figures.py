@@ -1,4 +1,4 @@
-"""The figures of a sweep as data: its summary, its metrics and its answer in a few words."""
+"""A sweep's figures as data: its summary, its metrics and its short answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reports.sweep.trials import Trial
 
 
 def summary_of(sweep: Sweep) -> dict[str, Any]:
-    """Return numbers and verdicts, not yet strict JSON."""
+    """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
     grid, best = grid_of(sweep), {name: sweep.best_of(name) for name in sweep.compilers}
     contrasts = sweep.confirmation.contrasts if sweep.confirmation else None
     return {
@@ -44,7 +44,7 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
 
 
 def metrics_of(sweep: Sweep) -> Iterator[Metric]:
-    """Yield the cost of the sweep, of the best setting, of the base setting and of each compiler's best."""
+    """Yield the costs of the sweep, the best setting, the base setting and each compiler's best setting."""
     cost, best, total = sweep.spec.cost, sweep.best, sweep.cost_by_role()[-1]
     yield Metric(name="sweep/paid_billable_instance_seconds", value=total.seconds)
     yield Metric(name="sweep/paid_usd", value=total.usd)
@@ -66,7 +66,7 @@ def short_answer_of(sweep: Sweep) -> ShortAnswer:
     if best is None:
         return ShortAnswer("", "no answer")
     if sweep.spec.is_front and len(sweep.front) > 1:
-        return ShortAnswer("", f"{len(sweep.front)} settings on the front")
+        return ShortAnswer("", f"{len(sweep.front)} Pareto-optimal settings")
     if best.setting == sweep.base:
         return ShortAnswer("", "nothing better")
     setting, contrast, ratio = str(best.setting), sweep.contrast_of(best.setting), sweep.interval_of(best)

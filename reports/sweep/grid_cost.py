@@ -1,4 +1,4 @@
-"""Predicted cost of training every setting of a sweep's grid, from the sweep's own measurements. Pure."""
+"""Predicted cost of training every setting in a sweep's grid, based on the sweep's measurements. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ class Grid:
     """Cost of the whole grid."""
 
     settings: int
-    """Settings that fit the memory."""
+    """Settings that fit in memory."""
     trained: int
-    """Settings that were trained to their end, so that their cost is known."""
+    """Settings that were trained to the end, whose cost is known."""
     seconds: float
     """Billable instance seconds."""
 
 
 def grid_of(sweep: Sweep) -> Grid | None:
-    """Return the cost of the grid: known costs, and predictions for settings that were not trained to completion.
+    """Return the cost of the grid: known costs, and predictions for settings that were not trained to the end.
 
-    A prediction multiplies the fitted step time by the samples that other trials needed: the median of those with the
-    same compiler and batch size, or else of all. Without a target that ends the training it is all samples. The median
-    overhead of the trials is added. Returns None if the step times of a compiler are unknown.
+    A prediction is the fitted time per sample times the number of samples, plus the trials' median overhead. With a
+    target that ends the training, the number of samples is the median over the trials with the same compiler and batch
+    size, or else over all trials. Without a target, it is the number of samples in the whole training. Returns None if
+    a compiler's step times are unknown.
     """
     spec = sweep.spec
     factors = [rounded(multiplier) for multiplier in spec.multipliers]
@@ -53,7 +54,7 @@ def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
 
 
 def devices(sweep: Sweep, compiler: str) -> float:
-    """Return the number of device batches in a step, from the calibration; 1 without one."""
+    """Return the number of device batches in a step, from the calibration; 1 without a calibration."""
     sizes = [size for each in sweep.calibrations if each.compiler == compiler for size in each.sizes]
     batches = [size.samples_per_second * size.step_seconds / size.batch_size for size in sizes]
     finite = [value for value in batches if math.isfinite(value)]
@@ -71,8 +72,8 @@ def _fits(sweep: Sweep, setting: Setting) -> bool:
 def _predicted(sweep: Sweep, setting: Setting) -> float:
     ended = [trial for trial in sweep.trials if trial.kind in _ENDED]
     overheads = [value for trial in ended if math.isfinite(value := _overhead_seconds(sweep, trial))]
-    alike = [t for t in ended if (t.setting.compiler, t.setting.batch_size) == (setting.compiler, setting.batch_size)]
-    samples = [t.job.number("samples") for t in alike or ended if t.job.number("samples") > 0]
+    similar = [t for t in ended if (t.setting.compiler, t.setting.batch_size) == (setting.compiler, setting.batch_size)]
+    samples = [t.job.number("samples") for t in similar or ended if t.job.number("samples") > 0]
     if sweep.spec.target is None or not samples:
         samples = [sweep.spec.samples]
     instances = max(
@@ -83,7 +84,7 @@ def _predicted(sweep: Sweep, setting: Setting) -> float:
 
 
 def _overhead_seconds(sweep: Sweep, trial: Trial) -> float:
-    """Return the billable instance seconds of a trial outside of its steps."""
+    """Return a trial's billable instance seconds outside its steps."""
     job = trial.job
     if not _is_billed(trial):
         return math.nan

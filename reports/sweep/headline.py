@@ -22,7 +22,7 @@ def headline(sweep: Sweep) -> str:
         return _front(sweep)
     contrast = sweep.contrast_of(best.setting)
     if best.setting == sweep.base:
-        return f"Nothing tried is better than {sweep.base}, the starting setting: {cost_text(sweep, best)}."
+        return f"The starting setting, {sweep.base}, remains the best: {cost_text(sweep, best)}."
     if contrast and contrast.verdict.outcome == "not comparable":
         return f"No verdict on {best.setting}, the best of {_trials(sweep)}: {contrast.verdict.reason}."
     interval = sweep.interval_of(best)
@@ -32,13 +32,13 @@ def headline(sweep: Sweep) -> str:
 def _no_answer(sweep: Sweep) -> str:
     spec, trials = sweep.spec, sweep.trials
     if not sweep.jobs:
-        return "This sweep holds no jobs."
+        return "This sweep has no jobs."
     if not trials:
         return f"No trial yet: {_calibrated(sweep)}."
     running = sum(trial.kind == "running" for trial in trials)
     if running:
-        runs = "runs" if running == 1 else "run"
-        return f"No answer yet: {running} of {_trials(sweep)} still {runs}, and none has completed."
+        verb = "is" if running == 1 else "are"
+        return f"No answer yet: {running} of {_trials(sweep)} {verb} still running, and none has completed."
     if spec.target is not None and any(trial.kind == "not reached" for trial in trials):
         return f"No answer: none of {_trials(sweep)} reached {spec.metric} {spec.target:g}."
     if spec.bound is not None and any(trial.kind == "worse" for trial in trials):
@@ -57,8 +57,8 @@ def _front(sweep: Sweep) -> str:
         for each in (sweep.front[0], sweep.front[-1])
     )
     completed = sum(trial.kind in ("completed", "worse") for trial in sweep.trials)
-    both = f"both cost and {quality_name(sweep)}"
-    return f"{len(sweep.front)} of {completed} settings are beaten by no other in {both}: from {first} to {last}."
+    objectives = f"cost and {quality_name(sweep)}"
+    return f"{len(sweep.front)} of {completed} settings are Pareto-optimal in {objectives}: from {first} to {last}."
 
 
 def _confirmed(sweep: Sweep, best: Trial, ratio: Interval) -> str:
@@ -93,7 +93,7 @@ def _is_best(sweep: Sweep, best: Trial) -> str:
 
 
 def _interval(ratio: Interval) -> str:
-    """Return `25 to 36 %`, or both directions in words if the interval includes no change."""
+    """Return `25 to 36 %`, or an interval in words if it includes 1."""
     if (ratio.low < 1) != (ratio.high < 1):
         return change_interval(ratio)
     near, far = sorted((ratio.low, ratio.high), key=lambda value: abs(gain_percent(value)))

@@ -1,4 +1,4 @@
-"""Remarks on a sweep: how sure its answer is, its cost, its failures and its end."""
+"""Remarks about a sweep: the certainty of its answer, its cost, its failures and its end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OUTCOMES = {
     "pruned": "stopped early",
     "failed": "that failed",
 }
-CAVEAT = "The best of many trials was also lucky: only repeats show what it costs."
+CAVEAT = "The best of many trials is partly the luckiest one: only repeats show its cost."
 
 
 def sentences(sweep: Sweep) -> list[str]:
-    """Return the remarks on this sweep."""
+    """Return the remarks about this sweep."""
     return [
         *_warnings(sweep),
         *_certainty(sweep),
@@ -36,7 +36,7 @@ def sentences(sweep: Sweep) -> list[str]:
 
 
 def effects(sweep: Sweep) -> list[str]:
-    """Return the effect on the cost of the compiler alone, of the batch alone, and of both."""
+    """Return the effects on the cost: of the compiler alone, of the batch alone, and of both."""
     cells = [cell for cell in factorial_cells(sweep) if cell.ratio]
     parts = [f"{changed_factors(cell, sweep.base)} {change(cell.ratio.estimate)}" for cell in cells if cell.ratio]
     return [f"Against {sweep.base}: {'; '.join(parts)} {NOUNS.get(sweep.spec.cost, '')}."] if parts else []
@@ -52,13 +52,13 @@ def _certainty(sweep: Sweep) -> list[str]:
         return []
     n, has_interval = len(sweep.trials), sweep.interval_of(sweep.best) is not None
     if sweep.arm_of(sweep.best.setting) is None:
-        return [f"It was not repeated. {CAVEAT}" if n > 1 else "It was not repeated."]
-    source = f"The interval comes from separate repeats, not from the {n} trials among which this setting was chosen."
+        return [f"The best setting was not repeated. {CAVEAT}" if n > 1 else "The best setting was not repeated."]
+    source = f"The interval comes from separate repeats, not from the {n} trials from which this setting was chosen."
     return [*([source] if n > 1 and has_interval else []), *_better_repeats(sweep, sweep.best)]
 
 
 def _better_repeats(sweep: Sweep, best: Trial) -> list[str]:
-    """Return the repeated setting that did better than the best trial's, if there is one."""
+    """Return a sentence about a setting whose repeats were better than the best trial's; empty if none was."""
     own = sweep.repeated_cost(best.setting)
     others = {setting_of(arm.jobs[0]) for arm in (sweep.confirmation.arms if sweep.confirmation else ())}
     costs = {setting: cost for setting in others if math.isfinite(cost := sweep.repeated_cost(setting))}
@@ -86,26 +86,26 @@ def _cost(sweep: Sweep) -> list[str]:
         for each in sweep.cost_by_outcome()
         if each.what in ("not reached", "pruned", "failed")
     ]
-    of_them = f", of them {joined(wasted)}" if wasted else ""
+    included = f", including {joined(wasted)}" if wasted else ""
     jobs = f"{total.jobs} job{'' if total.jobs == 1 else 's'}"
-    return [f"The sweep's {jobs} took {figure(total.seconds)} billable instance seconds{dollars} in all{of_them}."]
+    return [f"The sweep's {jobs} took {figure(total.seconds)} billable instance seconds{dollars} in all{included}."]
 
 
 def _failures(sweep: Sweep) -> list[str]:
-    """Reasons why trials failed: each class of failure once, with the message of its first trial."""
-    failed = {trial.end.partition(": ")[2] or "no class": trial.failure for trial in sweep.failed[::-1]}
+    """Reasons why trials failed: each failure class once, with its first trial's message."""
+    failed = {trial.end.partition(": ")[2] or "an unknown error": trial.failure for trial in sweep.failed[::-1]}
     messages = {name: f": {message.rstrip('.')}" if message else "" for name, message in failed.items()}
     return [f"Failed with {name}{message}." for name, message in messages.items()]
 
 
 def _savings(sweep: Sweep) -> list[str]:
-    best, lines = sweep.best, _grid_share(sweep)
+    best, savings = sweep.best, _grid_share(sweep)
     saving = sweep.base_cost - sweep.cost_of(best) if best else math.nan
     is_in_seconds = sweep.spec.cost == "billable_seconds" and not sweep.spec.is_front
     if best and is_in_seconds and saving > 0 and _is_not_refuted(sweep, best):
         trainings = math.ceil(sweep.cost_by_role()[-1].seconds / saving)
-        lines.append(f"The sweep pays off after {counted(trainings, 'training')} with its best setting.")
-    return lines
+        savings.append(f"The sweep pays off after {counted(trainings, 'training')} with its best setting.")
+    return savings
 
 
 def _grid_share(sweep: Sweep) -> list[str]:
@@ -115,7 +115,7 @@ def _grid_share(sweep: Sweep) -> list[str]:
     share, were = sweep.search_seconds / grid.seconds, "was" if grid.trained == 1 else "were"
     return [
         f"The search took {figure(100 * share)} % of the {figure(grid.seconds)} s that all {grid.settings} settings "
-        f"are predicted to take ({grid.trained} of them {were} trained to their end)."
+        f"are predicted to take ({grid.trained} of them {were} trained to the end)."
     ]
 
 

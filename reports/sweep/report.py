@@ -18,9 +18,9 @@ from reports.sweep.tables import best_table, cost_table, factorial_table, trial_
 from reports.sweep.units import cost_name, quality_name
 
 MAX_TRIALS = 200
-"""Trials on a page; the file of jobs holds all."""
+"""Number of trials on a page; `jobs.csv` has all of them."""
 MAX_LISTED = 10
-"""Trials in the terminal and in the run's description."""
+"""Number of trials in the terminal and in the run's description."""
 _DEFINITIONS = (
     Definition(
         "Billable seconds",
@@ -29,25 +29,25 @@ _DEFINITIONS = (
     ),
     Definition(
         "Interval",
-        "Ratio of geometric means of the repeats with its 95 % interval: Welch's t on the logarithms. The trials are "
-        "not part of it, because the best of many is also the luckiest.",
+        "Ratio of the repeats' geometric means with its 95 % interval: Welch's t on the logarithms. Trials do not "
+        "count, because the best of many is partly the luckiest one.",
     ),
     Definition(
         "Calibration",
-        "One job per compiler trains a few steps at every batch size. It measures the seconds of a step with the 95 % "
-        "interval of their mean, the memory of the largest batch, and which sizes do not fit. The line is a fixed time "
-        "per step plus a time per sample, fitted to these measurements.",
+        "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
+        "interval of their mean, the memory of the largest batch, and which sizes do not fit. The fitted line is a "
+        "fixed time per step plus a time per sample.",
     ),
     Definition(
         "Whole grid",
-        "The cost of the settings that were trained to their end. For the others, the fitted step time times the "
-        "samples that others of their batch size needed, plus the time of a job outside of its steps.",
+        "The cost of the settings that were trained to the end. For the others: the fitted time per sample, times the "
+        "samples that trials with the same batch size needed, plus a job's time outside its steps.",
     ),
 )
 
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str = "") -> Report:
-    """Return the report of a sweep; `chart_note` stands below the charts."""
+    """Return the report of a sweep; `chart_note` is shown below the charts."""
     answer, remarks = headline(sweep), Sentences(tuple(messages.sentences(sweep)))
     lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
     short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
@@ -74,13 +74,13 @@ def _command(sweep: Sweep) -> tuple[Block, ...]:
 
 def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str) -> Iterator[Section]:
     if sweep.best_trials:
-        title = "Settings that no other beats in both" if sweep.spec.is_front else "The best of each compiler setting"
+        title = "Pareto-optimal settings" if sweep.spec.is_front else "The best of each compiler setting"
         yield Section(title, (best_table(sweep),))
     if factorial := factorial_table(sweep):
         note = (
-            f"Change of {cost_name(sweep)} against {sweep.base} with its 95 % interval, and the median of the repeats."
+            f"Change in {cost_name(sweep)} against {sweep.base} with its 95 % interval, and the median of the repeats."
         )
-        yield Section("Compiler and batch size apart", (factorial, Text(note, "small")))
+        yield Section("Compiler and batch size separately", (factorial, Text(note, "small")))
     yield from chart_sections(charts, chart_note)
     if sweep.jobs:
         yield Section("Cost of the sweep", (cost_table(sweep),))
@@ -99,7 +99,7 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
 
 def _left_out(sweep: Sweep) -> tuple[Text, ...]:
     n = len(sweep.trials)
-    return (Text(f"The first {MAX_TRIALS} of {n}; jobs.csv holds all.", "small"),) if n > MAX_TRIALS else ()
+    return (Text(f"The first {MAX_TRIALS} of {n} trials; jobs.csv has all.", "small"),) if n > MAX_TRIALS else ()
 
 
 def _goal(sweep: Sweep) -> Iterator[Definition]:
@@ -107,12 +107,12 @@ def _goal(sweep: Sweep) -> Iterator[Definition]:
         yield Definition(
             "To the target",
             f"A job ends at the evaluation that reaches {quality_name(sweep)} {sweep.spec.target:g}. Its whole cost "
-            "counts, however many samples it saw. A trial that was stopped, or that trained to its end without "
-            "reaching the target, has no cost to compare.",
+            "counts, however many samples it saw. A trial that was stopped, or that ended without reaching the target, "
+            "has no cost to compare.",
         )
     if sweep.spec.bound is not None:
         yield Definition(
             "Bound",
-            f"All jobs train the same samples. The best trial is the cheapest whose {quality_name(sweep)} is "
+            f"All jobs train on the same samples. The best trial is the cheapest one with {quality_name(sweep)} "
             f"{sweep.spec.bound:g} or better.",
         )

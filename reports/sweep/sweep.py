@@ -1,4 +1,4 @@
-"""Results of a sweep: the best setting of each compiler and of all, its repeats, and the cost of the search. Pure."""
+"""Results of a sweep: the best setting overall and per compiler, the repeats, and the cost of the search. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROLES = ("calibration", "baseline", "trial", "confirmation")
 
 @dataclass(frozen=True, kw_only=True)
 class CostShare:
-    """Cost of some of a sweep's jobs."""
+    """Cost of a part of a sweep's jobs."""
 
     what: str
     """Role of the jobs, or outcome of the trials."""
@@ -49,25 +49,25 @@ class CostShare:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """Jobs of a sweep, sorted by their roles."""
+    """Jobs of a sweep, grouped by role."""
 
     group: str
     spec: SweepSpec
     jobs: tuple[Job, ...]
-    """In the order of their start."""
+    """In the order in which they started."""
     calibrations: tuple[Calibration, ...]
     trials: tuple[Trial, ...]
-    """Ranked: those with a value first, the best of them at the top."""
+    """Ranked: trials with a comparable cost first, the best at the top."""
     confirmation: Comparison | None
-    """Comparison of the settings that were repeated; None if none were."""
+    """Comparison of the repeated settings; None if no setting was repeated."""
     common_samples: float
-    """Samples that all trials which trained to their end have seen."""
+    """Number of samples that every trial which trained to the end has seen."""
     at_common_samples: Mapping[str, float] = field(default_factory=dict)
     """Quality after `common_samples`, by run id."""
 
     @cached_property
     def compilers(self) -> tuple[str, ...]:
-        """All compilers, the base one first."""
+        """All compilers, the base compiler first."""
         others = [*self.spec.compilers, *(c.compiler for c in self.calibrations)]
         base = [self.spec.base_compiler] if self.spec.base_compiler else []
         return tuple(dict.fromkeys([*base, *others, *(trial.setting.compiler for trial in self.trials)]))
@@ -79,17 +79,17 @@ class Sweep:
 
     @cached_property
     def best(self) -> Trial | None:
-        """The best trial of all."""
+        """The best trial; None if no trial has a comparable cost."""
         return next((trial for trial in self.trials if trial.has_value), None)
 
     @property
     def train_command(self) -> str | None:
-        """Command that trains the best setting; None without one."""
+        """Command that trains the best setting; None without a best setting."""
         return self.spec.train_command if self.best else None
 
     @property
     def front(self) -> tuple[Trial, ...]:
-        """The trials that no other beats in cost and quality, the cheapest first."""
+        """The Pareto-optimal trials in cost and quality, the cheapest first."""
         return front(self.trials, self.spec)
 
     @property
@@ -103,7 +103,7 @@ class Sweep:
 
     @property
     def base_cost(self) -> float:
-        """Cost of the base setting: of its repeats, else its own job or its trial; NaN if none trained to its end."""
+        """Cost of the base setting: that of its repeats, else its baseline job, else its trial; NaN if unknown."""
         if math.isfinite(repeated := self.repeated_cost(self.base)):
             return repeated
         own = [job for job in self.of_role("baseline") if job.succeeded and self._is_reached(job)]
@@ -114,7 +114,7 @@ class Sweep:
 
     @property
     def best_trials(self) -> tuple[Trial, ...]:
-        """Best trial of each compiler; with two objectives, the trials that no other beats in both."""
+        """Best trial of each compiler; with two objectives, the Pareto-optimal trials."""
         if self.spec.is_front:
             return self.front
         return tuple(trial for name in self.compilers if (trial := self.best_of(name)))
@@ -125,18 +125,18 @@ class Sweep:
         return tuple(job for job in self.jobs if job.text.get("role") != "trial")
 
     def repeated_cost(self, setting: Setting) -> float:
-        """Return the geometric mean cost of a setting's repeats; NaN without any, or if one missed the target."""
+        """Return the geometric mean cost of a setting's repeats; NaN without repeats, or if one missed the target."""
         arm = self.arm_of(setting)
         costs = arm.positive(self.column) if arm and all(map(self._is_reached, arm.compared)) else []
         return geometric_mean(costs) if costs else math.nan
 
     @property
     def failed(self) -> tuple[Trial, ...]:
-        """The trials that failed."""
+        """Failed trials."""
         return tuple(trial for trial in self.trials if trial.kind == "failed")
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a trial's setting: that of its repeats, else its own."""
+        """Return the cost of a trial's setting: that of its repeats, else the trial's own."""
         repeated = self.repeated_cost(trial.setting)
         return repeated if math.isfinite(repeated) else trial.cost
 
@@ -145,7 +145,7 @@ class Sweep:
         return next((trial for trial in self.trials if trial.has_value and trial.setting.compiler == compiler), None)
 
     def of_role(self, role: str) -> list[Job]:
-        """Return the jobs of a role."""
+        """Return the jobs with a role."""
         return [job for job in self.jobs if job.text.get("role") == role]
 
     def arm_of(self, setting: Setting) -> Arm | None:
@@ -158,25 +158,25 @@ class Sweep:
         return sum(not self._is_reached(job) for job in arm.compared)
 
     def contrast_of(self, setting: Setting) -> Contrast | None:
-        """Return the comparison of a setting's repeats with the baseline's."""
+        """Return the comparison of a setting's repeats with the baseline's repeats."""
         contrasts = self.confirmation.contrasts if self.confirmation else ()
         return next((each for each in contrasts if setting_of(each.arm.jobs[0]) == setting), None)
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
-        """Return the cost of an arm's repeats over another's; None if either did not always reach the target."""
+        """Return the cost of an arm's repeats divided by that of `base`; None if any repeat missed the target."""
         if base is None or arm is base or not all(self._is_reached(job) for job in (*arm.compared, *base.compared)):
             return None
         return ratio_interval(arm.positive(self.column), base.positive(self.column))
 
     def interval_of(self, trial: Trial) -> Interval | None:
-        """Return the ratio of the trial's repeats to the base setting's: of the cost, or of the rate."""
+        """Return the ratio of the trial's repeats to the base setting's repeats, in cost or in samples per second."""
         contrast = self.contrast_of(trial.setting)
         if contrast is None:
             return None
         return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
 
     def cost_by_role(self) -> list[CostShare]:
-        """Return the cost of the jobs of each role, then of all jobs."""
+        """Return the cost of each role's jobs, then of all jobs."""
         roles = [*ROLES, *sorted({job.text.get("role") or "other" for job in self.jobs} - set(ROLES))]
         jobs = {role: [job for job in self.jobs if (job.text.get("role") or "other") == role] for role in roles}
         return [*(_cost_share(role, own) for role, own in jobs.items() if own), _cost_share("all", self.jobs)]
@@ -187,13 +187,13 @@ class Sweep:
         return [_cost_share(kind, own) for kind, own in kinds.items() if own]
 
     def cost_shares(self) -> list[CostShare]:
-        """Return the cost by role, with the trials' by outcome below it, then of all jobs."""
+        """Return the cost by role, followed by the cost of all jobs. The trials' cost is also split by outcome."""
         groups = [[each, *(self.cost_by_outcome() if each.what == "trial" else [])] for each in self.cost_by_role()]
         return [each for group in groups for each in group]
 
     @property
     def search_seconds(self) -> float:
-        """Billable instance seconds of all jobs but the repeats, which any search needs."""
+        """Billable instance seconds of all jobs except the repeats, which any search method needs."""
         return _cost_share("", [job for job in self.jobs if job.text.get("role") != "confirmation"]).seconds
 
     def _is_reached(self, job: Job) -> bool:
@@ -201,7 +201,7 @@ class Sweep:
 
 
 def is_sweep_table(table: pd.DataFrame) -> bool:
-    """Return True if the jobs of `job_tables.jobs`' table belong to a sweep."""
+    """Return True if a table from `job_tables.jobs` contains a sweep's jobs."""
     return "role" in table.columns and bool(table["role"].isin(ROLES).any())
 
 

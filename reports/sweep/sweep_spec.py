@@ -1,4 +1,4 @@
-"""Specification of a sweep with the state of its search: its `sweep.json`, any part of which may be missing. Pure."""
+"""A sweep's specification and search state, as read from `sweep.json`, where any part may be missing. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class SweepSpec:
     """Objective, search space and fitted models of a sweep; unknown values are NaN, None or empty."""
 
     cost: str = "billable_seconds"
-    """`billable_seconds` or `usd`, which is minimized, or `steady_samples_per_second`, which is maximized."""
+    """`billable_seconds` or `usd`, which are minimized, or `steady_samples_per_second`, which is maximized."""
     metric: str | None = None
-    """Metric of the quality, such as `eval_loss`."""
+    """Metric that measures the quality, such as `eval_loss`."""
     higher_is_better: bool = False
     target: float | None = None
     """Quality to reach."""
@@ -28,7 +28,7 @@ class SweepSpec:
     batch_sizes: tuple[float, ...] = ()
     """Samples per device."""
     multipliers: tuple[float, ...] = (1.0,)
-    """Factors on the learning rate that the scaling rule gives."""
+    """Factors applied to the learning rate from the scaling rule."""
     compilers: tuple[str, ...] = ()
     base_compiler: str | None = None
     base_batch_size: float = math.nan
@@ -40,18 +40,18 @@ class SweepSpec:
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Shares of batch size and learning rate in the differences in cost, by compiler."""
     stopped_because: Mapping[str, str] = field(default_factory=dict)
-    """Reason for the end of the search, by compiler."""
+    """Reason why the search ended, by compiler."""
     train_command: str | None = None
     """Command that trains the winner."""
 
     @property
     def is_rate(self) -> bool:
-        """True if more of the objective is better: samples per second."""
+        """True if the objective is a rate (samples per second), where more is better."""
         return self.cost == "steady_samples_per_second"
 
     @property
     def points(self) -> int:
-        """Number of settings of the whole grid."""
+        """Number of settings in the whole grid."""
         return len(self.compilers) * len(self.batch_sizes) * len(self.multipliers)
 
 

@@ -9,7 +9,7 @@ from reports.comparison.arms import Arm
 from reports.comparison.comparison import STEADY
 from reports.comparison.job_table import job_url
 from reports.model.numbers import NONE, figure, money, rate, score, signed_percent
-from reports.model.table import Cell, Column, Heading, Row, Table, filled
+from reports.model.table import Cell, Column, Heading, Row, Table, build_table
 from reports.sweep.factorial import Cell as FactorialCell
 from reports.sweep.factorial import factorial_cells
 from reports.sweep.messages import OUTCOMES
@@ -29,14 +29,14 @@ _ROLES = {
 
 
 def best_table(sweep: Sweep) -> Table:
-    """Return the best trial of each compiler."""
-    return filled("The best settings", best_columns(sweep), sweep.best_trials, style="settings")
+    """Return the table with the best trial of each compiler."""
+    return build_table("The best settings", best_columns(sweep), sweep.best_trials, style="settings")
 
 
 def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons: bool = True) -> Table:
-    """Return the first `most` trials, each linked to its run.
+    """Return the table of the first `most` trials, each linked to its run.
 
-    Without reasons, a trial that was stopped is only called that.
+    With `with_reasons` False, the reason why a trial was stopped is left out.
     """
     columns = [
         Column[Trial]("setting", "setting", "", lambda t: str(t.setting), url=lambda t: job_url(tracking_uri, t.job)),
@@ -53,14 +53,14 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
             kind="text",
         ),
     ]
-    return filled("Trials", columns, sweep.trials[:most], style="settings trials", state=lambda t: t.kind)
+    return build_table("Trials", columns, sweep.trials[:most], style="settings trials", state=lambda t: t.kind)
 
 
 def cost_table(sweep: Sweep) -> Table:
-    """Return the cost of the sweep's jobs by role. The cost of trials is also broken down by outcome."""
+    """Return the table of the sweep's cost by role. The trials' cost is also split by outcome."""
     total = sweep.cost_by_role()[-1].seconds
     columns = [
-        Column[CostShare]("what", "what", "", _cost_label),
+        Column[CostShare]("role", "role", "", _cost_label),
         Column[CostShare]("jobs", "jobs", "", lambda s: str(s.jobs)),
         Column[CostShare]("billed", "billed\ns", "s", lambda s: figure(s.seconds)),
         Column[CostShare]("cost", "cost\nUSD", "USD", lambda s: money(s.usd)),
@@ -68,11 +68,11 @@ def cost_table(sweep: Sweep) -> Table:
     ]
     if not any(each.usd > 0 for each in sweep.cost_by_role()):
         columns = [column for column in columns if column.label != "cost"]
-    return filled("Cost of the sweep", columns, sweep.cost_shares(), is_sortable=False)
+    return build_table("Cost of the sweep", columns, sweep.cost_shares(), is_sortable=False)
 
 
 def factorial_table(sweep: Sweep) -> Table | None:
-    """Return the effects of compiler and batch; None without enough repeats."""
+    """Return the table of the effects of compiler and batch; None without enough repeats."""
     cells = {(cell.setting.compiler, cell.setting.point): cell for cell in factorial_cells(sweep)}
     if not cells:
         return None
@@ -82,7 +82,7 @@ def factorial_table(sweep: Sweep) -> Table | None:
         texts = [_cell_texts(sweep, cells.get((compiler, point))) for point in points]
         rows.append(Row((Cell(text=compiler), *(Cell(text=text, detail=detail) for text, detail in texts))))
     return Table(
-        name="Compiler and batch size apart",
+        name="Compiler and batch size separately",
         headings=tuple(Heading(label=label, head=label) for label in ("compiler", *points)),
         rows=tuple(rows),
         is_sortable=False,
@@ -110,7 +110,7 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
 
 
 def peak_memory_gib(trial: Trial) -> float:
-    """Return the peak memory of a trial: of the device, or of the process if it trains on the CPU."""
+    """Return a trial's peak memory: the device's, or the process's if it trains on the CPU."""
     values = [trial.job.number(column) for column in MEMORY_COLUMNS]
     return next((value for value in values if 0 < value < math.inf), math.nan)
 
@@ -154,9 +154,9 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
 
 
 def _missed(sweep: Sweep, arm: Arm) -> str:
-    """Return the number of repeats that missed the target, which leaves no cost to compare; empty for none."""
+    """Return the number of repeats that missed the target and have no comparable cost; empty if all reached it."""
     n = sweep.missed(arm)
-    return f"{n} of {len(arm.compared)} missed it" if n else ""
+    return f"{n} of {len(arm.compared)} missed the target" if n else ""
 
 
 def _ends(low: float, high: float) -> str:
@@ -197,6 +197,6 @@ def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
 
 
 def _cost_label(share: CostShare) -> str:
-    """Return the role of the jobs, or the outcome of the trials, indented below them."""
+    """Return the jobs' role, or the trials' outcome, which is indented below the trials."""
     outcome = OUTCOMES.get(share.what, share.what).removeprefix("that ")
     return _ROLES.get(share.what) or f"\u2003of them {outcome}"

@@ -1,4 +1,4 @@
-"""A sweep's jobs as settings, trials and calibrations. Pure."""
+"""Settings, trials and calibrations, made from a sweep's jobs. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reports.model.wording import short
 from reports.sweep.sweep_spec import SweepSpec
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "running"]
-"""Outcome of a trial; a `worse` one completed with a quality beyond the bound."""
+"""Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
 KINDS: tuple[Kind, ...] = ("completed", "worse", "not reached", "pruned", "failed", "running")
 
 COST_COLUMNS = {"billable_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
@@ -24,7 +24,7 @@ CALIBRATION_COLUMNS = (
     *("fits", "step_seconds", "step_seconds_low", "step_seconds_high"),
     *("samples_per_second", "peak_memory_gib"),
 )
-"""Metrics of a calibration; their step is the batch size."""
+"""Metrics of a calibration; MLflow's step is the batch size."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Setting:
     batch_size: float
     """Samples per device; NaN if the job did not record it."""
     multiplier: float = 1.0
-    """Factor on the learning rate that the scaling rule gives."""
+    """Factor applied to the learning rate from the scaling rule."""
 
     @property
     def point(self) -> str:
@@ -64,13 +64,13 @@ class Trial:
 
     @property
     def failure(self) -> str:
-        """Reason for a failure: the last line of its message. Empty for other outcomes."""
+        """Reason for a failure: the last line of the failure message. Empty for other outcomes."""
         lines = (self.job.text.get("failure_message") or "").strip().splitlines() if self.kind == "failed" else []
         return short(lines[-1], 160) if lines else ""
 
     @property
     def has_value(self) -> bool:
-        """True if it can be the best: it completed with the required quality."""
+        """True if the trial can be the best one: it completed with the required quality and a known cost."""
         return self.kind == "completed" and math.isfinite(self.cost)
 
 
@@ -96,11 +96,11 @@ class Calibration:
     compiler: str
     job: Job
     sizes: tuple[Size, ...]
-    """In the order of the batch size."""
+    """Ordered by batch size."""
 
     @property
     def largest(self) -> float:
-        """Largest batch size that fits; NaN if none does."""
+        """Largest batch size that fits; NaN if no size fits."""
         return max((size.batch_size for size in self.sizes if size.fits), default=math.nan)
 
     @property
@@ -117,12 +117,12 @@ def setting_of(job: Job) -> Setting:
 
 
 def rounded(multiplier: float) -> float:
-    """Return a factor to six digits, as in the tags of runs, so that equal factors compare equal."""
+    """Return a factor rounded to six digits, as in run tags, so equal factors compare equal."""
     return float(f"{multiplier:.6g}")
 
 
 def trial_of(job: Job, spec: SweepSpec) -> Trial:
-    """Return a job as a trial of a sweep with this specification."""
+    """Return the trial of a sweep with this specification that a job ran."""
     quality = job.number(spec.metric or "")
     kind, end = _end(job, spec, quality)
     cost = job.number(COST_COLUMNS.get(spec.cost, BILLABLE))
@@ -138,7 +138,7 @@ def trial_of(job: Job, spec: SweepSpec) -> Trial:
 
 
 def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
-    """Return the trials with a value first, the best of them at the top; then the others by outcome."""
+    """Return the trials with a comparable cost, the best first, followed by the others by outcome."""
     sign = -1 if spec.is_rate else 1
 
     def key(trial: Trial) -> tuple[bool, int, float, float]:
@@ -150,7 +150,7 @@ def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
 
 
 def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
-    """Return the trials that no other beats in cost and quality, the cheapest first."""
+    """Return the Pareto-optimal trials in cost and quality, the cheapest first."""
     sign, better = -1 if spec.is_rate else 1, -1 if spec.higher_is_better else 1
     ended = [t for t in trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
     unbeaten: list[Trial] = []
@@ -161,7 +161,7 @@ def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
 
 
 def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
-    """Return a calibration; `points` is the `histories` table of `CALIBRATION_COLUMNS`, with the batch size as step."""
+    """Return a job's calibration; `points` is its `histories` table of `CALIBRATION_COLUMNS`, stepped by batch size."""
     by_size: dict[float, dict[str, float]] = {}
     for row in [] if points is None else points.to_dict("records"):
         by_size.setdefault(float(row["step"]), {})[str(row["key"]).removeprefix("calibration/")] = float(row["value"])
@@ -170,9 +170,9 @@ def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
 
 
 def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> float:
-    """Return a curve's value after so many samples, interpolated linearly; NaN outside of its points.
+    """Return a curve's value after `samples` samples, interpolated linearly; NaN outside its points.
 
-    A step is never cut, so evaluations after equal samples come a few samples apart: up to 5 % counts as equal.
+    Evaluations take place after whole steps, so their sample counts differ slightly: up to 5 % counts as equal.
     """
     if curve is None or metric is None:
         return math.nan
@@ -229,7 +229,7 @@ def _is_as_good(quality: float, bound: float, spec: SweepSpec) -> bool:
 
 
 def _number(job: Job, *columns: str) -> float:
-    """Return the first of these columns that holds a number; tags and parameters are text."""
+    """Return the first finite number in these columns; tags and parameters are parsed as text."""
     for column in columns:
         try:
             value = float(job.text.get(column) or job.number(column))

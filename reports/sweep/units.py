@@ -1,4 +1,4 @@
-"""Names and figures of a sweep's cost and quality."""
+"""Names, units and figures of a sweep's cost and quality."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNITS = {"billable_seconds": "s", "usd": "USD", "steady_samples_per_second": "sa
 
 
 def cost_noun(sweep: Sweep) -> str:
-    """Return the quantity that the objective counts, such as `billable seconds`."""
+    """Return the quantity that the objective measures, such as `billable seconds`."""
     return NOUNS.get(sweep.spec.cost, sweep.spec.cost)
 
 
@@ -27,12 +27,12 @@ def cost_name(sweep: Sweep) -> str:
 
 
 def cost_figure(sweep: Sweep, cost: float) -> str:
-    """Return a cost as a number."""
+    """Return a cost as text, without its unit."""
     return money(cost) if sweep.spec.cost == "usd" else figure(cost)
 
 
 def cost_text(sweep: Sweep, trial: Trial) -> str:
-    """Return a trial's cost with what it counts, such as `62.0 billable seconds`."""
+    """Return a trial's cost with its unit, such as `62.0 billable seconds`."""
     return f"{cost_figure(sweep, trial.cost)} {cost_noun(sweep)}"
 
 
@@ -42,5 +42,5 @@ def quality_name(sweep: Sweep) -> str:
 
 
 def comma_after(setting: Setting) -> str:
-    """Return the comma that closes a setting with a comma of its own."""
+    """Return the comma that must follow a setting whose name contains a comma; empty for other settings."""
     return "," if "," in str(setting) else ""

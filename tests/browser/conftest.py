@@ -1,4 +1,4 @@
-"""The system's Chromium, and reports to look at."""
+"""Fixtures: the system's Chromium, windows, and report pages."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium; tests that need it skip where none is installed, and .ci/run makes that an error."""
-    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if found is None:
+    """A headless Chromium. If it is not installed, the tests are skipped; in .ci/run that is an error."""
+    executable = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    if executable is None:
         if os.environ.get("TRAINFARE_CI"):
             pytest.fail("no Chromium is installed")
         pytest.skip("no Chromium is installed")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found)
+        browser = playwright.chromium.launch(executable_path=executable)
         yield browser
         browser.close()
 
 
 @pytest.fixture
 def window(browser: Browser) -> Iterator[Callable[..., Window]]:
-    """Opens windows, and closes them at the test's end."""
+    """Function that opens windows; they are closed when the test ends."""
     opened: list[Window] = []
 
     def new(*args: Any, **context: Any) -> Window:
@@ -54,7 +54,7 @@ def window(browser: Browser) -> Iterator[Callable[..., Window]]:
 
 @pytest.fixture(scope="session")
 def real_comparison(_template_database: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    """A store with a comparison that was really run: a plain loop at two batch sizes, twice each."""
+    """A store with a real comparison: a plain training loop at two batch sizes, two repeats each."""
     folder = tmp_path_factory.mktemp("real")
     shutil.copy(_template_database, folder / "mlflow.db")
     command_line = CommandLine(folder, f"sqlite:///{folder / 'mlflow.db'}")
@@ -68,7 +68,7 @@ def real_comparison(_template_database: Path, tmp_path_factory: pytest.TempPathF
 def reports(
     _template_database: Path, tmp_path_factory: pytest.TempPathFactory, real_comparison: CommandLine
 ) -> dict[str, Path]:
-    """Pages by name: of runs made by hand, one of each kind, and of the comparison that was really run."""
+    """Pages by name: one of each kind from hand-made runs, and one of a real comparison."""
     folder = tmp_path_factory.mktemp("reports")
     shutil.copy(_template_database, folder / "mlflow.db")
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")

@@ -1,4 +1,4 @@
-"""The report in a browser: nothing fails, the answer is in view, and everybody can read it."""
+"""Test the report in a browser: nothing fails, the answer is in view, and everybody can read it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ charts => charts.flatMap(chart => {
   }).map(text => text.textContent);
 })
 """
-"""Texts of charts that reach beyond them."""
+"""Texts that reach beyond the edge of their chart."""
 SMALLEST_TEXT = """
 charts => Math.min(...charts.flatMap(chart => {
   const scale = chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
   return [...chart.querySelectorAll("text")].map(text => scale * parseFloat(getComputedStyle(text).fontSize));
 }))
 """
-"""Size of the smallest text of charts as it is seen, pixels."""
+"""Displayed size of the smallest text in the charts, pixels."""
 
 
 @pytest.fixture(params=PAGES)
@@ -43,9 +43,9 @@ def test_nothing_fails_and_the_answer_is_in_view(
     name: str, size: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(SIZES[size]).open(reports[name])
-    shown.picture(f"{name}-{size}")
-    shown.picture(f"{name}-{size}-first", whole=False)
-    assert shown.complaints == []
+    shown.screenshot(f"{name}-{size}")
+    shown.screenshot(f"{name}-{size}-first", whole=False)
+    assert shown.errors == []
     assert shown.requests == [reports[name].as_uri()]
     assert shown.in_view(".answer > strong")
     assert shown.overhang() <= 0
@@ -54,7 +54,7 @@ def test_nothing_fails_and_the_answer_is_in_view(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_chart_has_a_size_a_name_and_its_numbers_in_words(
+def test_every_chart_has_a_size_a_name_and_a_description(
     name: str, size: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(SIZES[size]).open(reports[name])
@@ -67,12 +67,12 @@ def test_every_chart_has_a_size_a_name_and_its_numbers_in_words(
         assert box["height"] > 50
         assert chart.get_attribute("role") == "img"
         for part in ("labelledby", "describedby"):
-            told = shown.page.locator(f"#{chart.get_attribute(f'aria-{part}')}").text_content()
-            assert told
-        assert any(letter.isdigit() for letter in told or "")
+            text = shown.page.locator(f"#{chart.get_attribute(f'aria-{part}')}").text_content()
+            assert text
+        assert any(letter.isdigit() for letter in text or "")
     assert charts.evaluate_all(CHART_OVERHANG) == []
     shown.without_colour()
-    shown.picture(f"{name}-{size}-without-colour")
+    shown.screenshot(f"{name}-{size}-without-colour")
     assert shown.page.evaluate("[...document.images].filter(image => !image.naturalWidth).length") == 0
 
 
@@ -97,12 +97,12 @@ def test_interval_and_repeats_of_the_first_setting_are_in_view(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_overview(size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window(SIZES[size], color_scheme=scheme).open(reports["overview"])
-    shown.picture(f"overview-{size}-{scheme}")
-    assert shown.complaints == []
+    shown.screenshot(f"overview-{size}-{scheme}")
+    assert shown.errors == []
     assert shown.in_view(".answer > strong")
     assert shown.overhang() <= 0
     assert shown.cut_tables() == 0
-    assert shown.grave_violations(f"overview-{size}-{scheme}") == []
+    assert shown.severe_violations(f"overview-{size}-{scheme}") == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -111,25 +111,25 @@ def test_contrast_and_labels(
     name: str, size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(SIZES[size], color_scheme=scheme).open(reports[name])
-    assert shown.grave_violations(f"{name}-{size}-{scheme}") == []
+    assert shown.severe_violations(f"{name}-{size}-{scheme}") == []
 
 
 def test_dark_mode_is_dark(name: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window(color_scheme="dark").open(reports[name])
-    shown.picture(f"{name}-dark")
+    shown.screenshot(f"{name}-dark")
     assert lightness(shown, "body", "backgroundColor") < 0.2
     assert lightness(shown, "body", "color") > 0.7
     assert lightness(shown, "svg text", "fill") > 0.5
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_print_is_black_on_white_and_whole(
+def test_print_is_black_on_white_and_complete(
     name: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window], tmp_path: Path
 ) -> None:
     # A4 landscape without its margins.
     shown = window((1047, 718), color_scheme=scheme).open(reports[name])
     shown.page.emulate_media(media="print")
-    shown.picture(f"{name}-print-{scheme}")
+    shown.screenshot(f"{name}-print-{scheme}")
     assert lightness(shown, "body", "backgroundColor") == 1
     assert lightness(shown, ".answer", "color") < 0.2
     assert shown.overhang() <= 0
@@ -144,7 +144,7 @@ def test_forced_colours_keep_texts_and_borders(
     name: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(forced_colors="active").open(reports[name])
-    shown.picture(f"{name}-forced-colours")
+    shown.screenshot(f"{name}-forced-colours")
     assert shown.page.evaluate("matchMedia('(forced-colors: active)').matches")
     ink = style(shown, "body", "color")
     assert style(shown, ".answer > strong", "color") == ink
@@ -153,7 +153,7 @@ def test_forced_colours_keep_texts_and_borders(
     assert shown.overhang() <= 0
 
 
-def test_nothing_moves_where_motion_is_unwanted(reports: dict[str, Path], window: Callable[..., Window]) -> None:
+def test_nothing_moves_with_reduced_motion(reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window(reduced_motion="reduce").open(reports["sweep"])
     shown.page.locator(".trials th button").first.click()
     assert shown.page.evaluate("document.getAnimations().length") == 0
@@ -168,17 +168,17 @@ def test_without_scripts_the_page_is_complete(
     assert with_scripts.page.locator("th button").count() > 0
     assert without.page.locator("th button").count() == 0
     for part in (".answer", "table", "dl", "figcaption"):
-        told = [shown.page.locator(part).all_text_contents() for shown in (with_scripts, without)]
-        assert told[0] == told[1] != []
+        texts = [shown.page.locator(part).all_text_contents() for shown in (with_scripts, without)]
+        assert texts[0] == texts[1] != []
 
 
 def style(shown: Window, selector: str, prop: str) -> str:
-    """Return a computed style of the first such element."""
+    """Return a computed style of the first element that matches `selector`."""
     return str(shown.page.locator(selector).first.evaluate(f"part => getComputedStyle(part).{prop}"))
 
 
 def lightness(shown: Window, selector: str, prop: str) -> float:
     """Return the mean of a colour's channels, 0 to 1."""
-    found: Any = style(shown, selector, prop)
-    channels = [float(each) for each in found[found.index("(") + 1 : -1].split(",")][:3]
+    colour: Any = style(shown, selector, prop)
+    channels = [float(each) for each in colour[colour.index("(") + 1 : -1].split(",")][:3]
     return sum(channels) / 3 / 255

@@ -1,4 +1,4 @@
-"""The tables sort, by the keyboard alone and by the numbers that stand in them."""
+"""Test that the tables can be sorted with the keyboard alone, and sort by their numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FOCUSED = "document.activeElement.closest('table.{kind}') && document.activeElem
 
 
 def tab_to(shown: Window, kind: str, heading: str) -> None:
-    """Press Tab until a heading of a table has the focus."""
+    """Press Tab until the table's heading has the focus."""
     for _ in range(MAX_STOPS):
         shown.page.keyboard.press("Tab")
-        told = shown.page.evaluate(FOCUSED.format(kind=kind))
-        if told and told.startswith(heading):
+        focused = shown.page.evaluate(FOCUSED.format(kind=kind))
+        if focused and focused.startswith(heading):
             return
     raise AssertionError(f"no heading '{heading}' of {kind} within {MAX_STOPS} stops")
 
@@ -32,13 +32,13 @@ def column(shown: Window, kind: str, at: int) -> list[str]:
 
 
 def sorted_by(shown: Window, kind: str) -> list[tuple[str, str]]:
-    """Return the headings that say so, with the direction."""
+    """Return the headings by which the table is sorted, with the direction."""
     script = "heads => heads.map(head => [head.textContent, head.getAttribute('aria-sort')])"
     return [tuple(each) for each in shown.page.locator(f"table.{kind} th[aria-sort]").evaluate_all(script)]
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_jobs_sort_by_what_they_billed(
+def test_jobs_sort_by_billed_seconds(
     size: tuple[int, int], reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(size).open(reports["comparison"])
@@ -46,33 +46,33 @@ def test_jobs_sort_by_what_they_billed(
     tab_to(shown, "jobs", "billable")
     focus = "getComputedStyle(document.activeElement).outlineStyle"
     assert shown.page.evaluate(focus) == "solid"
-    # 97.4 and 1,204 s: in order as numbers, not as words. The job that still runs has no number.
+    # 97.4 and 1,204 s sort as numbers, not as text. The running job has no number.
     numbers = sorted([*(seconds for billed in BILLED.values() for seconds in billed), 1000.0])
     shown.page.keyboard.press("Enter")
     assert sorted_by(shown, "jobs") == [("billables", "ascending")]
     assert column(shown, "jobs", 3) == [*(shown_seconds(each) for each in numbers), "–"]
-    shown.picture(f"sorted-{size[0]}")
+    shown.screenshot(f"sorted-{size[0]}")
     shown.page.keyboard.press("Enter")
     assert sorted_by(shown, "jobs") == [("billables", "descending")]
     assert column(shown, "jobs", 3) == [*(shown_seconds(each) for each in reversed(numbers)), "–"]
     shown.page.keyboard.press("Space")
     assert sorted_by(shown, "jobs") == []
     assert column(shown, "jobs", 0) == before
-    assert shown.complaints == []
+    assert shown.errors == []
 
 
 def shown_seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def test_words_sort_with_the_numbers_in_them(reports: dict[str, Path], window: Callable[..., Window]) -> None:
-    """`none at batch 16` stands before `none at batch 128`."""
+def test_text_with_numbers_sorts_by_the_numbers(reports: dict[str, Path], window: Callable[..., Window]) -> None:
+    """`none at batch 64` comes before `none at batch 128`."""
     shown = window().open(reports["sweep"])
     tab_to(shown, "trials", "setting")
     shown.page.keyboard.press("Enter")
-    told = column(shown, "trials", 0)
-    assert told.index("none at batch 8") < told.index("none at batch 64") < told.index("none at batch 128")
-    assert told.index("inductor at batch 128") < told.index("none at batch 8")
+    settings = column(shown, "trials", 0)
+    assert settings.index("none at batch 8") < settings.index("none at batch 64") < settings.index("none at batch 128")
+    assert settings.index("inductor at batch 128") < settings.index("none at batch 8")
 
 
 def test_equal_rows_keep_their_order_and_one_heading_sorts(
@@ -92,7 +92,7 @@ def test_equal_rows_keep_their_order_and_one_heading_sorts(
     assert sorted_by(shown, "jobs") == [("status", "ascending")]
 
 
-def test_every_long_table_sorts_and_sums_do_not(reports: dict[str, Path], window: Callable[..., Window]) -> None:
+def test_every_long_table_sorts_except_sums(reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window().open(reports["sweep"])
     long = [each for each in shown.page.get_by_role("region").all() if each.locator("tbody tr").count() >= 3]
     unsorted = [each.get_attribute("aria-label") for each in long if each.locator("th button").count() == 0]
@@ -108,9 +108,9 @@ def test_trials_sort_by_every_number(reports: dict[str, Path], window: Callable[
         heads.nth(at).locator("button").click()
         cells = shown.page.locator(f"table.trials tbody tr > :nth-child({at + 1})")
         keys = cells.evaluate_all("cells => cells.map(cell => cell.dataset.sort ?? null)")
-        told = [float(key) for key in keys if key is not None]
-        if told:
+        numbers = [float(key) for key in keys if key is not None]
+        if numbers:
             numeric += 1
-            assert told == sorted(told)
-            assert None not in keys[: len(told)]
+            assert numbers == sorted(numbers)
+            assert None not in keys[: len(numbers)]
     assert numeric >= 4

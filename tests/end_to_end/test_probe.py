@@ -40,7 +40,7 @@ def test_machines_as_arms(
             assert metrics[f"projected/billable_seconds{end}"] == pytest.approx(seconds)
             assert metrics[f"projected/usd{end}"] == pytest.approx(seconds * usd[name] / 3600)
     assert "“ml.p3.2xlarge” has no projection: Capacity, " in " ".join(done.stdout.split())
-    assert "“ml.g5.xlarge” would take" in done.stdout
+    assert "“ml.g5.xlarge” would cost" in done.stdout
     assert "USD" in done.stdout
 
 

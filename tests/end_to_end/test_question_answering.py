@@ -81,6 +81,6 @@ def test_a_wrong_answer_is_refused_before_any_job(command_line: CommandLine, tmp
     path = experiment(tmp_path, model=str(model), data={"train": str(data), "validation": str(data)})
     done = command_line("train", {"experiment": path, **FIELDS})
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "question 2 ('0-1'): the answer 'Carolina Panthers' is not in its context at answer_start" in done.stderr
+    assert "question 2 ('0-1'): the answer 'Carolina Panthers' is not at answer_start" in done.stderr
     assert done.stderr.count("\n") == 1
     assert command_line.runs() == []

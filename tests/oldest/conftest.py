@@ -1,4 +1,4 @@
-"""The environment of the oldest versions that the job promises, and jobs on channels staged by the newest."""
+"""The environment with the oldest versions that the job supports, and jobs on channels staged by the newest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.support.oldest.places import staged_job
 
 @pytest.fixture(scope="session")
 def oldest_python() -> str:
-    """The Python with the oldest versions; tests skip where it is absent, and .ci/run makes that an error."""
+    """Python with the oldest versions. Without it, tests are skipped, or fail under .ci/run."""
     python = os.environ.get("TRAINFARE_OLDEST_PYTHON") or str(ROOT / ".venv-oldest" / "bin" / "python")
     if not Path(python).exists():
-        message = f"{python} is absent: `make test-oldest` builds it, or TRAINFARE_OLDEST_PYTHON names another one"
+        message = f"{python} is missing: build it with `make test-oldest`, or set TRAINFARE_OLDEST_PYTHON"
         if os.environ.get("TRAINFARE_CI"):
             pytest.fail(message)
         pytest.skip(message)
@@ -28,7 +28,7 @@ def oldest_python() -> str:
 
 @pytest.fixture
 def job_of(tmp_path: Path) -> Callable[[str, str], Job]:
-    """Makes a task's job in a folder of the given name; all of a test's jobs share one staging."""
+    """Return a function that makes a task's job in a folder with the given name. A test's jobs share one staging."""
 
     def make(task: str, name: str) -> Job:
         return staged_job(tmp_path / name, EXAMPLES[task](tmp_path), tmp_path / "home")

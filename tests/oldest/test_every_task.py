@@ -1,4 +1,4 @@
-"""Every task's job under the oldest versions, on channels and a model that the newest versions wrote."""
+"""Every task's job runs with the oldest versions, on channels and a model that the newest versions wrote."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps(rows.to_list()))
 def run(job: Job, python: Sequence[str], task: str, **arguments: Any) -> Any:
     ended = job.run(python=python, **{"task": task, **SETTINGS, **arguments})
     assert ended.code == 0, ended.output[-3000:]
-    # Old versions read another format, and the job must bridge that.
+    # Old versions of transformers cannot read this format, so the job must.
     assert [path.suffix for path in _weights(job)] == [".safetensors"]
     return ended
 
@@ -41,21 +41,22 @@ def _weights(job: Job) -> list[Path]:
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_it_learns_as_under_the_newest(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
-    then, now = (
-        run(job_of(task, name), [python], task) for name, python in (("then", oldest_python), ("now", sys.executable))
+def test_the_oldest_versions_learn_like_the_newest(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+    oldest, newest = (
+        run(job_of(task, name), [python], task)
+        for name, python in (("oldest", oldest_python), ("newest", sys.executable))
     )
-    versions = [ended.events("start")[0]["versions"] for ended in (then, now)]
+    versions = [ended.events("start")[0]["versions"] for ended in (oldest, newest)]
     assert versions[0]["transformers"] < "4.24"
     assert versions[1]["transformers"] > "5"
-    # Old versions of Trainer round what they log to four digits.
-    assert then.losses == pytest.approx(now.losses, abs=1e-4)
-    assert then.losses[-1] < then.losses[0] - 0.01
-    results = [ended.result["metrics"] for ended in (then, now)]
+    # Old versions of Trainer round logged numbers to four digits.
+    assert oldest.losses == pytest.approx(newest.losses, abs=1e-4)
+    assert oldest.losses[-1] < oldest.losses[0] - 0.01
+    results = [ended.result["metrics"] for ended in (oldest, newest)]
     scores = [{name: value for name, value in metrics.items() if _is_score(name)} for metrics in results]
     assert scores[0] == pytest.approx(scores[1], rel=1e-5, abs=1e-4)
     assert scores[0]["eval_loss"] > 0
-    assert (then.folder / "model" / "pytorch_model.bin").exists()
+    assert (oldest.folder / "model" / "pytorch_model.bin").exists()
 
 
 def _is_score(name: str) -> bool:
@@ -63,7 +64,7 @@ def _is_score(name: str) -> bool:
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_it_goes_on_from_a_checkpoint(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+def test_the_oldest_versions_resume_a_training(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
     job = job_of(task, "job")
     saving = {"save_strategy": "steps", "save_steps": 2, "padding": "buckets", "bucket_lengths": "12,24"}
     first = run(job, [oldest_python], task, **saving)
@@ -71,9 +72,9 @@ def test_it_goes_on_from_a_checkpoint(task: str, job_of: Callable[..., Job], old
     for folder in (job.folder / "checkpoints").iterdir():
         if int(folder.name.rpartition("-")[2]) > 4:
             shutil.rmtree(folder)
-    again = run(job, [oldest_python], task, **saving)
-    assert again.events("start")[-1]["resumed_from_step"] == 4
-    assert again.losses == [*uninterrupted, *uninterrupted[4:]]
+    resumed = run(job, [oldest_python], task, **saving)
+    assert resumed.events("start")[-1]["resumed_from_step"] == 4
+    assert resumed.losses == [*uninterrupted, *uninterrupted[4:]]
     assert len(uninterrupted) > 6
 
 
@@ -89,38 +90,39 @@ def test_old_datasets_read_the_channels(
         assert json.loads(done.stdout.splitlines()[-1]) == pq.read_table(file).to_pylist()
 
 
-def test_two_processes(job_of: Callable[..., Job], oldest_python: str) -> None:
+def test_two_processes_train_like_the_newest(job_of: Callable[..., Job], oldest_python: str) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    then, now = (
+    oldest, newest = (
         run(job_of("classification", name), [python, *launcher], "classification", batch_size=4)
-        for name, python in (("then", oldest_python), ("now", sys.executable))
+        for name, python in (("oldest", oldest_python), ("newest", sys.executable))
     )
-    assert then.events("start")[0]["device"]["count"] == 2
-    assert then.losses == pytest.approx(now.losses, abs=1e-4)
-    assert then.result["metrics"]["optim/global_batch_size"] == 8
-    assert then.result["metrics"]["eval_accuracy"] == now.result["metrics"]["eval_accuracy"]
-    assert [e["samples"] for e in then.events("metric")] == [e["samples"] for e in now.events("metric")]
+    assert oldest.events("start")[0]["device"]["count"] == 2
+    assert oldest.losses == pytest.approx(newest.losses, abs=1e-4)
+    assert oldest.result["metrics"]["optim/global_batch_size"] == 8
+    assert oldest.result["metrics"]["eval_accuracy"] == newest.result["metrics"]["eval_accuracy"]
+    assert [e["samples"] for e in oldest.events("metric")] == [e["samples"] for e in newest.events("metric")]
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_a_probe(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
-    """The oldest versions end where the newest do, on the same losses."""
+def test_a_probe_ends_at_the_same_step_with_the_same_losses(
+    task: str, job_of: Callable[..., Job], oldest_python: str
+) -> None:
     arguments = {"epochs": 200, "eval_strategy": "end", "probe_precision": 1e-6, "probe_samples": 1}
-    then, now = (
+    oldest, newest = (
         run(job_of(task, name), [python], task, **arguments)
-        for name, python in (("then", oldest_python), ("now", sys.executable))
+        for name, python in (("oldest", oldest_python), ("newest", sys.executable))
     )
-    assert then.result["steps"] == now.result["steps"] == 28
-    assert then.losses == pytest.approx(now.losses, abs=1e-4)
+    assert oldest.result["steps"] == newest.result["steps"] == 28
+    assert oldest.losses == pytest.approx(newest.losses, abs=1e-4)
     for name in ("projected/steps", "projected/samples"):
-        assert then.result["metrics"][name] == now.result["metrics"][name]
-    assert then.result["metrics"]["projected/remaining_seconds"] > 0
+        assert oldest.result["metrics"][name] == newest.result["metrics"][name]
+    assert oldest.result["metrics"]["projected/remaining_seconds"] > 0
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_a_calibration(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
+def test_a_calibration_measures_every_batch_size(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
     sizes = {"calibration_batch_sizes": "2,4", "calibration_seconds": 0.02, "gradient_accumulation_steps": 2}
-    ended = run(job_of(task, "then"), [oldest_python], task, **sizes)
+    ended = run(job_of(task, "oldest"), [oldest_python], task, **sizes)
     assert [(e["step"], e["values"]["calibration/fits"]) for e in ended.events("metric")] == [(2, 1), (4, 1)]
     assert ended.result["metrics"]["calibration/largest_batch_size"] == 4
     assert ended.result["metrics"]["calibration/eval_seconds"] > 0

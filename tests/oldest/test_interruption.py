@@ -1,4 +1,4 @@
-"""A job under the oldest versions that is ended in the midst of its training, and goes on bit for bit."""
+"""With the oldest versions, a job that is interrupted during its training resumes with bit-identical results."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def with_checkpoints(job: Job) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("spot", "name_of_signal", "code", "resumed_from"),
+    ("call", "signal_name", "code", "resumed_from"),
     [
         ("loop.trainer_callback:Reporter.on_step_end:6", "SIGKILL", -9, 4),
         ("torch:save:6", "SIGKILL", -9, 2),
         ("loop.trainer_callback:Reporter.on_prediction_step:2", "SIGTERM", 143, 2),
     ],
 )
-def test_it_goes_on_bit_for_bit(
-    job_of: Callable[..., Job], oldest_python: str, spot: str, name_of_signal: str, code: int, resumed_from: int
+def test_an_interrupted_job_resumes_with_identical_results(
+    job_of: Callable[..., Job], oldest_python: str, call: str, signal_name: str, code: int, resumed_from: int
 ) -> None:
-    whole = with_checkpoints(job_of("classification", "whole")).run(python=[oldest_python], **TRAINING)
+    uninterrupted = with_checkpoints(job_of("classification", "uninterrupted")).run(python=[oldest_python], **TRAINING)
     job = with_checkpoints(job_of("classification", "cut"))
-    assert job.run([DYING, spot, name_of_signal], python=[oldest_python], **TRAINING).code == code
+    assert job.run([DYING, call, signal_name], python=[oldest_python], **TRAINING).code == code
     ended = job.run(python=[oldest_python], **TRAINING)
     assert ended.events("start")[-1]["resumed_from_step"] == resumed_from
-    assert numbers(ended) == numbers(whole)
-    assert ended.result["metrics"]["best/step"] == whole.result["metrics"]["best/step"]
+    assert losses(ended) == losses(uninterrupted)
+    assert ended.result["metrics"]["best/step"] == uninterrupted.result["metrics"]["best/step"]
     model = "model/pytorch_model.bin"
-    assert (ended.folder / model).read_bytes() == (whole.folder / model).read_bytes()
+    assert (ended.folder / model).read_bytes() == (uninterrupted.folder / model).read_bytes()
 
 
-def numbers(ended: Any) -> dict[tuple[int, str], float]:
-    told = [(event["step"], event["values"]) for event in ended.events("metric")]
-    return {(step, name): values[name] for step, values in told for name in ("loss", "eval_loss") if name in values}
+def losses(ended: Any) -> dict[tuple[int, str], float]:
+    metrics = [(event["step"], event["values"]) for event in ended.events("metric")]
+    return {(step, name): values[name] for step, values in metrics for name in ("loss", "eval_loss") if name in values}

@@ -1,4 +1,4 @@
-"""Experiments made by hand, for their overview."""
+"""Fixtures of hand-made experiments, for tests of the overview."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def empty(tracking_uri: str) -> Experiment:
 
 @pytest.fixture
 def made(empty: Experiment) -> Experiment:
-    """One with groups of every kind, see `made_experiment`."""
+    """Experiment with groups of every kind, see `made_experiment`."""
     return made_experiment(empty)

@@ -1,4 +1,4 @@
-"""Test a published report's traces on a run, on a real store: answer, figures and the way to its jobs' charts."""
+"""Test publishing a report to a run of a real store: the answer, the figures and the link to the jobs' charts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SAVED = {f"saving_percent/inductor{end}" for end in ("", " low", " high")}
 
 
 def group_on(tracked: Tracked) -> str:
-    """Write two arms of two jobs, 20 % apart, under the run of their group."""
+    """Log a group with two arms of two jobs each, 20 % apart, and return the id of the group's run."""
     tags = {"kind": "group", "group": tracked.group, "group_state": "closed", "verb": "compare", "experiment": "demo"}
-    given = {f"platform.{name}": value for name, value in tags.items()} | {"mlflow.runName": "compare demo"}
-    parent = str(tracked.client.create_run(tracked.experiment_id, tags=given).info.run_id)
+    run_tags = {f"platform.{name}": value for name, value in tags.items()} | {"mlflow.runName": "compare demo"}
+    parent = str(tracked.client.create_run(tracked.experiment_id, tags=run_tags).info.run_id)
     for repeat in range(2):
         tracked.trained("none", repeat, 100.5 + repeat, baseline=True, losses=[])
         tracked.trained("inductor", repeat, 80.5 + repeat, losses=[])
@@ -40,19 +40,19 @@ def rendered(tracked: Tracked) -> Report:
 
 
 def publish_to(tracked: Tracked, run_id: str, report: Report, folder: Path) -> Any:
-    """Publish and return the run as it then is."""
+    """Publish a report and return the updated run."""
     write(report, folder)
     publish(store_of(tracked), run_id, report, folder, "compare demo")
     return tracked.client.get_run(run_id)
 
 
-@pytest.mark.parametrize("place", ["tracked", pytest.param("tracked_by_server", marks=pytest.mark.slow)])
-def test_the_groups_run_tells_the_answer(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    tracked: Tracked = request.getfixturevalue(place)
+@pytest.mark.parametrize("fixture", ["tracked", pytest.param("tracked_by_server", marks=pytest.mark.slow)])
+def test_a_groups_run_shows_the_answer(fixture: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    tracked: Tracked = request.getfixturevalue(fixture)
     run = publish_to(tracked, group_on(tracked), rendered(tracked), tmp_path / "report")
     assert run.info.run_name == run.data.tags["mlflow.runName"] == "inductor 20 % cheaper (compare demo)"
-    found = tracked.client.search_runs([tracked.experiment_id], f"attributes.run_name = '{run.info.run_name}'")
-    assert [each.info.run_id for each in found] == [run.info.run_id]
+    matches = tracked.client.search_runs([tracked.experiment_id], f"attributes.run_name = '{run.info.run_name}'")
+    assert [each.info.run_id for each in matches] == [run.info.run_id]
     assert run.data.metrics["billable_instance_seconds/none"] == 101.0
     assert run.data.metrics["billable_instance_seconds/inductor"] == 81.0
     assert run.data.metrics["saving_percent/inductor"] == pytest.approx(19.8, abs=0.05)
@@ -60,10 +60,10 @@ def test_the_groups_run_tells_the_answer(place: str, request: pytest.FixtureRequ
     assert run.data.tags["platform.headline"].startswith("“inductor” is cheaper: 20 % fewer")
     answer, link, *_ = run.data.tags["mlflow.note.content"].split("\n\n")
     assert answer == "**“inductor” is cheaper: 20 % fewer billable seconds than “none”.**"
-    assert link == f"[Charts of its jobs]({job_charts(tracked.experiment_id, tracked.group)})"
+    assert link == f"[Charts of the jobs]({job_charts(tracked.experiment_id, tracked.group)})"
 
 
-def test_publishing_again_changes_what_has_changed(tracked: Tracked, tmp_path: Path) -> None:
+def test_publishing_again_logs_only_changed_figures(tracked: Tracked, tmp_path: Path) -> None:
     parent = group_on(tracked)
     before = publish_to(tracked, parent, rendered(tracked), tmp_path / "1")
     again = publish_to(tracked, parent, rendered(tracked), tmp_path / "2")
@@ -80,7 +80,7 @@ def test_publishing_again_changes_what_has_changed(tracked: Tracked, tmp_path: P
     assert len(tracked.client.get_metric_history(parent, "billable_instance_seconds/none")) == 1
 
 
-def test_a_name_that_somebody_gave_stays(tracked: Tracked, tmp_path: Path) -> None:
+def test_a_name_given_by_a_user_is_kept(tracked: Tracked, tmp_path: Path) -> None:
     parent = group_on(tracked)
     tracked.client.update_run(parent, name="for the paper")
     run = publish_to(tracked, parent, rendered(tracked), tmp_path / "report")
@@ -88,7 +88,7 @@ def test_a_name_that_somebody_gave_stays(tracked: Tracked, tmp_path: Path) -> No
     assert "billable_instance_seconds/none" in run.data.metrics
 
 
-def test_a_run_with_figures_is_no_job(tracked: Tracked, tmp_path: Path) -> None:
+def test_a_groups_run_with_figures_is_not_read_as_a_job(tracked: Tracked, tmp_path: Path) -> None:
     parent = group_on(tracked)
     jobs = job_tables.jobs(tracked.client, tracked.group)
     publish_to(tracked, parent, rendered(tracked), tmp_path / "report")
@@ -97,7 +97,7 @@ def test_a_run_with_figures_is_no_job(tracked: Tracked, tmp_path: Path) -> None:
     assert experiment_to_show(store_of(tracked), "demo") == tracked.experiment_id
 
 
-def test_a_reports_own_run_has_them_too(tracked: Tracked, tmp_path: Path) -> None:
+def test_a_separate_run_has_the_figures(tracked: Tracked, tmp_path: Path) -> None:
     group_on(tracked)
     report = rendered(tracked)
     write(report, tmp_path / "report")
@@ -108,8 +108,8 @@ def test_a_reports_own_run_has_them_too(tracked: Tracked, tmp_path: Path) -> Non
     assert run.info.status == "FINISHED"
 
 
-def test_any_arm_has_its_figures(tracked: Tracked, tmp_path: Path) -> None:
-    """Names that MLflow would refuse, and would take the whole report with them."""
+def test_an_arm_with_any_name_has_figures(tracked: Tracked, tmp_path: Path) -> None:
+    """MLflow rejects such a name, and with it the whole batch of metrics."""
     hostile = "a/../b, \"$x$\" 'quoted' & 漢 × 2"
     parent = group_on(tracked)
     tracked.trained(hostile, 0, 70.5, losses=[])
@@ -117,10 +117,10 @@ def test_any_arm_has_its_figures(tracked: Tracked, tmp_path: Path) -> None:
     assert run.data.metrics["billable_instance_seconds/a .. b x quoted 漢 x 2"] == 70.5
 
 
-def test_the_way_to_the_jobs_finds_them(tracked: Tracked) -> None:
-    """The filter and the order in the address are the store's own language."""
+def test_the_link_to_the_jobs_charts_finds_the_jobs(tracked: Tracked) -> None:
+    """The filter and the order in the link are valid for the tracking store."""
     group_on(tracked)
-    asked = parse_qs(job_charts(tracked.experiment_id, tracked.group).partition("?")[2], strict_parsing=True)
-    [where], [order] = asked["searchFilter"], asked["orderByKey"]
-    runs = tracked.client.search_runs([tracked.experiment_id], where, order_by=[f"{order} ASC"])
+    query = parse_qs(job_charts(tracked.experiment_id, tracked.group).partition("?")[2], strict_parsing=True)
+    [filter_string], [order] = query["searchFilter"], query["orderByKey"]
+    runs = tracked.client.search_runs([tracked.experiment_id], filter_string, order_by=[f"{order} ASC"])
     assert [run.data.tags["platform.arm"] for run in runs] == ["inductor"] * 2 + ["none"] * 2

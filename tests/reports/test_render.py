@@ -1,4 +1,4 @@
-"""The page, the plots, the terminal table and the files of a group on a real tracking store."""
+"""Test a group's page, plots, terminal table and files on a real tracking store."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ def printed(report: Report) -> str:
 
 
 def assert_sound(report: Report) -> Page:
-    """Whatever the runs hold, every form of the report is well formed."""
+    """Check that every form of the report is well-formed, and return the page."""
     page = Page(html_page(report))
     assert len(page.ids) == len(set(page.ids))
     assert [a for a in page.addresses if not a.startswith("#")] == []
@@ -67,18 +67,22 @@ def test_a_comparison_in_every_form(tracked: Any) -> None:
 
 
 def test_numbers_of_the_summary(tracked: Any) -> None:
-    told = summary(compared(tracked))
-    assert (told["baseline"], told["best"], told["quality_measure"]) == ("none", "inductor", "eval_accuracy")
-    assert told["paid_instance_seconds"] == pytest.approx(100.5 + 101.5 + 80.5 + 81.5)
-    arm = told["arms"][1]
+    numbers = summary(compared(tracked))
+    assert (numbers["baseline"], numbers["best"], numbers["quality_measure"]) == (
+        "none",
+        "inductor",
+        "eval_accuracy",
+    )
+    assert numbers["paid_instance_seconds"] == pytest.approx(100.5 + 101.5 + 80.5 + 81.5)
+    arm = numbers["arms"][1]
     assert (arm["jobs"], arm["succeeded"], arm["failed"], arm["repeats"]) == (3, 2, 1, 2)
-    paid = arm["numbers"]["cost_billable_instance_seconds"]
-    assert paid == {"median": 81.0, "low": 80.5, "high": 81.5, "n": 2}
-    assert told["contrasts"][0]["outcome"] == "cheaper"
-    assert told["contrasts"][0]["break_even"]["warm"]["kind"] == "already ahead"
+    billed = arm["numbers"]["cost_billable_instance_seconds"]
+    assert billed == {"median": 81.0, "low": 80.5, "high": 81.5, "n": 2}
+    assert numbers["contrasts"][0]["outcome"] == "cheaper"
+    assert numbers["contrasts"][0]["break_even"]["warm"]["kind"] == "already ahead"
 
 
-def test_one_line_a_job(tracked: Any) -> None:
+def test_the_csv_has_one_line_per_job(tracked: Any) -> None:
     rows = list(csv.DictReader(io.StringIO(compared(tracked).rows_csv)))
     assert [row["status"] for row in rows].count("FAILED") == 1
     assert len(rows) == 5
@@ -99,7 +103,7 @@ def test_title_is_escaped(tracked: Any) -> None:
     assert "<title>Demo &amp; more</title>" in html_page(compared(tracked))
 
 
-def test_runs_link_to_an_http_server_alone() -> None:
+def test_runs_link_only_to_an_http_server() -> None:
     job = Job(
         run_id="r1",
         experiment_id="7",
@@ -110,13 +114,13 @@ def test_runs_link_to_an_http_server_alone() -> None:
         repeat="0",
         cache_state="off",
     )
-    place = "#/experiments/7/runs/r1?workflowType=machine_learning"
-    assert job_url("http://user:secret@host:5000/base/", job) == f"http://host:5000/base/{place}"
+    fragment = "#/experiments/7/runs/r1?workflowType=machine_learning"
+    assert job_url("http://user:secret@host:5000/base/", job) == f"http://host:5000/base/{fragment}"
     assert job_url("sqlite:////tmp/mlflow.db", job) is None
     assert job_url("javascript:alert(1)", job) is None
 
 
-def test_nothing_succeeded(tracked: Any) -> None:
+def test_a_group_without_successful_jobs(tracked: Any) -> None:
     for label in ("none", "inductor"):
         tracked.job(label, status="FAILED")
     report = render(tracked.client, tracked.group, "t")
@@ -125,9 +129,9 @@ def test_nothing_succeeded(tracked: Any) -> None:
     assert report.pngs == {}
 
 
-def test_no_jobs(tracked: Any) -> None:
+def test_a_group_without_jobs(tracked: Any) -> None:
     report = render(tracked.client, tracked.group, "t")
-    assert "This group holds no jobs." in assert_sound(report).text
+    assert "This group has no jobs." in assert_sound(report).text
     assert summary(report)["arms"] == []
 
 
@@ -172,8 +176,8 @@ def test_many_arms_with_long_names_keep_to_the_terminal(tracked: Any) -> None:
 
 def test_versions_come_from_the_first_run(tracked: Any) -> None:
     run_id = tracked.trained("none", 0, 41.0)
-    told = '{"job": {"versions": {"torch": "2.13.0"}}, "git": {"commit": "0123456789abcdef", "dirty": true}}'
-    tracked.client.log_text(run_id, told, "environment.json")
+    environment = '{"job": {"versions": {"torch": "2.13.0"}}, "git": {"commit": "0123456789abcdef", "dirty": true}}'
+    tracked.client.log_text(run_id, environment, "environment.json")
     text = assert_sound(render(tracked.client, tracked.group, "t")).text
     assert "torch 2.13.0" in text
     assert "0123456789ab with local changes" in text
@@ -191,8 +195,8 @@ def test_jobs_on_a_server_link_to_its_runs(tracked_by_server: Any) -> None:
     run_id = tracked.trained("none", 0, 41.0)
     tracked.client.log_text(run_id, '{"job": {"versions": {"torch": "2.13.0"}}}', "environment.json")
     page = Page(html_page(render(tracked.client, tracked.group, "t")))
-    place = f"#/experiments/{tracked.experiment_id}/runs/{run_id}?workflowType=machine_learning"
+    fragment = f"#/experiments/{tracked.experiment_id}/runs/{run_id}?workflowType=machine_learning"
     assert [address for address in page.addresses if not address.startswith("#")] == [
-        f"{tracked.client.tracking_uri}/{place}"
+        f"{tracked.client.tracking_uri}/{fragment}"
     ]
     assert "torch 2.13.0" in page.text

@@ -1,4 +1,4 @@
-"""Test data that a report cannot read beside its table of jobs: which data, why, and the number of requests."""
+"""Test reports with data that cannot be read: the missing data, the reason and the number of requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSAL = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
 
 
 @pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
 
@@ -36,21 +36,21 @@ def four_jobs(tracked: Tracked) -> list[Job]:
     return arm.succeeded
 
 
-def test_one_run_that_may_not_be_read_leaves_the_curves_of_the_others(tracked_by_server: Tracked) -> None:
+def test_one_unreadable_run_does_not_affect_other_curves(tracked_by_server: Tracked) -> None:
     jobs = four_jobs(tracked_by_server)
     first, refused, third, fourth = (job.run_id for job in jobs)
     with Forwarding(str(tracked_by_server.client.tracking_uri), refused, 403, REFUSAL) as proxy:
         reader = Reader(MlflowClient(proxy.url))
-        found = reader.histories(jobs, ["loss"])
-    assert list(found) == [first, third, fourth]
-    assert [len(curve) for curve in found.values()] == [20] * 3
+        histories = reader.histories(jobs, ["loss"])
+    assert list(histories) == [first, third, fourth]
+    assert [len(curve) for curve in histories.values()] == [20] * 3
     [missing] = reader.missing
     assert missing.startswith(f"Missing: the curves of 1 of 4 jobs. The tracking server {proxy.url} ")
     assert missing.endswith("PERMISSION_DENIED: no right to read.")
 
 
-def test_a_server_that_gives_no_answer_is_asked_once(tracked_by_server: Tracked) -> None:
-    """Together and, as an older server wants it, by itself; then for nothing more, neither curves nor files."""
+def test_a_server_that_does_not_answer_gets_no_further_requests(tracked_by_server: Tracked) -> None:
+    """The bulk request and its fallback for older servers are sent, but no later request for curves or files."""
     jobs = four_jobs(tracked_by_server)
     with Forwarding(str(tracked_by_server.client.tracking_uri), "/metrics/", 503) as proxy:
         reader = Reader(MlflowClient(proxy.url))
@@ -62,8 +62,10 @@ def test_a_server_that_gives_no_answer_is_asked_once(tracked_by_server: Tracked)
             "get-history",
         ]
     [missing] = reader.missing
-    lost = "the curves of 5 of 5 jobs, versions and hardware"
-    assert missing.startswith(f"Missing: {lost}. The tracking server {proxy.url} did not give the curves of 4 runs: ")
+    subject = "the curves of 5 of 5 jobs, versions and hardware"
+    assert missing.startswith(
+        f"Missing: {subject}. The tracking server {proxy.url} did not give the curves of 4 runs: "
+    )
 
 
 def comparison(tracked: Tracked, client: MlflowClient) -> Report:
@@ -77,22 +79,22 @@ def chosen(tracked: Tracked, client: MlflowClient) -> Report:
 
 
 def probes(tracked: Tracked, client: MlflowClient) -> Report:
-    told = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
+    metrics = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
     for arm in ("one", "other"):
-        tracked.trained(arm, 0, 60.0, params={"hp.probe_precision": "0.05"}, metrics=told)
+        tracked.trained(arm, 0, 60.0, params={"hp.probe_precision": "0.05"}, metrics=metrics)
     return render(client, tracked.group, "t")
 
 
 def sweep(tracked: Tracked, client: MlflowClient) -> Report:
-    made = MadeSweep(tracked.client, tracked.experiment_id, tracked.group)
-    made.tell(sweep_json())
-    made.calibration("none", [8, 16], 16)
-    made.training("trial", "none", 8)
-    return render(client, made.group, "t")
+    sweep_runs = MadeSweep(tracked.client, tracked.experiment_id, tracked.group)
+    sweep_runs.write_spec(sweep_json())
+    sweep_runs.calibration("none", [8, 16], 16)
+    sweep_runs.training("trial", "none", 8)
+    return render(client, sweep_runs.group, "t")
 
 
 CURVES = {comparison: 4, chosen: 4, probes: 2, sweep: 2}
-"""Number of jobs of each kind whose curves are read: of a sweep, its calibration and its trial."""
+"""Number of jobs whose curves are read, by kind of report. For the sweep: a calibration and a trial."""
 
 
 @pytest.mark.parametrize(("make", "jobs"), CURVES.items(), ids=[make.__name__ for make in CURVES])
@@ -122,25 +124,25 @@ def test_every_kind_of_report_is_made_without_files(
         assert "loss_by_samples.png" in report.pngs
 
 
-def test_of_chosen_groups_deleted_jobs_are_told(tracked: Tracked) -> None:
-    """Not of a group of which single jobs were named."""
+def test_deleted_jobs_of_selected_groups_are_reported(tracked: Tracked) -> None:
+    """If only single jobs of a group were selected, its deleted jobs are not reported."""
     for group in ("demo-1", "demo-2"):
         tracked.group = group
         tracked.trained("none", 0, 100.0)
-        gone = tracked.trained("none", 1, 101.0, tags={"mlflow.runName": f"{group} #1"})
-        tracked.client.delete_run(gone)
+        deleted = tracked.trained("none", 1, 101.0, tags={"mlflow.runName": f"{group} #1"})
+        tracked.client.delete_run(deleted)
     names = ["demo-1", "demo-2-0"]
     report = render_chosen(tracked.client, chosen_jobs(tracked.client, names), "t", CompareOptions(), names)
     assert report.missing == ("Missing: demo-1 #1, deleted in MLflow. MLflow can restore deleted runs.",)
 
 
-def test_jobs_of_no_group_are_arms_by_their_settings(tracked: Tracked) -> None:
-    """They may come from anywhere; what two of them call an arm need not be the same."""
+def test_jobs_without_a_group_become_arms_by_settings(tracked: Tracked) -> None:
+    """Their arm labels are ignored, because equal labels may stand for different settings."""
     runs = []
     for size, seconds in ((16, 100.0), (32, 80.0)):
-        made = tracked.trained("none", 0, seconds, params={"hp.batch_size": size})
-        tracked.client.delete_tag(made, "platform.group")
-        runs.append(made)
+        run_id = tracked.trained("none", 0, seconds, params={"hp.batch_size": size})
+        tracked.client.delete_tag(run_id, "platform.group")
+        runs.append(run_id)
     report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", CompareOptions(), runs)
     assert [arm["label"] for arm in summary(report)["arms"]] == ["batch 16", "batch 32"]
     assert report.missing == ()
@@ -149,27 +151,27 @@ def test_jobs_of_no_group_are_arms_by_their_settings(tracked: Tracked) -> None:
 DELETED = "deleted in MLflow. MLflow can restore deleted runs."
 
 
-def test_deleted_trials_are_told(tracked: Tracked) -> None:
-    made = MadeSweep(tracked.client, tracked.experiment_id)
-    made.training("trial", "none", 8)
-    gone = made.training("trial", "none", 16, tags={"mlflow.runName": "the larger batch"})
-    tracked.client.delete_run(gone)
-    report = render(tracked.client, made.group, "t")
+def test_deleted_trials_are_reported(tracked: Tracked) -> None:
+    sweep_runs = MadeSweep(tracked.client, tracked.experiment_id)
+    sweep_runs.training("trial", "none", 8)
+    deleted = sweep_runs.training("trial", "none", 16, tags={"mlflow.runName": "the larger batch"})
+    tracked.client.delete_run(deleted)
+    report = render(tracked.client, sweep_runs.group, "t")
     assert report.missing == (f"Missing: the larger batch, {DELETED}",)
     assert [trial["batch_size"] for trial in summary(report)["trials"]] == [8.0]
 
 
-def test_probes_that_run_are_deleted_or_tell_nothing(tracked: Tracked) -> None:
+def test_running_deleted_and_incomplete_probes_are_reported(tracked: Tracked) -> None:
     tags = {"platform.kind": "group", "platform.group": tracked.group}
     tracked.client.create_run(tracked.experiment_id, tags=tags)
     params = {"hp.probe_precision": "0.05"}
-    told = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
-    tracked.trained("whole", 0, 60.0, params=params, metrics=told)
+    metrics = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
+    tracked.trained("whole", 0, 60.0, params=params, metrics=metrics)
     tracked.trained("half", 0, 60.0, params=params, metrics={"projected/billable_seconds": 300.0})
     tracked.job("silent", params=params)
     tracked.job("running", status=None, params=params)
-    gone = tracked.trained("gone", 0, 60.0, params=params, metrics=told, tags={"mlflow.runName": "the fifth"})
-    tracked.client.delete_run(gone)
+    deleted = tracked.trained("gone", 0, 60.0, params=params, metrics=metrics, tags={"mlflow.runName": "the fifth"})
+    tracked.client.delete_run(deleted)
     report = render(tracked.client, tracked.group, "t")
     assert summary(report)["without_projection"] == ["half", "silent", "running"]
     assert report.missing[0].startswith("Missing: “running, repeat 1”, still running")

@@ -1,4 +1,4 @@
-"""Whole reports of runs made by hand: all five forms say what was worked out on paper, and say it alike."""
+"""Test whole reports of hand-made runs: all five forms agree with values worked out on paper."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ FIGURES = {
     "validation loss": ("eval_loss", score),
     "accuracy": ("eval_accuracy", score),
 }
-"""Columns of the table that show a median: of which number, and how it is written."""
+"""Table columns that show a median: the name of the number and its format."""
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_all_forms_say_what_was_worked_out(tracked: Any, case: Case) -> None:
+def test_all_forms_show_the_expected_report(tracked: Any, case: Case) -> None:
     case.baseline.add(tracked, "none")
     case.arm.add(tracked, "inductor")
     report = render(tracked.client, tracked.group, "t")
@@ -60,7 +60,7 @@ def test_all_forms_say_what_was_worked_out(tracked: Any, case: Case) -> None:
 
 
 def assert_tables_agree(report: Report) -> None:
-    """Page, terminal and Markdown show the same cells; those that are medians follow from the file of jobs."""
+    """Check that page, terminal and Markdown show the same cells, and that the medians agree with the job file."""
     page, markdown, medians = page_table(report), markdown_table(report), csv_medians(report)
     verdicts = {label: row.pop("verdict") for label, row in markdown.items()}
     assert verdicts == {"none": "baseline", "inductor": summary(report)["contrasts"][0]["outcome"]}
@@ -68,15 +68,15 @@ def assert_tables_agree(report: Report) -> None:
     assert list(page) == ["none", "inductor"]
     for label, row in page.items():
         assert terminal_words(report, label) == " ".join(row.values()).split()
-        told = json_medians(report, label)
-        assert set(told) <= set(medians[label])
-        assert told == pytest.approx({name: medians[label][name] for name in told})
+        in_summary = json_medians(report, label)
+        assert set(in_summary) <= set(medians[label])
+        assert in_summary == pytest.approx({name: medians[label][name] for name in in_summary})
         for column, (name, text) in FIGURES.items():
             if column in row:
                 assert row[column] == (text(medians[label][name]) if name in medians[label] else NONE)
 
 
-def test_the_break_even_is_told_in_numbers(tracked: Any) -> None:
+def test_the_summary_has_the_break_even(tracked: Any) -> None:
     case = CASES["ahead from a point on"]
     case.baseline.add(tracked, "none")
     case.arm.add(tracked, "inductor")
@@ -86,19 +86,19 @@ def test_the_break_even_is_told_in_numbers(tracked: Any) -> None:
     assert contrast["speed_up"]["estimate"] == pytest.approx(2.0)
 
 
-def test_each_arm_stands_alone_and_the_cheapest_is_the_answer(tracked: Any) -> None:
-    """0.9 lies from 0.820450 to 0.987263 and 0.8 from 0.729289 to 0.877567, whatever other arms there are."""
+def test_arms_are_judged_separately_and_the_cheapest_is_the_answer(tracked: Any) -> None:
+    """The interval of 0.9 is 0.820450 to 0.987263 and that of 0.8 is 0.729289 to 0.877567, regardless of other arms."""
     BASELINE.add(tracked, "none")
-    for label, paid in (("some", 90.0), ("most", 80.0), ("noise", 95.0)):
-        Side(spread(paid)).add(tracked, label)
+    for label, billed in (("some", 90.0), ("most", 80.0), ("noise", 95.0)):
+        Side(spread(billed)).add(tracked, label)
     report = render(tracked.client, tracked.group, "t")
-    told = {each["arm"]: each for each in summary(report)["contrasts"]}
-    assert {label: each["outcome"] for label, each in told.items()} == {
+    contrasts = {each["arm"]: each for each in summary(report)["contrasts"]}
+    assert {label: each["outcome"] for label, each in contrasts.items()} == {
         "some": "cheaper",
         "most": "cheaper",
         "noise": "inconclusive",
     }
-    assert (told["some"]["ratio"]["low"], told["some"]["ratio"]["high"]) == pytest.approx(
+    assert (contrasts["some"]["ratio"]["low"], contrasts["some"]["ratio"]["high"]) == pytest.approx(
         (0.820450, 0.987263), rel=2e-6
     )
     assert summary(report)["headline"] == "“most” is cheaper: 20 % fewer billable seconds than “none”."

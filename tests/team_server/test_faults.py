@@ -86,7 +86,7 @@ def test_what_runs_do_not_tell(somewhere: MlflowClient) -> None:
     report = render(somewhere, tracked.group, "t")
     assert_says(
         report,
-        "Missing: “inductor, repeat 3”, still running. A later report includes what has ended.",
+        "Missing: “inductor, repeat 3”, still running. Run `report` again after they have ended.",
         "Missing: billable seconds of “inductor, repeat 1”, “inductor, repeat 2”: not recorded or not finite.",
         "Missing: steady throughput of “inductor, repeat 2”: not recorded or not finite.",
         "Missing: eval_loss of “inductor, repeat 1”: not recorded or not finite.",
@@ -138,7 +138,7 @@ def test_files_that_cannot_be_read(
     assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in output.out
     lost = f"Missing: versions and hardware. The tracking server {team.uri} did not give environment.json of run"
     assert lost in " ".join(output.out.split())
-    assert f"this machine only: The tracking server {team.uri} has not answered for 1" in output.out
+    assert f"not on the tracking server: The tracking server {team.uri} has not answered for 1" in output.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
     assert lost in page
     assert "Training loss by samples seen" in page
@@ -210,7 +210,7 @@ def test_a_server_that_goes_in_the_middle(
     assert output.err == ""
     assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in output.out
     assert f"Missing: {lost} {uri} did not" in " ".join(output.out.split())
-    assert f"this machine only: The tracking server {uri} has not answered for 1" in output.out
+    assert f"not on the tracking server: The tracking server {uri} has not answered for 1" in output.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
     assert f"Missing: {lost}" in page
 

@@ -28,7 +28,7 @@ def test_a_member_trains_compares_and_reports(
         done = ada(verb, {"experiment": script, **fields})
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         assert f"MLflow: {team.uri}/#/experiments/" in done.stdout
-        assert "to this machine only" not in done.stdout
+        assert "not on the tracking server" not in done.stdout
     runs = runs_of(admin, script.stem)
     assert [run.info.status for run in runs] == ["FINISHED"] * 5
     assert all([p.step for p in admin.get_metric_history(run.info.run_id, "loss")] == [1, 2, 3] for run in runs)
@@ -75,7 +75,10 @@ def test_a_robot_trains_where_it_may_and_a_guest_reports_on_it(
     message = (
         f"does not let user 'guest' write to the experiment of group '{group_id}' (403): the permission EDIT on it"
     )
-    assert f"The report was written to this machine only: The tracking server {team.uri} {message}" in read.stdout
+    assert (
+        f"The report is saved locally but not on the tracking server: The tracking server {team.uri} {message}"
+        in read.stdout
+    )
     assert {"report.html", "jobs.csv", "summary.json"} <= files(guest)
     whole = guest("report", {"experiment": "shared", "overview": "true"})
     assert (whole.returncode, whole.stderr) == (0, "")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from training.contract.events import Event
-from training.contract.failures import brief
+from training.contract.failures import one_line_reason
 
 _QUIET_SECONDS = 10.0
 """Shortest time between two lines that report a step."""
@@ -84,7 +84,7 @@ class Progress:
         """Print the main figures, or the failure, of a job that has ended."""
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.
-            self._line(f"ended with {failure[0]}: {brief(failure[1])}")
+            self._line(f"ended with {failure[0]}: {one_line_reason(failure[1])}")
             return
         figures = (
             ("projected/billable_seconds", "{:,.0f} s billable projected"),

@@ -15,7 +15,7 @@ from typing import Any
 
 from tracking.recording import log_lines
 from training.contract.events import Event
-from training.contract.service import OTHER_MACHINE
+from training.contract.service import OTHER_INSTANCE_PREFIX
 
 FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
 """Prefixes of the metrics that describe a whole training: their last values are the result."""
@@ -62,7 +62,7 @@ class ScriptLogReader:
         """
         self._events = []
         for line, time in zip(lines, times, strict=True):
-            if OTHER_MACHINE.match(line):
+            if OTHER_INSTANCE_PREFIX.match(line):
                 continue
             for part in line.split("\r"):  # a progress bar rewrites its line
                 self._read_part(part, time)

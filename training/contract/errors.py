@@ -2,23 +2,24 @@
 
 TrainfareError
 ├── InputError            the experiment, the data or the command line is wrong; nothing was started
-├── ServiceError          a service refused a call or lost something
-│   ├── JobExists         a job with this name exists: attach to it instead
+├── ServiceError          a service rejected a call, or something that it manages is missing or broken
+│   ├── JobExists         a job with this name already exists; attach to it instead
 │   ├── JobNotFound       no job has this name
 │   ├── EndpointTaken     an endpoint with this name serves another model
 │   ├── EndpointNotFound  no endpoint has this name
-│   ├── EndpointFailed    an endpoint does not start, or has died
+│   ├── EndpointFailed    an endpoint did not start, or has died
 │   ├── AccessError       credentials are missing or expired, or a permission is missing
-│   ├── QuotaError        a quota of the account is exceeded
+│   ├── QuotaError        an account quota is exceeded
 │   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
-│   └── Unreachable       the service does not answer, or not in time
+│   └── Unreachable       the service does not answer, or answers too late
 ├── JobFailed             a job did not complete
-├── NotGoodEnough         the quality gate refuses a model
-├── TrackingError         the tracking server does not answer
-└── StorageError          the database of a sweep's studies does not answer, or refuses
+├── NotGoodEnough         the quality gate rejects a model
+├── TrackingError         the tracking server does not answer, or rejects a call
+│   └── NotAllowed        the tracking server rejects the credentials, or a permission is missing
+└── StorageError          the database of the sweep studies does not answer, or rejects a call
 
-The command line prints the message of these errors and exits with `exit_code`. Any other exception is a bug of ours and
-keeps its traceback.
+The command line prints the message of these errors and exits with `exit_code`. Any other exception is a bug in
+trainfare, and its traceback is shown.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class TrainfareError(Exception):
 
 
 class InputError(TrainfareError):
-    """The experiment, the data or the command line is wrong; the message names field or file, value and rule."""
+    """The experiment, the data or the command line is wrong. The message states the field or file, value and rule."""
 
     exit_code = 2
 
 
 class ServiceError(TrainfareError):
-    """A service refused a call or lost something."""
+    """A service rejected a call, or something that it manages is missing or broken."""
 
 
 class JobExists(ServiceError):
@@ -60,7 +61,7 @@ class EndpointNotFound(ServiceError):
 
 
 class EndpointFailed(ServiceError):
-    """An endpoint does not start, or has died. The message contains the last lines of its log."""
+    """An endpoint did not start, or has died. The message contains the last lines of its log."""
 
 
 class AccessError(ServiceError):
@@ -68,10 +69,10 @@ class AccessError(ServiceError):
 
 
 class QuotaError(ServiceError):
-    """A quota of the account is exceeded.
+    """An account quota is exceeded.
 
-    `quota` is the name of the quota in Service Quotas. `is_final` means that waiting does not help: the request stays
-    above the quota even when no other job runs.
+    `quota` is the quota's name in Service Quotas. `is_final` means that waiting does not help: the request exceeds the
+    quota even if no other job runs.
     """
 
     def __init__(self, message: str, quota: str, *, is_final: bool):
@@ -85,13 +86,13 @@ class ArtifactError(ServiceError):
 
 
 class Unreachable(ServiceError):
-    """The service does not answer, or not in time."""
+    """The service does not answer, or answers too late."""
 
 
 class JobFailed(TrainfareError):
     """A job did not complete.
 
-    `failure_class` is one of `training.contract.events.FAILURE_CLASSES`. `log_tail` holds the last lines of the log.
+    `failure_class` is one of `training.contract.events.FAILURE_CLASSES`. `log_tail` contains the last lines of the log.
     """
 
     def __init__(self, job_name: str, failure_class: str, reason: str, log_location: str, log_tail: list[str]):
@@ -104,19 +105,22 @@ class JobFailed(TrainfareError):
 
 
 class NotGoodEnough(TrainfareError):
-    """The quality gate refuses a model, for example a worse one. The message names the option that allows it."""
+    """The quality gate rejects a model, for example one that is worse than the current one.
+
+    The message names the option that overrides the gate.
+    """
 
 
 class TrackingError(TrainfareError):
-    """The tracking server does not answer, or refuses."""
+    """The tracking server does not answer, or rejects a call."""
 
 
 class NotAllowed(TrackingError):
-    """The tracking server does not accept the credentials, or a permission is missing."""
+    """The tracking server rejects the credentials, or a permission is missing."""
 
 
 class StorageError(TrainfareError):
-    """The database that holds a sweep's studies does not answer, or refuses."""
+    """The database of the sweep studies does not answer, or rejects a call."""
 
 
 def nearest(value: str, known: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Events of a job, parsed from its log. `training/job/reporting/events.py` writes them.
 
-An event is a log line `trainfare-event {json}`. Every event has `event`, `seq` (0, 1, 2 ... within one start of
-the job's process), `time` (seconds since the epoch, the job's clock) and, by kind:
+An event is a log line `trainfare-event {json}`. Every event has `event` (its kind), `seq` (0, 1, 2 ... within one
+start of the job's process) and `time` (seconds since the epoch, by the job's clock). Other fields depend on the kind:
 
 start    versions {name: version}; device {kind, name, count, memory_gib?}; threads; hyperparameters (effective);
          samples {train, validation}; model {architecture, parameters}; resumed_from_step
@@ -13,9 +13,10 @@ result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; c
 failure  failure_class, message, traceback
 note     message
 
-An event too long for one line is split into parts, `trainfare-part SEQ TIME AT/COUNT text`, in any order.
+An event that is too long for one line is split into parts, `trainfare-part SEQ TIME AT/COUNT text`, which may arrive in
+any order.
 
-Training values keep the names of the Hugging Face log (`loss`, `learning_rate`, `grad_norm`, `eval_loss`, ...).
+Training values have the same names as in the Hugging Face log (`loss`, `learning_rate`, `grad_norm`, `eval_loss`, ...).
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class Event:
 
 
 def parse_line(line: str) -> Event | None:
-    """Return the event in a log line, or None for any other line, such as an incomplete one."""
-    at = line.find(EVENT_PREFIX)
-    if at < 0:
+    """Return the event in a log line, or None if the line is not an event or is incomplete."""
+    start = line.find(EVENT_PREFIX)
+    if start < 0:
         return None
     try:
-        fields = json.loads(line[at + len(EVENT_PREFIX) :])
+        fields = json.loads(line[start + len(EVENT_PREFIX) :])
         kind, seq, time = fields.pop("event"), fields.pop("seq"), fields.pop("time")
     except (ValueError, KeyError, AttributeError, TypeError):
         return None
@@ -77,13 +78,13 @@ class EventReader:
         return [event for line in lines if (event := parse_line(self._joined(line)))]
 
     def _joined(self, line: str) -> str:
-        """Return the line itself, or for the last missing part the joined line, and an empty string for other parts."""
+        """Return a whole line unchanged. For a part, return the joined line if no part is missing, else no text."""
         part = PART.search(line)
         if part is None or EVENT_PREFIX in line[: part.start()]:
             return line
-        key, at = (part[1], int(part[3])), int(part[2])
+        key, number = (part[1], int(part[3])), int(part[2])
         parts = self._parts.setdefault(key, {})
-        parts[at] = part[4]
+        parts[number] = part[4]
         if len(parts) < key[1]:
             return ""
         del self._parts[key]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
 
-# The first match wins. Out of memory comes first, because such a process may also be killed.
+# The first match wins. OutOfMemory precedes Killed, because a process that runs out of memory may also be killed.
 REASON_PATTERNS = (
     ("Vanished", r"though it was created: it may have been deleted"),
     ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
@@ -24,7 +24,7 @@ STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLim
 def failure_of(description: Description, events: Iterable[Event], log_tail: Sequence[str]) -> tuple[str, str]:
     """Return the failure class (see `training.contract.events.FAILURE_CLASSES`) and reason of a failed job.
 
-    The service's own action comes first, then the job's failure event, then the exit code and the log.
+    Sources in order of precedence: the action of the service, the job's failure event, the exit code, the log.
     """
     if description["TrainingJobStatus"] == "Stopped":
         status = str(description["SecondaryStatus"])
@@ -33,24 +33,24 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
     event = _failure_event(events)
     if event is not None:
         failure_class = str(event.fields.get("failure_class"))
-        # One of several processes was killed. The others report only that they lost it.
+        # A sibling process was killed. The others report only that they lost the connection to it.
         if failure_class == "Error" and (killed := _class_of(reason)) is not None:
             return killed, reason
         return failure_class, str(event.fields.get("message") or reason)
     return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
 
 
-def brief(reason: str) -> str:
-    """Return a failure reason in one line: the signal that killed the job, else the last line, which is the error.
+def one_line_reason(reason: str) -> str:
+    """Return a failure reason as one line: the signal that killed the job, or else the last line, which is the error.
 
-    The last line of a killed job is unrelated to its end.
+    The last line that a killed job printed does not explain the failure.
     """
     killed = re.search(r'^ExtraInfo "(.+)"$', reason, flags=re.MULTILINE)
     return killed[1] if killed else reason.strip().rpartition("\n")[2].rstrip('"')
 
 
-def vanished(name: str, known: Description | None, message: str) -> Description:
-    """Return the description of a job that its service no longer knows: failed, with everything else as last known."""
+def vanished_description(name: str, known: Description | None, message: str) -> Description:
+    """Return the description of a job that no longer exists at its service: failed, its other fields as last known."""
     now = datetime.now(UTC)
     unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
     reason = f"{message.rstrip('.')}, though it was created: it may have been deleted."
@@ -61,16 +61,17 @@ def vanished(name: str, known: Description | None, message: str) -> Description:
 def _stop_reason(status: str, description: Description) -> str:
     limits = description.get("StoppingCondition", {})
     if status == "MaxRuntimeExceeded":
-        return f"it ran longer than its {limits['MaxRuntimeInSeconds']} seconds"
+        return f"it ran longer than its limit of {limits['MaxRuntimeInSeconds']} seconds"
     if status == "MaxWaitTimeExceeded":
-        return f"it took longer than its {limits['MaxWaitTimeInSeconds']} seconds, the wait for machines included"
+        limit = limits["MaxWaitTimeInSeconds"]
+        return f"it took longer than its limit of {limit} seconds, including the wait for instances"
     return "it was stopped" if status == "Stopped" else status
 
 
 def _failure_event(events: Iterable[Event]) -> Event | None:
     """Return the most specific failure event of the job's last start.
 
-    When one of several processes fails, the others fail too, and report plain errors.
+    If one of several processes fails, the others fail too and report plain errors.
     """
     failures: list[Event] = []
     for event in events:

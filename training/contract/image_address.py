@@ -1,4 +1,4 @@
-"""Versions in the address of an AWS container image. Pure."""
+"""Read the versions in the address of an AWS container image. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class Image:
     """AWS deep-learning container."""
 
     repository: str
-    """Such as `huggingface-pytorch-training`."""
+    """Name of the repository, such as `huggingface-pytorch-training`."""
     pytorch: tuple[int, ...]
-    """Version of PyTorch, two or three numbers from the tag."""
+    """Version of PyTorch: two or three numbers from the tag."""
     transformers: str | None
-    """Version of Transformers, or None if the image has none."""
+    """Version of Transformers, or None if the image does not contain it."""
     on_gpu: bool
+    """True for an image with CUDA."""
 
     @property
     def has_training_compiler(self) -> bool:

@@ -11,8 +11,8 @@ Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
-"""Launcher of several processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for data and
-model parallelism, PyTorch/XLA's spawner."""
+"""Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for
+data and model parallelism, or PyTorch/XLA's spawner."""
 
 Scalar = str | int | float | bool
 
@@ -53,7 +53,7 @@ class JobSpec(BaseModel):
     output_uri: str
     """Folder or S3 prefix for the artifacts, which go into a folder named after the job."""
     checkpoint_uri: str | None = None
-    """Folder or S3 prefix that is synchronised with the container's checkpoint folder. None keeps no checkpoints."""
+    """Folder or S3 prefix that is synchronised with the container's checkpoint folder. None disables checkpoints."""
     image: str = "local"
     """Container image URI; the local service ignores it."""
     role_arn: str = "arn:aws:iam::000000000000:role/local"
@@ -65,9 +65,9 @@ class JobSpec(BaseModel):
     instance_count: int = Field(default=1, ge=1)
     """Number of instances."""
     devices: int = Field(default=1, ge=1)
-    """Devices per instance. Each one gets a process."""
+    """Devices per instance. One process runs on each device."""
     launcher: Launcher | None = None
-    """Launcher of several processes. None means `xla` in Training Compiler images and `torchrun` otherwise."""
+    """Program that starts several processes. None means `xla` in Training Compiler images and `torchrun` otherwise."""
     mpi_options: str = ""
     """Additional options of `mpirun`, for `smddp` and `smp`."""
     model_parallel: Mapping[str, Scalar] = {}
@@ -81,7 +81,7 @@ class JobSpec(BaseModel):
     max_wait_seconds: int | None = Field(default=None, ge=1)
     """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds`."""
     keep_alive_seconds: int = Field(default=0, ge=0, le=21_600)
-    """Seconds for which the instances stay warm, and billed, for the next job with the same settings."""
+    """Seconds for which the instances stay warm, at a cost, for the next job with the same settings."""
     subnets: tuple[str, ...] = ()
     """Subnets of the user's VPC for the job. Requires `security_groups`."""
     security_groups: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class JobSpec(BaseModel):
     volume_gib: int = Field(default=30, ge=1)
     """Disk size per instance, in GiB."""
     max_run_seconds: int = Field(default=86_400, ge=1)
-    """Seconds after which the service stops the job. It then counts as failed, with class TimeLimit."""
+    """Seconds after which the service stops the job. The job then counts as failed, with class TimeLimit."""
     environment: Mapping[str, str] = {}
     """Environment variables of the job."""
     metric_definitions: tuple[MetricDefinition, ...] = ()

@@ -20,7 +20,7 @@ MAX_ENTRIES = {
     "metric_definitions": 40,
     "subnets": 16,
     "security_groups": 5,
-    # With `instance_type` five.
+    # CreateTrainingJob allows five instance types; `instance_type` is the first.
     "fallback_instance_types": 4,
 }
 MAX_NAME_CHARACTERS = {"hyperparameters": 256, "environment": 512, "channels": 64, "tags": 128}
@@ -34,11 +34,14 @@ NAME_PATTERNS = {
 
 
 def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
-    """Raise InputError for a name, a value or a count that the API refuses; all `hyperparameters` are encoded."""
+    """Raise InputError for a name, a value or a count that the API would reject.
+
+    `hyperparameters` are all hyperparameters of the request, encoded as JSON.
+    """
     for name in spec.hyperparameters:
         if name.startswith("sagemaker_"):
             raise InputError(
-                f"Hyperparameter '{name}' is reserved: names that start with 'sagemaker_' are set for you."
+                f"Hyperparameter '{name}' is reserved: names that start with 'sagemaker_' are set automatically."
             )
     _check_map("hyperparameters", hyperparameters)
     _check_map("environment", spec.environment)
@@ -51,9 +54,11 @@ def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
 
 
 def check_text(field: str, name: str, value: str) -> None:
-    """Raise InputError for text that a command line or an environment variable cannot hold."""
+    """Raise InputError for text that cannot be passed in a command line or an environment variable."""
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise InputError(f"Value of '{name}' in {field} has a NUL or an unpaired surrogate; it must be plain text.")
+        raise InputError(
+            f"Value of '{name}' in {field} contains a NUL or an unpaired surrogate; it must be plain text."
+        )
 
 
 def check_metric(definition: MetricDefinition) -> None:
@@ -65,7 +70,9 @@ def check_metric(definition: MetricDefinition) -> None:
             f"Metric '{definition.name}': '{definition.regex}' is not a regular expression: {error}."
         ) from error
     if groups != 1:
-        raise InputError(f"Metric '{definition.name}': '{definition.regex}' has {groups} groups; it must have one.")
+        raise InputError(
+            f"Metric '{definition.name}': '{definition.regex}' has {groups} groups; it must have exactly one."
+        )
 
 
 def _check_map(field: str, entries: Mapping[str, str]) -> None:
@@ -76,11 +83,11 @@ def _check_map(field: str, entries: Mapping[str, str]) -> None:
             raise InputError(f"Name '{name}' in {field} is not allowed: it must {rule}.")
         limit = MAX_VALUE_CHARACTERS.get(field)
         if limit is not None and len(value) > limit:
-            raise InputError(f"Value of '{name}' in {field} has {len(value)} characters; {limit} are allowed.")
+            raise InputError(f"Value of '{name}' in {field} has {len(value)} characters; at most {limit} are allowed.")
         check_text(field, name, value)
 
 
 def _check_count(field: str, entries: Iterable[object]) -> None:
     count = len(list(entries))
     if count > MAX_ENTRIES[field]:
-        raise InputError(f"There are {count} {field}; {MAX_ENTRIES[field]} are allowed.")
+        raise InputError(f"There are {count} {field}; at most {MAX_ENTRIES[field]} are allowed.")

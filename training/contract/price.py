@@ -1,7 +1,7 @@
 """Cost of a job. Pure.
 
 `billable_seconds` are the seconds of one instance, as SageMaker reports them. `billable_instance_seconds` are these
-seconds times the number of instances, which is what one pays for. `instance_seconds` is the only multiplication.
+seconds times the number of instances, which is what AWS charges for. Only `instance_seconds` converts one to the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ InstanceSeconds = NewType("InstanceSeconds", float)
 
 
 def instance_seconds(seconds: float, instances: int) -> InstanceSeconds:
-    """Return the instance seconds of a job whose instances each run for `seconds`."""
+    """Return the total seconds of a job whose instances each run for `seconds`."""
     return InstanceSeconds(seconds * instances)
 
 
@@ -30,5 +30,5 @@ class Price:
     """ISO date on which the price was published or read."""
 
     def usd(self, billable: InstanceSeconds) -> float:
-        """Return the cost of instance seconds, in US dollars."""
+        """Return the cost of `billable` instance seconds, in US dollars."""
         return billable * self.usd_per_hour / 3600

@@ -1,4 +1,4 @@
-"""`CreateTrainingJob` request of a JobSpec. Pure.
+"""Build the `CreateTrainingJob` request of a JobSpec. Pure.
 
 The request follows the script-mode contract of the SageMaker training toolkit: every hyperparameter is a
 JSON-encoded string, and keys that start with `sagemaker_` control the toolkit.
@@ -21,7 +21,7 @@ from training.contract.service import Request
 def build(spec: JobSpec) -> Request:
     """Return the request for `spec`, in the form of boto3's `create_training_job(**request)`.
 
-    Raises InputError for a name, a value or a count that the API would refuse.
+    Raises InputError for a name, a value or a count that the API would reject.
     """
     hyperparameters = {**_encoded(spec.hyperparameters), **_encoded(toolkit_hyperparameters(spec))}
     check_limits(spec, hyperparameters)
@@ -30,9 +30,9 @@ def build(spec: JobSpec) -> Request:
         "AlgorithmSpecification": _algorithm(spec),
         "RoleArn": spec.role_arn,
         "HyperParameters": hyperparameters,
-        "OutputDataConfig": _filled({"S3OutputPath": spec.output_uri, "KmsKeyId": spec.output_key}),
+        "OutputDataConfig": _without_empty({"S3OutputPath": spec.output_uri, "KmsKeyId": spec.output_key}),
         "ResourceConfig": _resources(spec),
-        "StoppingCondition": _filled(
+        "StoppingCondition": _without_empty(
             {
                 "MaxRuntimeInSeconds": spec.max_run_seconds,
                 "MaxWaitTimeInSeconds": (spec.max_wait_seconds or spec.max_run_seconds) if spec.spot else None,
@@ -41,11 +41,11 @@ def build(spec: JobSpec) -> Request:
         # The profiler and the debugger slow training down and count towards a quota of processing jobs.
         "ProfilerConfig": {"DisableProfiler": True},
     }
-    return request | _filled(_optional(spec))
+    return request | _without_empty(_optional(spec))
 
 
-def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not empty. The API refuses None, and some empty lists and maps."""
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not empty. The API rejects None, and some empty lists and maps."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -54,19 +54,19 @@ def _algorithm(spec: JobSpec) -> dict[str, Any]:
         "TrainingImage": spec.image,
         "TrainingInputMode": "File",
         "EnableSageMakerMetricsTimeSeries": True,
-        **_filled({"MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions]}),
+        **_without_empty({"MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions]}),
     }
 
 
 def _resources(spec: JobSpec) -> dict[str, Any]:
     """Return the instances: one type, or several in order of preference, each with the same count."""
     types = [spec.instance_type, *spec.fallback_instance_types]
-    preferences = {"InstancePreferences": [{"InstanceType": each} for each in types]} if len(types) > 1 else {}
+    preferences = {"InstancePreferences": [{"InstanceType": name} for name in types]} if len(types) > 1 else {}
     return {
         **(preferences or {"InstanceType": spec.instance_type}),
         "InstanceCount": spec.instance_count,
         "VolumeSizeInGB": spec.volume_gib,
-        **_filled({"VolumeKmsKeyId": spec.volume_key, "KeepAlivePeriodInSeconds": spec.keep_alive_seconds}),
+        **_without_empty({"VolumeKmsKeyId": spec.volume_key, "KeepAlivePeriodInSeconds": spec.keep_alive_seconds}),
     }
 
 
@@ -74,8 +74,8 @@ def _optional(spec: JobSpec) -> dict[str, Any]:
     network = {"Subnets": list(spec.subnets), "SecurityGroupIds": list(spec.security_groups)}
     return {
         "InputDataConfig": [_channel(name, uri) for name, uri in spec.channels.items()],
-        "CheckpointConfig": _filled({"S3Uri": spec.checkpoint_uri}),
-        "VpcConfig": _filled(network),
+        "CheckpointConfig": _without_empty({"S3Uri": spec.checkpoint_uri}),
+        "VpcConfig": _without_empty(network),
         "EnableManagedSpotTraining": spec.spot,
         "EnableNetworkIsolation": spec.isolate_network,
         "EnableInterContainerTrafficEncryption": spec.encrypt_traffic,

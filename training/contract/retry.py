@@ -1,6 +1,6 @@
-"""Retry a call, or check a condition again and again, with growing pauses and a time limit.
+"""Retry a call, or poll a condition, with growing pauses and a time limit.
 
-This is the only retry policy of the project; boto3 keeps its own for calls to AWS.
+This is the only retry policy of the project; boto3 has its own for calls to AWS.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Sleep = Callable[[float], object]
 
 
 def growing_pauses(first_seconds: float, factor: float, longest_seconds: float) -> Iterator[float]:
-    """Yield pauses in seconds without end: each is `factor` times the one before, up to `longest_seconds`."""
+    """Yield endless pauses in seconds. Each is `factor` times as long as the previous one, up to `longest_seconds`."""
     pause_seconds = first_seconds
     while True:
         yield pause_seconds
@@ -30,14 +30,14 @@ class RetryPolicy:
     factor: float = 2.0
     longest_pause_seconds: float = 15.0
     total_seconds: float = 3600.0
-    """Time limit from the first attempt on."""
+    """Time limit, from the first attempt."""
     clock: Callable[[], float] = time.monotonic
     sleep: Sleep = time.sleep
 
     def attempts(self) -> Iterator[float]:
         """Yield the elapsed seconds at each attempt, and sleep between attempts, until `total_seconds` have passed.
 
-        The last attempt is made when the time is up, so a condition that becomes true in the last pause is noticed.
+        The last attempt is made when the time is up, to notice a condition that becomes true during the last pause.
         """
         started = self.clock()
         for pause_seconds in growing_pauses(self.first_pause_seconds, self.factor, self.longest_pause_seconds):
@@ -56,8 +56,8 @@ class RetryPolicy:
     ) -> Result:
         """Return `method()`, and repeat it while it raises transient errors.
 
-        `on_failure` receives the elapsed seconds after each failed attempt that is followed by another one. An error
-        that is not transient is raised at once, and any error once `total_seconds` have passed.
+        `on_failure` is called with the elapsed seconds after each failed attempt except the last. An error that is not
+        transient is raised immediately. After `total_seconds`, any error is raised.
         """
         started = self.clock()
         pauses = growing_pauses(self.first_pause_seconds, self.factor, self.longest_pause_seconds)

@@ -1,6 +1,6 @@
 """Hyperparameters that control the SageMaker training toolkit. Pure.
 
-They have the form of SageMaker's SDK v2 (2.257.7), the last SDK with this contract.
+Their form is that of SageMaker's SDK v2 (2.257.7), the last SDK with this contract.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TRAINING_COMPILER = ("trcomp", "trcomp-off")
 
 
 def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
-    """Return the keys that the toolkit reads, before encoding."""
+    """Return the hyperparameters that the toolkit reads, before they are encoded as JSON."""
     return {
         "sagemaker_program": spec.program,
         "sagemaker_submit_directory": spec.source_uri,
@@ -28,7 +28,7 @@ def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
 
 
 def launcher_of(spec: JobSpec) -> Launcher | None:
-    """Return the launcher of the job's processes, or None for a single process, which needs none."""
+    """Return the launcher of the job's processes, or None for a single process, which needs no launcher."""
     if spec.launcher is None and spec.devices * spec.instance_count == 1:
         return None
     return spec.launcher or ("xla" if spec.compiler in TRAINING_COMPILER else "torchrun")
@@ -37,7 +37,8 @@ def launcher_of(spec: JobSpec) -> Launcher | None:
 def _compiler(spec: JobSpec) -> dict[str, Any]:
     """Return the hyperparameters that SageMaker documents for the Training Compiler.
 
-    `trcomp-off` keeps the image and disables the compiler."""
+    `trcomp-off` keeps the image and disables the compiler.
+    """
     if spec.compiler not in TRAINING_COMPILER:
         return {}
     return {

@@ -21,7 +21,7 @@ Times are timezone-aware `datetime`s."""
 
 
 def instance_count(description: Description) -> int:
-    """Return the number of instances of a job, as selected where the job could take several instance types."""
+    """Return a job's number of instances: the selected number, if the job allows several instance types."""
     resources = description.get("ResourceConfig", {})
     return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
 
@@ -33,45 +33,47 @@ BEFORE_TRAINING = QUEUE_STATUSES | DOWNLOAD_STATUSES
 """Secondary statuses in which a job does not write a log yet."""
 
 
-OTHER_MACHINE = re.compile(r"\[algo-\d+\] ")
-"""Start of a log line of any instance but the first."""
+OTHER_INSTANCE_PREFIX = re.compile(r"\[algo-\d+\] ")
+"""Start of a log line from any instance except the first."""
 
 
 @dataclass(frozen=True)
 class LogPage:
-    """Page of log lines after a cursor."""
+    """Log lines after a cursor."""
 
     lines: Sequence[str]
-    """Complete lines without line ends. An incomplete last line comes with the next page. Lines of any instance but the
-    first start with its name: `[algo-2] `."""
+    """Complete lines without line ends. An incomplete last line comes with the next page. Lines from any instance
+    except the first start with its name: `[algo-2] `."""
     cursor: str | None
     """Opaque position for the next call. An earlier cursor returns the same lines again. None means the start."""
     times: Sequence[float] = ()
-    """Time at which each line was written, in seconds since the epoch with fractions; the same at every reading."""
+    """Time at which each line was written, in seconds since the epoch, with fractions. Reading a line again
+    returns the same time."""
 
 
 class Service(Protocol):
-    """Place where jobs run. Any process can make any call at any time."""
+    """A service that runs jobs. Any process can make any call at any time."""
 
     name: str
     """`local` or `sagemaker`."""
     pauses_seconds: tuple[float, float]
-    """Pauses between two queries of a job, in seconds: after news, and the longest one without news."""
+    """Shortest and longest pause between two queries of a job, in seconds. Pauses start short after a change and grow
+    while nothing changes."""
     log_delay_seconds: float
-    """Longest delay of a job's last log lines after its end, in seconds."""
+    """Time within which a job's last log lines appear after its end, in seconds."""
 
     @property
     def jobs_command(self) -> str:
         """Command that lists and stops the jobs of this service."""
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises `JobExists` if the name is taken, and then changes nothing."""
+        """Start the job. If the name is taken, raises `JobExists` and changes nothing."""
 
     def describe(self, job_name: str) -> Description:
         """Return the current state of the job. Raises `JobNotFound`."""
 
     def stop(self, job_name: str) -> None:
-        """Request the job to stop: SIGTERM, then SIGKILL after 120 s. Does nothing to a job that has ended."""
+        """Ask the job to stop: SIGTERM, then SIGKILL after 120 s. Does nothing to a job that has ended."""
 
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
         """Return the log lines after `cursor`, or from the start."""
@@ -88,5 +90,5 @@ class Service(Protocol):
     def open_model(self, uri: str) -> AbstractContextManager[BinaryIO]:
         """Open a model artifact (`tar.gz`) as a stream, by the URI in a description.
 
-        Raises ArtifactError if it does not exist, and ServiceError, also while reading.
+        Raises ArtifactError if it does not exist. Raises ServiceError for other errors, also while it is read.
         """

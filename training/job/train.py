@@ -5,11 +5,11 @@ set the `SM_*` variables and pass these arguments to `python train.py`.
 
 A training goes through these steps:
 
-1. `train.py` opens the event log and starts to listen for SIGTERM (`processes/signals.py`). Only then does it import
+1. `train.py` opens the event log and starts to listen for SIGTERM (`processes/signals.py`). After that, it imports
    torch and transformers, which takes seconds.
-2. `training_run.run` reads the arguments and channels, trains, evaluates and saves. It emits events all along.
-3. If anything fails, `main` reports it (`reporting/failure.py`): as a `failure` event, in the file `failure` that
-   SageMaker shows as the reason, and as the exit code. A job that was stopped ends with exit code 143.
+2. `training_run.run` reads the arguments and channels, trains, evaluates and saves. It emits events throughout.
+3. If anything fails, `main` reports it (`reporting/failure.py`) in three places: a `failure` event, the file `failure`,
+   which SageMaker shows as the failure reason, and the exit code. A job that was stopped ends with exit code 143.
 """
 
 import os
@@ -53,14 +53,14 @@ def _folder(variable: str) -> Optional[Path]:
 
 
 def _mp_fn(index: int) -> None:
-    """Run one process under torch_xla's launcher, which calls a function of this name."""
+    """Run one process under torch_xla's launcher, which looks up a function with this name."""
     code = main()
     if code:
         sys.exit(code)
 
 
 def _leave(code: int) -> None:
-    """Exit without shutting the interpreter down. The shutdown takes torch a second, which is billed."""
+    """Exit without shutting down the interpreter: with torch, the shutdown takes a second, which is billed."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -2,14 +2,14 @@
 
 `run` reads from top to bottom:
 
-1. Settle the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
+1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
    `push_to_hub`, check that the Hub repository accepts the token.
 2. Load the model (`weights/pretrained.py`) and build the trainer, with its callbacks: one reports progress
    (`loop/trainer_callback.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
-4. Evaluate the last step if that has not happened yet. With `best_metric`, load the weights of the best evaluation.
+4. Evaluate the last step if it is not evaluated yet. With `best_metric`, load the weights of the best evaluation.
 5. Save the model, push it to the Hub, and emit `result`, the last event.
 """
 
@@ -43,29 +43,29 @@ from processes.signals import StopRequest
 from publishing.hub import Destination, open_destination, push
 from publishing.model_card import hub_name, model_card
 from reporting.events import Events
-from settings.job_settings import Settings, settle
+from settings.job_settings import Settings, resolve_settings
 from settings.trainer_arguments import trainer_arguments
 from settings.training_identity import check_same, identity
 from weights.pretrained import save_tokenizer, supports_token_types
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
-    """Train as the arguments say. The last event is the result."""
+    """Train with these arguments. The last event is the result."""
     if environment.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     hosts.configure_host()
-    settings = settle(argv, environment, events)
-    # Only the first process pushes. It checks now that it can: a wrong token then costs seconds, not a training.
+    settings = resolve_settings(argv, environment, events)
+    # Only the first process pushes. It checks the token now: a wrong one then costs seconds, not a training.
     destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     if settings.arguments.dropout == "auto" and (dropout.CAN_COMPILE or not settings.compiler.compiles_here):
-        dropout.install()
+        dropout.install(settings.compiler.compiles_here)
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
-    events.emit("start", **_start(settings, model))
+    events.emit("start", **_start_fields(settings, model))
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
@@ -75,13 +75,13 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     if reporter.evaluated_at_step != trainer.state.global_step:
         trainer.evaluate()
     if trainer.load_best_weights():
-        # Evaluate again to fill the tables. The metrics were already reported at the best step.
+        # This evaluation only fills the tables. The metrics were already reported at the best step.
         reporter.is_quiet = True
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
-    metrics = {**_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
-    # The push comes last: no other process has to wait for the upload.
+    metrics = {**_result_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
+    # The push comes last, so that no other process waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
     _emit_result(
         settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, pushed, events
@@ -93,12 +93,12 @@ def _phase_logger(events: Events) -> Any:
 
 
 def _load_model(settings: Settings) -> Any:
-    # The initial weights of new layers are drawn from the seed.
+    # The seed determines the initial weights of new layers.
     transformers.set_seed(settings.arguments.seed)
     model = settings.task.load_model(settings.pretrained, settings.train.metadata)
     for folder, channel in (
-        (settings.places.train, settings.train),
-        (settings.places.validation, settings.validation),
+        (settings.folders.train, settings.train),
+        (settings.folders.validation, settings.validation),
     ):
         check_tokens(channel.rows, model.config.vocab_size, folder)
     return model
@@ -117,7 +117,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     sampler = train_sampler(settings)
     validation = settings.evaluated
     # Trainer writes only checkpoints to this folder.
-    folder = settings.unfinished_checkpoints or settings.places.output_data
+    folder = settings.unfinished_checkpoints or settings.folders.output_data
     trainer = JobTrainer(
         meter=meter,
         compiler=settings.compiler,
@@ -125,8 +125,8 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         eval_sampler=eval_sampler(settings),
         eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
         scorer=None if settings.evaluates_sample else task.Scorer(validation),
-        keeper=_keeper(settings, model),
-        preprocess_logits_for_metrics=task.kept,
+        keeper=_checkpoint_keeper(settings, model),
+        preprocess_logits_for_metrics=task.reduce_predictions,
         model=model,
         args=trainer_arguments(
             arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
@@ -143,16 +143,16 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     return trainer, sampler
 
 
-def _keeper(settings: Settings, model: Any) -> CheckpointKeeper:
-    """Return the object that keeps checkpoints.
+def _checkpoint_keeper(settings: Settings, model: Any) -> CheckpointKeeper:
+    """Return the object that records and removes checkpoints.
 
-    Raises `ArgumentError` when the checkpoint to resume from belongs to another training.
+    Raises `ArgumentError` when the checkpoint to resume from belongs to a different training.
     """
     this_training = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
         check_same(settings.resumed[0], settings.resumed[1].identity, this_training)
     return CheckpointKeeper(
-        settings.places.checkpoints,
+        settings.folders.checkpoints,
         settings.arguments.save_total_limit,
         this_training,
         settings.progress_before,
@@ -189,8 +189,8 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     """Compile every batch shape of the training before its first step."""
     batch_size = settings.arguments.batch_size
     orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
-    most_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
-    shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, most_batches, settings.padding)
+    max_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
+    shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
     dynamic = is_dynamic(settings, shapes)
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
     with trainer.meter.phase("compile"):
@@ -200,12 +200,12 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
 
 def _save(settings: Settings, trainer: JobTrainer) -> None:
     with trainer.meter.phase("save"):
-        trainer.save_model(str(settings.places.model))
+        trainer.save_model(str(settings.folders.model))
         if trainer.is_world_process_zero():
-            save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.places.model)
+            save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
 
 
-def _start(settings: Settings, model: Any) -> Dict[str, Any]:
+def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
     """Return the fields of the `start` event."""
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
@@ -223,18 +223,18 @@ def _push(
     settings: Settings, trainer: JobTrainer, destination: Destination, metrics: Dict[str, Any], events: Events
 ) -> Dict[str, Any]:
     """Push the model and return what the `result` event reports about it."""
-    base = None if settings.places.pretrained else hub_name(settings.arguments.model)
+    base = None if settings.folders.pretrained else hub_name(settings.arguments.model)
     card = model_card(destination.repository.rpartition("/")[2], base, settings.effective(), metrics)
     with trainer.meter.phase("push"):
-        (settings.places.model / "README.md").write_text(card, "utf-8")
-        return {"hub": push(settings.places.model, destination, events)}
+        (settings.folders.model / "README.md").write_text(card, "utf-8")
+        return {"hub": push(settings.folders.model, destination, events)}
 
 
-def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
-    """Return the metrics of the `result` event. All processes must call this, because their work is summed."""
+def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
+    """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
     steady = meter.steady()
-    steady_work = _summed(steady.work if steady else Work(0, 0, 0), device)
+    steady_work = _sum_over_processes(steady.work if steady else Work(0, 0, 0), device)
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     return {
@@ -245,7 +245,7 @@ def _metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dic
             result_metrics.multiplied_parameters(trainer.model),
             peak and peak * settings.processes,
         ),
-        **result_metrics.padding_metrics(_summed(meter.work, device)),
+        **result_metrics.padding_metrics(_sum_over_processes(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
@@ -268,5 +268,5 @@ def _emit_result(
     )
 
 
-def _summed(work: Work, device: Any) -> Work:
+def _sum_over_processes(work: Work, device: Any) -> Work:
     return Work(*(int(total) for total in ranks.sum_over_processes(work, device)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.errors import InputError, nearest
-from training.scripts.folders import digest_of
+from training.scripts.folders import digest_folder
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
 from training.staging.sources.files import digest_file
@@ -26,7 +26,7 @@ class Channels:
     digest: str
     """SHA-256 of names and contents."""
     description: str
-    """Origin of each channel, for people."""
+    """Origin of each channel, for messages."""
 
 
 def find_channels(channels: Mapping[str, str], home: Path) -> Channels:
@@ -34,7 +34,7 @@ def find_channels(channels: Mapping[str, str], home: Path) -> Channels:
     paths = {name: _path(name, source, home) for name, source in sorted(channels.items())}
     digest = hashlib.sha256()
     for name, path in paths.items():
-        content = digest_of(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
+        content = digest_folder(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
         digest.update(f"{name}\0{content}\0".encode())
     return Channels(
         uris={name: path.as_uri() for name, path in paths.items()},
@@ -52,7 +52,9 @@ def _path(name: str, source: str, home: Path) -> Path:
     if source.startswith(BUILTIN_PREFIX):
         builtin = source.removeprefix(BUILTIN_PREFIX)
         if builtin not in BUILTINS:
-            raise InputError(f"script.channels.{name} {source!r} is unknown.{nearest(builtin, BUILTINS)}")
+            raise InputError(
+                f"script.channels.{name} {source!r} is unknown; use builtin:docstrings.{nearest(builtin, BUILTINS)}"
+            )
         return docstring_file(home / "docstrings").absolute()
     if "://" in source:
         raise InputError(f"script.channels.{name} {source!r} must be a file or folder on this machine")

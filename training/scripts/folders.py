@@ -1,4 +1,4 @@
-"""Digests of folders, and folders that are written atomically."""
+"""Compute digests of folders, and write folders atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from training.contract.errors import InputError
 
 IGNORED_PATTERNS = (".*", "__pycache__", "mlruns", "mlartifacts", "mlflow.db*")
-"""Patterns of files that are never part of a script: hidden files, which may be secrets, and the files of MLflow."""
+"""Patterns of files that are never part of a script: hidden files, which may be secrets, and MLflow's files."""
 
 
 def is_ignored(name: str) -> bool:
@@ -23,13 +23,13 @@ def is_ignored(name: str) -> bool:
 
 
 def files_of(folder: Path, *, all_files: bool) -> Iterator[Path]:
-    """Yield the files under a folder in a fixed order, and follow links. Unless `all_files`, skip the ignored ones."""
+    """Yield the files under a folder in a fixed order, following links. Skip ignored files unless `all_files`."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if all_files or not is_ignored(name))
         yield from (Path(parent) / name for name in sorted(names) if all_files or not is_ignored(name))
 
 
-def digest_of(folder: Path, *, all_files: bool) -> str:
+def digest_folder(folder: Path, *, all_files: bool) -> str:
     """Return the SHA-256 of the names and contents of a folder's files. Raises InputError if one cannot be read."""
     digest = hashlib.sha256()
     for path in files_of(folder, all_files=all_files):
@@ -43,8 +43,8 @@ def digest_of(folder: Path, *, all_files: bool) -> str:
 
 
 @contextmanager
-def renamed_when_whole(folder: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder. It is renamed to `folder` at the end, or deleted after an error."""
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder that is renamed to `folder` at the end, or deleted after an error."""
     unfinished = folder.parent / f".unfinished-{uuid.uuid4().hex}"
     try:
         unfinished.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Scripts from git: check out a branch, tag or commit of a URL into a folder named after the commit."""
+"""Check out a script from git, at a branch, tag or commit, into a folder named after the commit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from training.contract.errors import InputError, nearest
-from training.scripts.folders import renamed_when_whole
+from training.scripts.folders import atomic_folder
 
-COMMIT = r"[0-9a-f]{40}([0-9a-f]{24})?"
-SECONDS = 600
+COMMIT_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
+TIMEOUT_SECONDS = 600
 
 
 def is_git_url(source: str) -> bool:
@@ -22,23 +22,23 @@ def is_git_url(source: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """Raise InputError for a URL with a password, which would be written to the tracking server and to logs."""
+    """Raise InputError for a URL with credentials, which would be written to the tracking server and to logs."""
     if urlsplit(url).password is not None or (url.startswith("http") and urlsplit(url).username is not None):
         host = urlsplit(url).hostname
         raise InputError(
-            f"script.source contains a user name or password for {host}: remove it and use git's credential helper"
+            f"script.source contains a user name or password for {host}; remove it and use git's credential helper"
         )
 
 
 def checkout(url: str, revision: str | None, folder: Path) -> tuple[Path, str]:
-    """Return (folder under `folder` with the files at `revision`, commit). None is the default branch.
+    """Return (subfolder of `folder` with the files at `revision`, commit). None is the default branch.
 
     An existing commit is not fetched again. The commit of a branch or tag is looked up at each call.
     """
-    commit = revision if revision and re.fullmatch(COMMIT, revision) else _commit_of(url, revision)
+    commit = revision if revision and re.fullmatch(COMMIT_PATTERN, revision) else _commit_of(url, revision)
     files = folder / commit
     if not files.is_dir():
-        with renamed_when_whole(files) as unfinished:
+        with atomic_folder(files) as unfinished:
             _git(url, "init", "--quiet", str(unfinished))
             _fetch(url, commit, unfinished)
             _git(url, "-C", str(unfinished), "checkout", "--quiet", "--detach", commit)
@@ -61,8 +61,8 @@ def _commit_of(url: str, revision: str | None) -> str:
         raise InputError(f"script.source {url} is an empty repository")
     known = ", ".join(names[:12])
     raise InputError(
-        f"script.revision {revision!r} is not a branch or tag of {url}, which has {known}; a commit needs all 40 "
-        f"digits.{nearest(revision, names)}"
+        f"script.revision {revision!r} is not a branch or tag of {url}, which has {known}; a commit must have all "
+        f"40 digits.{nearest(revision, names)}"
     )
 
 
@@ -82,16 +82,16 @@ def _git(url: str, *arguments: str) -> str:
     }
     environment = {**clean, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            ["git", *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+        process = subprocess.run(
+            ["git", *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS
         )
     except FileNotFoundError as error:
-        raise InputError(f"script.source {url} needs git, which is not installed") from error
+        raise InputError(f"script.source {url} requires git, which is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise InputError(f"script.source {url} did not answer git within {SECONDS} s") from error
-    if done.returncode != 0:
-        raise InputError(f"script.source {url} cannot be fetched: {_reason(done.stderr.decode('utf-8', 'replace'))}")
-    return done.stdout.decode("utf-8", "replace")
+        raise InputError(f"script.source {url} did not answer git within {TIMEOUT_SECONDS} s") from error
+    if process.returncode != 0:
+        raise InputError(f"script.source {url} cannot be fetched: {_reason(process.stderr.decode('utf-8', 'replace'))}")
+    return process.stdout.decode("utf-8", "replace")
 
 
 def _reason(errors: str) -> str:

@@ -1,4 +1,4 @@
-"""Source folder of a script: a copy that is named after its commit or the digest of its content."""
+"""Copy a script's source into a folder named after its commit or the digest of its content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from training.contract.errors import InputError, nearest
-from training.scripts.folders import IGNORED_PATTERNS, digest_of, files_of, renamed_when_whole
+from training.scripts.folders import IGNORED_PATTERNS, atomic_folder, digest_folder, files_of
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
 
@@ -25,9 +25,9 @@ class ScriptSource:
     folder: Path
     """Folder with a copy of the files, which never changes."""
     identity: str
-    """Commit and directory, or the digest of the content. A source with another identity is another job."""
+    """Commit and directory, or the digest of the content. Sources with different identities make different jobs."""
     description: str
-    """Origin of the script, for people."""
+    """Origin of the script, for messages."""
 
 
 def find_script(
@@ -42,14 +42,14 @@ def find_script(
         description = f"{source} at {revision or 'its default branch'} ({commit[:12]})"
         return ScriptSource(folder=script_folder, identity=f"{commit}/{directory or ''}", description=description)
     if revision is not None:
-        raise InputError(f"script.revision {revision!r} needs a git URL; {source!r} is a folder")
+        raise InputError(f"script.revision {revision!r} applies only to git URLs; script.source {source!r} is a folder")
     root = Path(source).expanduser().absolute()
     if not root.is_dir():
         raise InputError(f"script.source {source!r} is neither a folder nor a git URL.{_sibling(root)}")
     script_folder = _within(root, directory, source)
     _check(script_folder, entry_point, source)
     _check_size(script_folder)
-    digest = digest_of(script_folder, all_files=False)
+    digest = digest_folder(script_folder, all_files=False)
     copy = _copied(script_folder, folder / digest[:40])
     return ScriptSource(folder=copy, identity=digest, description=str(script_folder))
 
@@ -96,7 +96,7 @@ def _check(folder: Path, entry_point: str, source: str) -> None:
     if (folder / "setup.py").exists():
         raise InputError(
             f"{source} contains a setup.py, so SageMaker would install the folder as a package instead of running "
-            f"{entry_point}: set script.directory to a folder without it"
+            f"{entry_point}: set script.directory to a folder without a setup.py"
         )
 
 
@@ -111,13 +111,13 @@ def _check_size(folder: Path) -> None:
     size = sum(path.stat().st_size for path in files_of(folder, all_files=False))
     if size > MAX_BYTES:
         raise InputError(
-            f"script.source {folder} has {size / 2**20:.0f} MiB, but a script's folder may have at most "
-            f"{MAX_BYTES // 2**20} MiB: put data into script.channels"
+            f"script.source {folder} is {size / 2**20:.0f} MiB; the limit is {MAX_BYTES // 2**20} MiB: "
+            "put data into script.channels"
         )
 
 
 def _copied(folder: Path, copy: Path) -> Path:
     if not copy.is_dir():
-        with renamed_when_whole(copy) as unfinished:
+        with atomic_folder(copy) as unfinished:
             shutil.copytree(folder, unfinished, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*IGNORED_PATTERNS))
     return copy

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
-from training.contract.failures import failure_of, vanished
+from training.contract.failures import failure_of, vanished_description
 from training.contract.retry import Sleep, growing_pauses
 from training.contract.service import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
 
@@ -18,9 +18,9 @@ __all__ = ["Follower", "Job", "Update", "failure_of", "stop_all", "submit"]
 
 BACK_OFF = 1.5
 VANISHED_AFTER_LOOKS = 3
-"""Failed looks after which a created job counts as deleted. A new job may take a moment to appear everywhere."""
+"""Looks without a result after which a created job counts as deleted. A new job may not be visible at first."""
 LOOKS_WITH_LINES = 5
-"""Number of looks between two descriptions of a job that is printing lines."""
+"""While a job prints lines, it is described once in this many looks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +36,16 @@ class Update:
     description: Description | None
     """The job's state if it changed, else None."""
     cursor: str | None
-    """Position in the log: pass it to `follow` to get only what comes after this update. None is the start."""
+    """Position in the log. Pass it to `follow` to get only later lines. None is the start."""
     is_whole: bool = False
-    """True if `lines` are the whole log again, because some lines arrived too late to be in order."""
+    """True if `lines` are the whole log again, because some lines arrived out of order."""
 
 
 class Follower:
-    """Reader of a job's log and state, one look at a time, so that one thread can follow many jobs.
+    """Reader of a job's log and state. It looks only on request, so that one thread can follow many jobs.
 
     A look makes only the calls that may return something new: a job that has not started training has no log, and a
-    job that prints lines is running.
+    job that prints lines is still running.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class Follower:
         exists: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Follow from `cursor` on. Set `exists` for a job that was created: if it is missing later, it has failed."""
+        """Follow the log from `cursor`. Set `exists` for a created job: if it is missing later, it has failed."""
         self.job = job
-        self._exists, self._missed = exists, 0
+        self._exists, self._looks_without_result = exists, 0
         self.description: Description | None = None
         self.ended = False
         """True once the job has ended and its whole log has been read."""
         self.pause_seconds = 0.0
-        """Pause before the next look, seconds: short after a change, longer with each look without one."""
+        """Pause before the next look, in seconds. It is short after a change, and grows while nothing changes."""
         self._from_start = cursor is None
         self._cursor, self._clock = cursor, clock
         self._reader = EventReader()
-        self._lines_seen = 0
+        self._line_count = 0
         self._looks_with_lines = 0
-        self._end_seen_at: float | None = None
+        self._ended_at: float | None = None
         self._pauses = _pauses(job.service)
 
     def look(self) -> Update | None:
-        """Return the news since the last look, or None."""
-        # Describe the job before reading its log: if the job has ended by now, the log read below is complete.
-        changed = self._is_described_anew()
+        """Return the changes since the last look, or None."""
+        # Describe the job before reading its log: if the description says that it has ended, the log is complete.
+        changed = self._refresh_description()
         page = self._next_page()
         self._looks_with_lines = self._looks_with_lines + 1 if page.lines else 0
-        self._lines_seen += len(page.lines)
+        self._line_count += len(page.lines)
         self.pause_seconds = self._pause(changed or bool(page.lines))
         self.ended = not page.lines and self._seconds_to_end() == 0
         if self.ended and (late := self._late_lines()):
@@ -86,28 +86,28 @@ class Follower:
             return self._update(late, changed=True, is_whole=True)
         return self._update(page, changed=changed) if changed or page.lines else None
 
-    def _is_described_anew(self) -> bool:
-        """Describe the job if it may have changed, and return whether it has."""
-        if self._end_seen_at is not None or 0 < self._looks_with_lines < LOOKS_WITH_LINES:
+    def _refresh_description(self) -> bool:
+        """Describe the job if its state may have changed, and return whether it has changed."""
+        if self._ended_at is not None or 0 < self._looks_with_lines < LOOKS_WITH_LINES:
             return False
         self._looks_with_lines = 0
-        before, self.description = self.description, self._described()
+        before, self.description = self.description, self._describe()
         if self.description and self.description["TrainingJobStatus"] in TERMINAL_STATUSES:
-            self._end_seen_at = self._clock()
+            self._ended_at = self._clock()
         return self.description != before
 
-    def _described(self) -> Description | None:
-        """Return the job's last known state. Raises JobNotFound for a job that was never seen."""
+    def _describe(self) -> Description | None:
+        """Return the job's last known state. Raises JobNotFound unless the job is known to have existed."""
         try:
             description = self.job.describe()
         except JobNotFound as error:
             if not self._exists:
                 raise
-            self._missed += 1
-            if self._missed < VANISHED_AFTER_LOOKS:
+            self._looks_without_result += 1
+            if self._looks_without_result < VANISHED_AFTER_LOOKS:
                 return self.description
-            return vanished(self.job.name, self.description, str(error))
-        self._exists, self._missed = True, 0
+            return vanished_description(self.job.name, self.description, str(error))
+        self._exists, self._looks_without_result = True, 0
         return description
 
     def _next_page(self) -> LogPage:
@@ -118,32 +118,32 @@ class Follower:
         return page
 
     def _logs(self, cursor: str | None) -> LogPage:
-        """Return lines of the log. The log may outlive the job."""
+        """Return a page of the log, which may still exist after the job was deleted."""
         try:
             return self.job.service.logs(self.job.name, cursor)
         except JobNotFound:
-            if not self._missed:
+            if not self._looks_without_result:
                 raise
             return LogPage(lines=[], cursor=cursor)
 
-    def _pause(self, something_new: bool) -> float:
-        if something_new:
+    def _pause(self, has_changed: bool) -> float:
+        if has_changed:
             self._pauses = _pauses(self.job.service)
         pause_seconds, to_end = next(self._pauses), self._seconds_to_end()
         return max(pause_seconds, to_end) if to_end < math.inf else pause_seconds
 
     def _seconds_to_end(self) -> float:
-        """Return the seconds during which more lines may arrive; infinity for a job that has not ended."""
-        if self._end_seen_at is None:
+        """Return the seconds during which more lines may arrive. For a job that has not ended, return infinity."""
+        if self._ended_at is None:
             return math.inf
-        return max(0.0, self._end_seen_at + self.job.service.log_delay_seconds - self._clock())
+        return max(0.0, self._ended_at + self.job.service.log_delay_seconds - self._clock())
 
     def _late_lines(self) -> LogPage | None:
-        """Return the whole log if it holds more lines than were read: a line may be stored after later ones."""
+        """Return the whole log if it has more lines than were read: a line may be stored after later lines."""
         if not self.job.service.log_delay_seconds or not self._from_start:
             return None
         whole = self._logs(None)
-        return whole if len(whole.lines) > self._lines_seen else None
+        return whole if len(whole.lines) > self._line_count else None
 
     def _update(self, page: LogPage, *, changed: bool, is_whole: bool = False) -> Update:
         return Update(
@@ -158,7 +158,7 @@ class Follower:
 
 @dataclass(frozen=True)
 class Job:
-    """A job on a service, identified by its name alone, so any process can reopen it."""
+    """A job on a service. Its name identifies it, so any process can reopen it."""
 
     service: Service
     name: str
@@ -168,11 +168,11 @@ class Job:
         return self.service.describe(self.name)
 
     def stop(self) -> None:
-        """Request that the job stops, and return at once."""
+        """Ask the job to stop, and return immediately."""
         self.service.stop(self.name)
 
     def follow(self, cursor: str | None = None, *, sleep: Sleep = time.sleep) -> Iterator[Update]:
-        """Yield updates, from the log's start or `cursor` on, until the job has ended and its whole log was read."""
+        """Yield updates from the log's start or `cursor` until the job has ended and its whole log was read."""
         follower = Follower(self, cursor)
         while not follower.ended:
             if update := follower.look():
@@ -196,9 +196,9 @@ def submit(service: Service, request: Request) -> Job:
 
 
 def stop_all(stops: Iterable[Callable[[], object]]) -> None:
-    """Stop all jobs, even if stopping one of them fails, then raise the first error.
+    """Stop all jobs, even if stopping one fails. Then raise the first error.
 
-    A job that no longer exists is skipped: its follower reports that.
+    A job that no longer exists is skipped, because its follower reports it.
     """
     errors: list[TrainfareError] = []
     for stop in stops:
@@ -213,6 +213,6 @@ def stop_all(stops: Iterable[Callable[[], object]]) -> None:
 
 
 def _pauses(service: Service) -> Iterator[float]:
-    """Yield the pauses between two looks at a job in seconds; they grow for as long as nothing changes."""
+    """Yield the pauses between two looks at a job, in seconds. They grow while nothing changes."""
     shortest_seconds, longest_seconds = service.pauses_seconds
     return growing_pauses(shortest_seconds, BACK_OFF, longest_seconds)

@@ -1,4 +1,4 @@
-"""Staging of data: once for each key, atomically, and safe for concurrent processes.
+"""Stage data once per key. Staging is atomic, and safe for concurrent processes.
 
 Layout: `<home>/staged/<key>/{train,validation}/{data.parquet,channel.json}`, `model/` if the model is built from
 scratch, and `staged.json`.
@@ -41,30 +41,30 @@ STAGING_VERSION = 4
 
 UNFINISHED_PREFIX = ".unfinished-"
 UNFINISHED_SECONDS = 86_400.0
-"""Age at which an unfinished staging counts as left behind by a killed process."""
+"""Age at which an unfinished staging counts as left by a killed process."""
 
 
 def stage(request: StagingRequest, home: Path) -> Staged:
     """Return the staged data of a request. An earlier staging in `home` is reused.
 
-    Raises InputError for any error in the data or the model, and leaves no files behind then.
+    Raises InputError for any error in the data or the model, and then leaves no files behind.
     """
-    start = find_starting_model(request, home)
+    model = find_starting_model(request, home)
     task = TASKS[request.task]
     columns = task.required_columns(request.data.columns)
     source = find_source(request.data, columns, home / "docstrings", task.READERS)
-    key = staging_key(request, source, start)
+    key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     manifest = read_manifest(folder)
     cached = manifest is not None
     if manifest is None:
-        manifest = _write(source, request, start, folder)
+        manifest = _write(source, request, model, folder)
     check_rows(manifest.train_rows, request, source.description)
-    return _staged(key, folder, manifest, request, source, start, cached)
+    return _staged(key, folder, manifest, request, source, model, cached)
 
 
-def staging_key(request: StagingRequest, source: Source, start: StartingModel) -> str:
-    """Return the hash of everything that determines the channels. It covers the content of files, not their names."""
+def staging_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
+    """Return the hash of everything that determines the channels. It includes the content of files, not their names."""
     data = request.data
     needs_split = validation_is_split_off(request)
     material = {
@@ -74,24 +74,24 @@ def staging_key(request: StagingRequest, source: Source, start: StartingModel) -
         "data": source.digest,
         "columns": data.columns.model_dump(),
         "labels": data.labels,
-        # As pairs, because the order of the classes matters and `sort_keys` would lose it.
+        # Pairs, because the order of the classes matters and `sort_keys` would change it.
         "label_map": list(data.label_map.items()) if data.label_map else None,
         "skip_labels": data.skip_labels,
         "rows": [data.train_rows, data.validation_rows],
         "split": [data.validation_share, data.split_seed] if needs_split else None,
-        "tokenizer": start.tokenizer.tokenizer_identity(),
-        "scratch": start.scratch and start.scratch.identity(),
+        "tokenizer": model.tokenizer.tokenizer_identity(),
+        "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
         "options": {name: getattr(request, name) for name in TASKS[request.task].OPTIONS},
     }
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def evaluation_key(request: StagingRequest, source: Source, start: StartingModel) -> str:
+def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
     """Return the hash of everything that identifies the validation rows and the task.
 
-    Models with equal keys can be compared, whatever their training rows and tokenizers. For causal language modelling
-    the tokenizer counts too, because each token is a prediction.
+    Models with equal keys can be compared even if their training rows and tokenizers differ. For causal language
+    modelling the key includes the tokenizer, because each token is a prediction.
     """
     data = request.data
     predicts_tokens = request.task == "causal-lm"
@@ -105,32 +105,32 @@ def evaluation_key(request: StagingRequest, source: Source, start: StartingModel
         "rows": data.validation_rows,
         "split": [data.validation_share, data.split_seed] if validation_is_split_off(request) else None,
         "tokens": (
-            [start.tokenizer.tokenizer_identity(), request.max_length, request.packing] if predicts_tokens else None
+            [model.tokenizer.tokenizer_identity(), request.max_length, request.packing] if predicts_tokens else None
         ),
     }
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def validation_is_split_off(request: StagingRequest) -> bool:
-    """Return whether the validation rows are a part of the training rows that is set aside."""
+    """Return whether the validation rows are split off the training rows."""
     data = request.data
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
 
-def _write(source: Source, request: StagingRequest, start: StartingModel, folder: Path) -> Manifest:
+def _write(source: Source, request: StagingRequest, model: StartingModel, folder: Path) -> Manifest:
     """Create both channels and write them atomically."""
     from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
-    task, scratch = TASKS[request.task], start.scratch
+    task, scratch = TASKS[request.task], model.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    # Cached, because the task and the metadata both need it and loading takes seconds.
-    tokenizer = cached_call(lambda: load_tokenizer(start.tokenizer, None if scratch else request.max_length))
+    # Cached, because both the task and the metadata need it and loading takes seconds.
+    tokenizer = cached_call(lambda: load_tokenizer(model.tokenizer, None if scratch else request.max_length))
     content = task.content(source.open(), request, tokenizer)
     manifest = _manifest(content, request)
     metadata = channel_metadata(
         tokenizer(), task=request.task, label_names=content.label_names, max_length=request.max_length
     )
-    with _renamed_when_whole(folder) as unfinished:
+    with _atomic_folder(folder) as unfinished:
         write_channel(unfinished / "train", content.train, metadata)
         write_channel(unfinished / "validation", content.validation, metadata)
         if scratch:
@@ -155,36 +155,36 @@ def _manifest(content: Content, request: StagingRequest) -> Manifest:
 
 
 @contextmanager
-def _renamed_when_whole(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder. It is renamed to `folder` at the end, or deleted after an error."""
+def _atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `folder` at the end, or deleted after an error."""
     unfinished = folder.parent / f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(folder.parent)
+        _delete_abandoned(folder.parent)
         unfinished.mkdir()
         yield unfinished
-        _take_name(unfinished, folder)
+        _move_into_place(unfinished, folder)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _take_name(unfinished: Path, folder: Path) -> None:
+def _move_into_place(unfinished: Path, folder: Path) -> None:
     try:
         unfinished.rename(folder)
     except OSError:
-        # Either another process has just staged the same data, or the folder is incomplete and must be replaced.
+        # Another process has just staged the same data, or the folder is incomplete and must be replaced.
         if read_manifest(folder) is None:
             shutil.rmtree(folder, ignore_errors=True)
             unfinished.rename(folder)
 
 
-def _sweep(parent: Path) -> None:
+def _delete_abandoned(parent: Path) -> None:
     """Delete the unfinished stagings of processes that were killed long ago."""
-    for left in parent.glob(f"{UNFINISHED_PREFIX}*"):
-        if time.time() - left.stat().st_mtime > UNFINISHED_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+    for abandoned in parent.glob(f"{UNFINISHED_PREFIX}*"):
+        if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
+            shutil.rmtree(abandoned, ignore_errors=True)
 
 
 def _staged(
@@ -193,12 +193,12 @@ def _staged(
     manifest: Manifest,
     request: StagingRequest,
     source: Source,
-    start: StartingModel,
+    model: StartingModel,
     cached: bool,
 ) -> Staged:
     channels = {name: (folder / name).as_uri() for name in CHANNELS}
-    if (model := folder / MODEL if start.scratch else start.tokenizer.folder) is not None:
-        channels[MODEL] = model.as_uri()
+    if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
+        channels[MODEL] = model_folder.as_uri()
     return Staged(
         key=key,
         channels=channels,
@@ -211,7 +211,7 @@ def _staged(
         lengths=length_statistics(dict(manifest.length_counts), manifest.max_length),
         source=source.description,
         digest=source.digest,
-        evaluation_key=evaluation_key(request, source, start),
+        evaluation_key=evaluation_key(request, source, model),
         cached=cached,
     )
 
@@ -219,7 +219,7 @@ def _staged(
 def _buckets(manifest: Manifest, request: StagingRequest) -> tuple[int, ...]:
     if request.bucket_lengths is not None:
         return with_max_length(request.bucket_lengths, max_length=request.max_length)
-    # The validation rows use the same buckets, so the last one must hold the longest row of both.
+    # Validation rows use the same buckets, so the last bucket must hold the longest row of both channels.
     lengths = dict(manifest.length_counts)
     lengths.setdefault(manifest.longest_tokens, 1)
     return choose_buckets(lengths, max_length=manifest.max_length)

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 def home() -> Path:
     """Return the state folder as an absolute path.
 
-    It is `TRAINFARE_HOME` if that is set, else `.trainfare` beside the SQLite tracking database. With a tracking
-    server, which has no database file here, it is `~/.trainfare`.
+    It is `TRAINFARE_HOME` if that is set, or else `.trainfare` beside the SQLite tracking database. With a tracking
+    server, whose database is not a local file, it is `~/.trainfare`.
     """
     if path := os.environ.get("TRAINFARE_HOME"):
         return Path(path).expanduser().absolute()
@@ -27,10 +27,10 @@ def home() -> Path:
 
 
 def compile_cache(home: Path) -> Path:
-    """Return the folder of inductor's compile cache; it is always the same for the same `home`.
+    """Return the folder of inductor's compile cache, which is always the same for the same `home`.
 
-    torch 2.13 splits the command of the C++ compiler at spaces and quotes. If `home` contains any, the cache is in the
-    folder for temporary files.
+    torch 2.13 splits the C++ compiler's command at spaces and quotes. If the path contains such characters, the cache
+    is in the folder for temporary files.
     """
     folder = home / "compile-cache"
     if re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):

@@ -2,7 +2,7 @@
 
 The kernel releases a lock when the last process that holds its descriptor exits, however it exits. A child process that
 inherits the descriptor keeps the lock. The holder may delete the locked file. No other file of the product imports
-`fcntl`. For an exclusive lock that one process holds for the length of a `with` block, use `filelock`.
+`fcntl`. For an exclusive lock that one process holds during a `with` block, use `filelock`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def shared_lock(path: Path, *, wait: bool = False) -> int:
 
 
 def is_exclusively_locked(path: Path) -> bool:
-    """Return whether a process holds an exclusive lock on a file. Several processes may ask at the same time.
+    """Return whether a process holds an exclusive lock on a file. Several processes may check at the same time.
 
     Raises FileNotFoundError if the file does not exist.
     """
@@ -52,7 +52,7 @@ def _lock(path: Path, operation: int, wait: bool) -> int:
             raise
         if _is_at(descriptor, path):
             return descriptor
-        # The previous holder deleted the file, and another process may hold a lock on a new one of the same name.
+        # The previous holder deleted the file, and another process may hold a lock on a new file of the same name.
         os.close(descriptor)
 
 

@@ -1,6 +1,6 @@
-"""Locks on folders of the state: a process that uses a folder shares its lock, and one that deletes it holds it alone.
+"""Locks on folders of the state: shared by the processes that use a folder, exclusive to the one that deletes it.
 
-The lock is a file beside the folder, and is deleted with the folder. The kernel releases it when its last holder exits.
+The lock is a file beside the folder and is deleted with it. The kernel releases the lock when its last holder exits.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from training.state.locks import exclusive_lock, shared_lock
 SHARED = ("staged", "sources", "models")
 """Folders of the state whose entries any number of processes may read."""
 
-_one_thread = threading.Lock()
-_used: dict[Path, int] = {}
-"""Folder to the descriptor of its lock, held until this process ends."""
+_mutex = threading.Lock()
+_descriptors: dict[Path, int] = {}
+"""Lock descriptors by folder. Each is held until this process ends."""
 
 
-def use(home: Path, paths: Iterable[Path]) -> bool:
-    """Share the locks of all shared folders that contain one of `paths`, until this process ends.
+def lock_for_use(home: Path, paths: Iterable[Path]) -> bool:
+    """Hold shared locks on all shared folders that contain one of `paths`, until this process ends.
 
-    Return False if one of the folders does not exist because it was just deleted; the caller must create it again.
+    Return False if one of the folders has just been deleted; the caller must create it again.
     """
     shared = [path.relative_to(home).parts[:2] for path in paths if path.is_relative_to(home)]
-    return all(_use(home.joinpath(*parts)) for parts in sorted(set(shared)) if parts[0] in SHARED)
+    return all(_lock(home.joinpath(*parts)) for parts in sorted(set(shared)) if parts[0] in SHARED)
 
 
-def _use(folder: Path) -> bool:
-    with _one_thread:
-        if folder not in _used:
+def _lock(folder: Path) -> bool:
+    with _mutex:
+        if folder not in _descriptors:
             try:
-                _used[folder] = shared_lock(_file(folder), wait=True)
+                _descriptors[folder] = shared_lock(_lock_file(folder), wait=True)
             except FileNotFoundError:  # its parent folder does not exist
                 return False
         if folder.is_dir():
             return True
-        os.close(_used.pop(folder))
+        os.close(_descriptors.pop(folder))
         return False
 
 
 @contextlib.contextmanager
 def lock_for_deletion(folder: Path) -> Iterator[bool]:
-    """Yield whether no other process uses the folder. Processes that begin to use it wait for the end of the block."""
+    """Yield True if no other process uses the folder. A process that starts to use it waits until the block ends."""
     try:
-        descriptor = exclusive_lock(_file(folder))
+        descriptor = exclusive_lock(_lock_file(folder))
     except (BlockingIOError, FileNotFoundError):
         yield False
         return
     try:
         yield True
     finally:
-        _file(folder).unlink(missing_ok=True)
+        _lock_file(folder).unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def _file(folder: Path) -> Path:
+def _lock_file(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")

@@ -91,7 +91,7 @@ def test_a_calibration_is_reported_its_sizes_and_keeps_nothing() -> None:
     assert (found["save_model"], found["save_strategy"]) == (False, "none")
     assert not {"target_metric", "best_metric"} & set(found)
     # The data must hold a step of the largest size, of two batches.
-    assert staging_request(experiment).fewest_train_rows == 192
+    assert staging_request(experiment).min_train_rows == 192
 
 
 def test_sqrt_adam_reaches_the_job() -> None:
@@ -105,7 +105,7 @@ def test_sqrt_adam_reaches_the_job() -> None:
 def test_staging_is_the_same_for_arms_that_read_the_same() -> None:
     none, inductor = (staging_request(load("demo", {"compiler": name})) for name in ("none", "inductor"))
     assert none == inductor
-    assert none.fewest_train_rows == 32
+    assert none.min_train_rows == 32
     assert none.bucket_lengths == (32, 64)
 
 

@@ -17,7 +17,7 @@ from training.contract.errors import InputError
 from training.staging.stage import stage
 
 FIELDS: dict[str, Any] = {"task": "question-answering", "max_length": 160, "doc_stride": 40, "epochs": 1}
-STANDS = "at answer_start 3, which is 'e Denv'; it is at 5"
+STANDS = "at answer_start 3 of its context, which has 'e Denv'; it is at 5"
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ STANDS = "at answer_start 3, which is 'e Denv'; it is at 5"
         (
             {"answers": [{"text": "Denver", "answer_start": 3}]},
             {},
-            f"question 2 ('0-1'): the answer 'Denver' is not in its context {STANDS}",
+            f"question 2 ('0-1'): the answer 'Denver' is not {STANDS}",
         ),
-        ({"id": "0-0"}, {}, "question 2: the question id '0-0' occurs a second time"),
+        ({"id": "0-0"}, {}, "question 2: the question id '0-0' is not unique"),
         ({}, {"doc_stride": 160}, "doc_stride 160 must be smaller than max_length 160"),
-        ({}, {"max_length": 40, "doc_stride": 39}, "doc_stride is 39 and must be smaller than that"),
+        ({}, {"max_length": 40, "doc_stride": 39}, "doc_stride is 39 and must be smaller"),
         ({}, {"data": {"train": "x.json", "labels": ["a", "b"]}}, "data.labels requires task classification"),
         ({}, {"max_length": 513}, "max_length is 513, but"),
     ],

@@ -153,7 +153,7 @@ def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
         ("script.hyperparameters.x=$epochs", "$epochs has no value: epochs is not set"),
         ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with a different batch"),
         ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script refers to $learning_rate"),
-        ("script.metrics.x=loss", "'loss' has 0 groups; it must have one (override script.metrics.x)"),
+        ("script.metrics.x=loss", "'loss' has 0 groups; it must have exactly one (override script.metrics.x)"),
         ("script.metrics.x=(", "'(' is not a regular expression"),
         ("script.metrics.cost/usd=(x)", "script.metrics.cost/usd"),
         ("script.sauce=x", "unknown field 'script.sauce' (override script.sauce=x). Did you mean 'script.source'?"),

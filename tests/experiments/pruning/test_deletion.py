@@ -38,8 +38,10 @@ class TestAtTheSameMoment:
     def test_staged_data_is_kept_until_its_jobs_start(self, state: State, capsys: pytest.CaptureFixture[str]) -> None:
         """Between staging and the first run, only the lock shows that the data is in use."""
         state.ended()
-        code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
-        code += f"print(use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
+        code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
+        code += (
+            f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
+        )
         code += "sys.stdout.flush(); sys.stdin.read()"
         command = [sys.executable, "-c", code]
         user = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -57,7 +59,7 @@ class TestAtTheSameMoment:
     def test_a_supervised_job_keeps_its_folder(self, state: State) -> None:
         over = state.ended()
         decisions, _ = decide_all(inventory(state.home, time.time()), state.store, PruneOptions())
-        lock = JobFolder(state.home / "jobs" / over).hold()
+        lock = JobFolder(state.home / "jobs" / over).lock_for_supervisor()
         gone, errors = delete(
             [each for each in decisions if each.is_deletable], state.home, state.store, PruneOptions()
         )
@@ -68,7 +70,7 @@ class TestAtTheSameMoment:
         """The folder has no name yet, so only the lock of its supervisor shows that it is in use."""
         left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
         left.mkdir(parents=True)
-        lock = JobFolder(left).hold()
+        lock = JobFolder(left).lock_for_supervisor()
         for path in (left / "supervisor.lock", left):
             os.utime(path, (0, 0))
         assert main(["jobs", "prune", "--yes"]) == 0

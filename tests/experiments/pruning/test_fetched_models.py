@@ -29,8 +29,10 @@ def of_models(state: State) -> set[str]:
 
 
 def test_fetched_models_are_deleted_unless_used(state: State, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = "import sys; from pathlib import Path; from training.state.shared_folders import use\n"
-    code += f"print(use(Path({str(state.home)!r}), [Path({str(models / USED)!r})]), flush=True); sys.stdin.read()"
+    code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
+    code += (
+        f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(models / USED)!r})]), flush=True); sys.stdin.read()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as user:

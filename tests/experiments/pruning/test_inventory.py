@@ -108,7 +108,7 @@ class TestJobs:
     def test_a_supervised_job_has_not_ended(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("pass")))
         until(lambda: not JobFolder(harness.job_folder()).is_supervised())
-        lock = JobFolder(harness.job_folder()).hold()
+        lock = JobFolder(harness.job_folder()).lock_for_supervisor()
         assert not inventory(harness.root.resolve(), NOW).jobs["job"].has_ended
         os.close(lock)
         assert inventory(harness.root.resolve(), NOW).jobs["job"].has_ended

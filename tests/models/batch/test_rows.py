@@ -107,7 +107,7 @@ REFUSED = {
     "broken line": ('{"text": "a"}\n{"text": \n', {}, r"a.jsonl line 2 is not JSON"),
     "no text": ('{"text": "a"}\n\n{"text": 5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5"),
     "no column": ('{"txt": "a"}\n', {}, r"line 1 has no column 'text'; it has 'txt'.* Did you mean 'txt'"),
-    "surrogate": ('{"text": "\\ud800"}\n', {}, r"line 1: column 'text' contains a NUL or half a surrogate pair"),
+    "surrogate": ('{"text": "\\ud800"}\n', {}, r"line 1: column 'text' contains a NUL or an unpaired surrogate"),
     "id": (
         '{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n',
         ID,

@@ -84,7 +84,7 @@ def short_length(predictor: Predictor) -> int:
     ("inputs", "words"),
     [
         (3, "inputs must be an object with 'text', not 3"),
-        (None, "inputs must be an object with 'text', not nothing"),
+        (None, "inputs must be an object with 'text', not null"),
         ([], "inputs is an empty list"),
         (["fine", 4.5], r"inputs\[1\] must be an object with 'text', not 4.5"),
         ([["a", "b"]], "not a list"),

@@ -1,4 +1,4 @@
-"""Mean curves over repeats, by hand."""
+"""Test mean curves over repeats against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def curve(steps: list[int], values: list[float]) -> pd.DataFrame:
 
 def mean(*curves: pd.DataFrame) -> pd.DataFrame:
     arm = Arm("a", tuple(job(str(number)) for number in range(len(curves))))
-    return mean_curve(arm, {str(number): told for number, told in enumerate(curves)}, "samples")
+    return mean_curve(arm, {str(number): table for number, table in enumerate(curves)}, "samples")
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def mean(*curves: pd.DataFrame) -> pd.DataFrame:
         (curve([1, 2, 3], [math.inf, 4.0, 3.0]), [2, 3], [3.0, 2.0]),
         (curve([], []), [1, 2, 3], [3.0, 2.0, 1.0]),
     ],
-    ids=["the same steps", "a step between", "one that ends before", "no number", "infinity", "no points"],
+    ids=["the same steps", "a step between", "an earlier end", "no number", "infinity", "no points"],
 )
 def test_the_mean_over_two_repeats(others: Any, steps: list[int], values: list[float]) -> None:
-    found = mean(curve([1, 2, 3], [3.0, 2.0, 1.0]), others)
-    assert list(found["step"]) == steps
-    assert list(found["value"]) == values
-    assert list(found["samples"]) == [10.0 * step for step in steps]
+    mean_table = mean(curve([1, 2, 3], [3.0, 2.0, 1.0]), others)
+    assert list(mean_table["step"]) == steps
+    assert list(mean_table["value"]) == values
+    assert list(mean_table["samples"]) == [10.0 * step for step in steps]
 
 
 def test_no_curve_has_no_mean() -> None:

@@ -1,4 +1,4 @@
-"""Test the chart of each job's phases: the bars of hand-made jobs, and the epochs above a loss curve."""
+"""Test the chart of job phases on hand-made jobs, and the epochs above a loss curve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from reports.charts.curves import rows_of_an_epoch
+from reports.charts.curves import rows_per_epoch
 from reports.charts.phases import MAX_BARS, phases, rows_of
 from reports.comparison.comparison import Comparison, compare
 from reports.render import render
@@ -26,14 +26,14 @@ def compared(tracked: Tracked) -> Comparison:
 
 
 def test_every_job_has_a_bar_of_its_phases_in_order(tracked: Tracked) -> None:
-    """3 download, 2 load, 6 compile, 1 warm-up, 20 training, 1.5 evaluation, 0.5 saving, 2 upload of 40 s billed."""
+    """40 s billed: 3 download, 2 load, 6 compile, 1 warm-up, 20 training, 1.5 evaluation, 0.5 saving, 2 upload."""
     tracked.trained("none", 0, 40.0, metrics=PHASES, tags={"platform.cache_state": "cold"})
     tracked.trained("none", 1, 41.0, status="FAILED")
     first, second = rows_of(compared(tracked))
     assert (first.heading, first.note) == ("none", "40.0 s, cold cache")
     assert (second.heading, second.note) == ("", "41.0 s, failed")
-    told = {phase: seconds for phase, seconds in first.seconds.items() if seconds}
-    assert told == {
+    seconds = {phase: seconds for phase, seconds in first.seconds.items() if seconds}
+    assert seconds == {
         "queue": 40.0,
         "download": 3.0,
         "load": 2.0,
@@ -47,7 +47,7 @@ def test_every_job_has_a_bar_of_its_phases_in_order(tracked: Tracked) -> None:
     }
 
 
-def test_the_queue_is_told_as_what_nobody_pays_for(tracked: Tracked) -> None:
+def test_the_queue_is_labelled_as_not_billed(tracked: Tracked) -> None:
     tracked.trained("none", 0, 40.0, metrics=PHASES)
     chart = phases(compared(tracked))
     assert chart is not None
@@ -60,8 +60,8 @@ def test_a_running_job_has_no_bar(tracked: Tracked) -> None:
     assert len(rows_of(compared(tracked))) == 1
 
 
-def test_a_job_that_failed_before_its_first_phase_leaves_its_arm_its_name(tracked: Tracked) -> None:
-    """The failed job has no bar, so the arm's name stands above that of its second job."""
+def test_an_arms_name_is_above_its_first_bar(tracked: Tracked) -> None:
+    """The failed job has no bar, so the arm's name is above its second job's bar."""
     tracked.trained("none", 0, 40.0)
     tracked.job("inductor", 0, status="FAILED", metrics={"cost/billable_seconds": 12.0})
     tracked.trained("inductor", 1, 30.0)
@@ -72,7 +72,7 @@ def test_a_job_that_failed_before_its_first_phase_leaves_its_arm_its_name(tracke
     assert "inductor: 30.0 s, of which load 2.00, " in chart.svg
 
 
-def test_of_many_jobs_each_arm_has_one_bar_of_their_means(tracked: Tracked) -> None:
+def test_many_jobs_are_shown_as_one_mean_bar_per_arm(tracked: Tracked) -> None:
     for repeat in range(MAX_BARS + 1):
         tracked.trained("none", repeat, 30.0 + repeat)
     (row,) = rows_of(compared(tracked))
@@ -80,23 +80,23 @@ def test_of_many_jobs_each_arm_has_one_bar_of_their_means(tracked: Tracked) -> N
     assert row.note == "42.0 s"
 
 
-def test_jobs_that_tell_no_phase_have_no_chart(tracked: Tracked) -> None:
+def test_jobs_without_phases_have_no_chart(tracked: Tracked) -> None:
     tracked.job("none", 0, metrics={"cost/billable_seconds": 12.0})
     assert phases(compared(tracked)) is None
 
 
-def test_epochs_stand_above_the_samples_where_all_jobs_have_the_same_rows(tracked: Tracked) -> None:
+def test_epochs_are_shown_if_all_jobs_have_the_same_rows(tracked: Tracked) -> None:
     tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0})
     tracked.trained("none", 1, 40.0, metrics={"epoch": 2.0})
-    assert rows_of_an_epoch(compared(tracked)) == 1000.0
+    assert rows_per_epoch(compared(tracked)) == 1000.0
     tracked.trained("other data", 0, 40.0, metrics={"epoch": 4.0})
-    assert rows_of_an_epoch(compared(tracked)) is None
+    assert rows_per_epoch(compared(tracked)) is None
     tracked.trained("tells none", 0, 40.0)
-    assert rows_of_an_epoch(compared(tracked)) is None
+    assert rows_per_epoch(compared(tracked)) is None
 
 
 @pytest.mark.parametrize("name", ["samples", "epoch"])
-def test_no_epochs_stand_above_samples_that_are_not_finite(tracked: Tracked, name: str) -> None:
+def test_non_finite_samples_have_no_epochs(tracked: Tracked, name: str) -> None:
     tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0, name: math.inf})
-    assert rows_of_an_epoch(compared(tracked)) is None
+    assert rows_per_epoch(compared(tracked)) is None
     assert render(tracked.client, tracked.group, "t").pngs.keys() >= {"loss_by_samples.png", "phases.png"}

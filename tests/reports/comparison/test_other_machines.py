@@ -1,4 +1,4 @@
-"""Arms on other machines: compared in dollars, with the time told beside it."""
+"""Test arms on different machines, which are compared in dollars and reported with their time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from reports.comparison.arms import Arm, Job
 from reports.comparison.columns import columns
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import work_differences
-from reports.comparison.ran_on import facts
+from reports.comparison.ran_on import environment_texts
 from reports.comparison.verdict import judge
-from reports.model.numbers import times
 from tests.support.reports.verdicts import descriptions
 
 ACCURACY = MEASURES[0]
 
 
 def arm(label: str, seconds: list[int], usd_per_hour: float | None, count: int = 1, **text: str) -> Arm:
-    """Jobs that bill these seconds of one machine each, as SageMaker does: whole ones."""
+    """Return an arm whose jobs were each billed these whole seconds, as SageMaker bills them."""
     return Arm(label, tuple(_job(label, each, usd_per_hour, count, text) for each in seconds))
 
 
@@ -35,7 +34,7 @@ def _job(label: str, seconds: int, usd_per_hour: float | None, count: int, text:
     }
     if usd_per_hour is not None:
         numbers["cost_usd"] = seconds * count * usd_per_hour / 3600
-    told = {"device": f"1 x {label}", "data_key": "k", "instance_type": label, "job_instance_count": str(count)}
+    tags = {"device": f"1 x {label}", "data_key": "k", "instance_type": label, "job_instance_count": str(count)}
     return Job(
         run_id="r",
         experiment_id="1",
@@ -45,7 +44,7 @@ def _job(label: str, seconds: int, usd_per_hour: float | None, count: int, text:
         is_baseline=False,
         repeat="0",
         cache_state="off",
-        text=told | text,
+        text=tags | text,
         numbers=numbers,
     )
 
@@ -53,8 +52,8 @@ def _job(label: str, seconds: int, usd_per_hour: float | None, count: int, text:
 SMALL = arm("ml.g4dn.xlarge", [1000, 1010, 990], 0.736)
 
 
-def test_a_dearer_machine_may_be_cheaper() -> None:
-    """400 s at 1.408 USD an hour are 0.156 USD; 1,000 s at 0.736 are 0.204: 23.5 % fewer."""
+def test_a_machine_with_a_higher_price_can_be_cheaper() -> None:
+    """400 s at 1.408 USD per hour cost 0.156 USD; 1,000 s at 0.736 cost 0.204: 23.5 % fewer dollars."""
     large = arm("ml.g5.xlarge", [400, 404, 396], 1.408)
     verdict = judge(large, SMALL, ACCURACY)
     assert verdict.outcome == "cheaper"
@@ -69,8 +68,8 @@ def test_a_dearer_machine_may_be_cheaper() -> None:
     ]
 
 
-def test_a_faster_machine_may_be_dearer() -> None:
-    """A tenth of the time at twice the cost, as published of BERT large on sixteen devices."""
+def test_a_faster_machine_can_cost_more() -> None:
+    """A tenth of the time at twice the cost, as published for BERT large on sixteen devices."""
     large = arm("ml.p4d.24xlarge", [100, 101, 99], 14.72)
     verdict = judge(large, SMALL, ACCURACY)
     assert verdict.outcome == "not cheaper"
@@ -81,16 +80,8 @@ def test_a_faster_machine_may_be_dearer() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(0.6, "0.60"), (1.2, "1.20"), (0.0951, "0.10"), (0.0949, "0.0949"), (9.994, "9.99"), (12.34, "12.3")],
-)
-def test_how_many_times_is_told_to_hundredths(ratio: float, text: str) -> None:
-    assert times(ratio) == text
-
-
-def test_charts_count_seconds_as_seconds_and_dollars_as_dollars() -> None:
-    """400 s are 60 % fewer than 1,000; 0.156 USD (400 s at 1.408 an hour) are 23 % fewer than 0.204."""
+def test_charts_compare_seconds_and_dollars_separately() -> None:
+    """400 s is 60 % less than 1,000 s; 0.156 USD (400 s at 1.408 per hour) is 23 % less than 0.204."""
     large = arm("ml.g5.xlarge", [400, 404, 396], 1.408)
     contrast = Contrast(large, judge(large, SMALL, ACCURACY), None, {})
     charts = {
@@ -99,20 +90,20 @@ def test_charts_count_seconds_as_seconds_and_dollars_as_dollars() -> None:
     texts = {name: " ".join(re.sub("<[^>]+>", " ", chart.svg).split()) for name, chart in charts.items()}
     assert "400 −60 %" in texts["billable"]
     assert "0.156 −23 %" in texts["cost"]
-    assert ["%: of the means" in texts[name] for name in ("billable", "cost")] == [False, True]
+    assert ["%: from the means" in texts[name] for name in ("billable", "cost")] == [False, True]
     assert charts["cost"].title == "Billable cost: USD per job"
     assert charts["interval"].title == "Cost against the baseline: 95 % interval"
     assert "change in dollars, %" in texts["interval"]
 
 
-def test_the_price_stands_with_its_source_and_date() -> None:
+def test_the_price_is_shown_with_its_source_and_date() -> None:
     price = {"price_usd_per_hour": "1.408", "price_source": "AWS", "price_date": "2026-02-01"}
     jobs = [*arm("ml.g5.xlarge", [400, 404], 1.408, **price).jobs, *arm("local", [10], None).jobs]
-    assert facts(jobs, {})["Price"] == "1.408 USD per hour of ml.g5.xlarge (AWS, 2026-02-01)"
-    assert "Price" not in facts(jobs[2:], {})
+    assert environment_texts(jobs, {})["Price"] == "1.408 USD per hour of ml.g5.xlarge (AWS, 2026-02-01)"
+    assert "Price" not in environment_texts(jobs[2:], {})
 
 
-def test_more_machines_of_one_type_compare_in_instance_seconds() -> None:
+def test_instance_counts_of_one_type_are_compared_in_instance_seconds() -> None:
     """Twice 600 s are 1,200 instance seconds against 1,000, and no price is needed."""
     one, two = arm("ml.g5.xlarge", [1000, 1002], None), arm("ml.g5.xlarge", [600, 601], None, count=2)
     two = Arm("two", tuple(Job(**{**vars(job), "text": {**job.text, "device": "2 x A10G"}}) for job in two.jobs))
@@ -126,26 +117,26 @@ def test_more_machines_of_one_type_compare_in_instance_seconds() -> None:
 
 
 def test_whole_seconds_are_rounded_in_dollars_too() -> None:
-    """Two jobs that bill 41 s each do not prove a spread of zero."""
+    """Two jobs that were billed 41 s each do not prove a spread of zero."""
     verdict = judge(arm("ml.g5.xlarge", [41, 41], 1.0), arm("ml.g4dn.xlarge", [41, 41], 1.01), ACCURACY)
     assert verdict.outcome == "inconclusive"
 
 
-def test_a_job_that_failed_where_nothing_has_a_price_has_no_column_of_costs() -> None:
+def test_without_prices_the_table_has_no_cost_column() -> None:
     job = arm("local", [10], None).jobs[0]
     failed = Arm("none", (Job(**{**vars(job), "status": "FAILED"}),))
     assert "cost" not in [column.label for column in columns(Comparison("g", (failed,), (), None))]
 
 
-def test_without_a_price_machines_do_not_compare() -> None:
+def test_without_a_price_machines_are_not_comparable() -> None:
     large = arm("ml.g5.xlarge", [400, 404], None)
     assert descriptions(work_differences(large, SMALL)) == [
         "the instance type differs (ml.g4dn.xlarge, ml.g5.xlarge) and not every job has a price"
     ]
 
 
-def test_an_arm_whose_own_jobs_ran_on_other_machines_does_not_compare() -> None:
-    """One of them fell back to another type."""
+def test_an_arm_with_jobs_on_different_machines_is_not_comparable() -> None:
+    """One of the arm's jobs fell back to a different instance type."""
     mixed = Arm("a", (*arm("ml.g5.xlarge", [400], 1.408).jobs, *arm("ml.g4dn.xlarge", [990], 0.736).jobs))
     types = "ml.g4dn.xlarge, ml.g5.xlarge"
     assert f"the instance type differs ({types})" in descriptions(work_differences(mixed, SMALL))

@@ -1,4 +1,4 @@
-"""The report of scripts: what they do not tell is left out, and what is taken on trust is said."""
+"""Test reports on scripts: figures that were not recorded are left out, and assumptions are stated."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OUTSIDE = {"platform.measured": "outside"}
 def rendered(tracked: Any, **more: float) -> Report:
     for arm, seconds in (("batch 4", 100.0), ("batch 8", 80.0)):
         for repeat in range(2):
-            paid = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds + repeat}
-            tracked.job(arm, repeat, metrics={**paid, "loss": 0.5, **more}, tags=OUTSIDE)
+            costs = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds + repeat}
+            tracked.job(arm, repeat, metrics={**costs, "loss": 0.5, **more}, tags=OUTSIDE)
     return render(tracked.client, tracked.group, "own")
 
 
@@ -49,8 +49,8 @@ def test_a_plain_loop(tracked: Any) -> None:
 
 
 def test_a_trainer_script(tracked: Any) -> None:
-    told = {"time/train_seconds": 50.0, "time/eval_seconds": 5.0, "samples": 100.0, "eval_accuracy": 0.9}
-    report = rendered(tracked, **told, **{"throughput/end_to_end_samples_per_second": 1.0})
+    metrics = {"time/train_seconds": 50.0, "time/eval_seconds": 5.0, "samples": 100.0, "eval_accuracy": 0.9}
+    report = rendered(tracked, **metrics, **{"throughput/end_to_end_samples_per_second": 1.0})
     labels = " ".join(settings_headings(report))
     assert labels == "arm end to end training billable last training loss accuracy repeats failed"
     assert "phases.png" in report.pngs
@@ -58,12 +58,12 @@ def test_a_trainer_script(tracked: Any) -> None:
     assert summary(report)["contrasts"][0]["outcome"] == "cheaper"
 
 
-def test_each_chart_tells_its_own_change(tracked: Any) -> None:
-    """Billable seconds fall by 20 %, the training's own seconds by half."""
+def test_each_chart_shows_its_own_change(tracked: Any) -> None:
+    """Billable seconds fall by 20 %, and the seconds of the training loop by half."""
     for arm, seconds, runtime in (("batch 4", 100.0, 10.0), ("batch 8", 80.0, 5.0)):
         for repeat in range(2):
-            paid = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds + repeat}
-            tracked.job(arm, repeat, metrics={**paid, "train_runtime": runtime}, tags=OUTSIDE)
+            costs = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds + repeat}
+            tracked.job(arm, repeat, metrics={**costs, "train_runtime": runtime}, tags=OUTSIDE)
     html = html_page(render(tracked.client, tracked.group, "own"))
     assert "5.00  −50 %" in html
     assert "80.5  −20 %" in html

@@ -1,4 +1,4 @@
-"""A report on jobs of several groups: how they are found, which arms they make, and what is refused or allowed."""
+"""Test a report on jobs of several groups: their selection, their arms, and refused and allowed differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = "hp.batch_size"
 
 
 def two_days(tracked: Tracked) -> None:
-    """On one day batch 16 three times, on another batch 32; each group calls its own arm `none`."""
+    """Log two groups of three jobs: one with batch 16 and one with batch 32. Both label their arm `none`."""
     for repeat, seconds in enumerate((100.0, 101.0, 99.0)):
         tracked.trained("none", repeat, seconds, baseline=True, tags={"platform.compiler": "none"})
     tracked.group = "demo-2"
@@ -30,7 +30,7 @@ def two_days(tracked: Tracked) -> None:
         tracked.trained("none", repeat, seconds, baseline=True, params=params, tags={"platform.compiler": "none"})
 
 
-def test_arms_of_several_groups_are_told_apart_by_their_settings(tracked: Tracked) -> None:
+def test_arms_of_several_groups_are_distinguished_by_their_settings(tracked: Tracked) -> None:
     two_days(tracked)
     table = with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))
     assert list(table["arm"]) == ["batch 16, learning rate 5e-05"] * 3 + ["batch 32, learning rate 0.0001"] * 3
@@ -52,8 +52,8 @@ def test_equal_settings_of_several_groups_are_one_arm(tracked: Tracked) -> None:
     assert list(table["repeat"]) == ["0", "1"]
 
 
-def test_a_parameter_that_a_run_does_not_tell_sets_it_apart_from_none(tracked: Tracked) -> None:
-    """A run of an earlier version tells less."""
+def test_an_unrecorded_parameter_does_not_distinguish_a_run(tracked: Tracked) -> None:
+    """Runs of earlier versions recorded fewer parameters."""
     tracked.trained("none", 0, 100.0, tags={"platform.compiler": "none"}, params={"hp.dropout": "auto"})
     tracked.group = "demo-2"
     tracked.trained("none", 0, 102.0, tags={"platform.compiler": "none"})
@@ -78,7 +78,7 @@ def test_jobs_are_found_by_run_job_group_and_the_run_of_a_group(tracked: Tracked
         assert list(chosen_jobs(tracked.client, names)["run_id"]) == [first, second]
 
 
-def test_what_is_not_found_is_said_by_its_name(tracked: Tracked) -> None:
+def test_a_missing_run_job_or_group_is_named(tracked: Tracked) -> None:
     run = tracked.trained("none", 0, 100.0)
     empty = {"platform.kind": "group", "platform.group": "gone-1"}
     parent = str(tracked.client.create_run(tracked.experiment_id, tags=empty).info.run_id)
@@ -122,7 +122,7 @@ def chosen(tracked: Tracked, *allowed: str, baseline: str | None = None) -> Repo
         ),
     ],
 )
-def test_other_work_is_refused_unless_it_is_allowed_and_then_told(
+def test_different_work_is_refused_unless_it_is_allowed(
     tracked: Tracked, tags: dict[str, str], metrics: dict[str, float], kind: str, sentence: str
 ) -> None:
     image = {"platform.image": "763.dkr/x:1.10.2-transformers4.17.0-gpu-py38", "platform.compiler": "none"}
@@ -144,17 +144,17 @@ def test_other_work_is_refused_unless_it_is_allowed_and_then_told(
     assert contrast["despite"] == [sentence]
 
 
-def test_versions_that_the_jobs_tell_count_for_more_than_the_name_of_an_image(tracked: Tracked) -> None:
-    """On one machine the environment is the image, and it changes between two days."""
-    told = {"platform.image": "local", "platform.compiler": "none"}
+def test_recorded_versions_take_precedence_over_the_image_name(tracked: Tracked) -> None:
+    """For local jobs the image is always `local`, but the installed versions may change between two days."""
+    tags = {"platform.image": "local", "platform.compiler": "none"}
     for repeat, seconds in enumerate((100.0, 101.0)):
-        tracked.trained("none", repeat, seconds, tags={**told, "platform.versions": "torch 2.12.0"})
+        tracked.trained("none", repeat, seconds, tags={**tags, "platform.versions": "torch 2.12.0"})
     tracked.group = "demo-2"
     for repeat, seconds in enumerate((80.0, 81.0)):
-        tracked.trained("none", repeat, seconds, tags={**told, "platform.versions": "torch 2.13.0"})
-    made = chosen(tracked)
-    assert [arm["label"] for arm in summary(made)["arms"]] == ["image torch 2.12.0", "image torch 2.13.0"]
-    assert summary(made)["contrasts"][0]["reason"] == "the image version differs (torch 2.12.0, torch 2.13.0)"
+        tracked.trained("none", repeat, seconds, tags={**tags, "platform.versions": "torch 2.13.0"})
+    report = chosen(tracked)
+    assert [arm["label"] for arm in summary(report)["arms"]] == ["image torch 2.12.0", "image torch 2.13.0"]
+    assert summary(report)["contrasts"][0]["reason"] == "the image version differs (torch 2.12.0, torch 2.13.0)"
 
 
 def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
@@ -169,34 +169,36 @@ def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
         chosen(tracked, baseline="batch 3")
 
 
-def test_a_group_takes_another_baseline_too(tracked: Tracked) -> None:
+def test_a_group_can_have_a_different_baseline(tracked: Tracked) -> None:
     for repeat in range(2):
         tracked.trained("none", repeat, 100.0 + repeat, baseline=True)
         tracked.trained("inductor", repeat, 80.0 + repeat)
-    made = render(tracked.client, tracked.group, "demo", CompareOptions(baseline="inductor"))
-    assert [arm["label"] for arm in summary(made)["arms"]] == ["inductor", "none"]
+    report = render(tracked.client, tracked.group, "demo", CompareOptions(baseline="inductor"))
+    assert [arm["label"] for arm in summary(report)["arms"]] == ["inductor", "none"]
 
 
 def test_probes_have_no_baseline(tracked: Tracked) -> None:
     projected = {"projected/billable_seconds": 60.0, "projected/billable_instance_seconds": 60.0}
     tracked.trained("none", 0, 10.0, params={"hp.probe_precision": "0.05"}, metrics=projected)
-    with pytest.raises(InputError, match="baseline and allow are for comparisons, and group 'demo-1' holds probes"):
+    with pytest.raises(
+        InputError, match="baseline and allow apply to comparisons only: group 'demo-1' contains probes"
+    ):
         render(tracked.client, tracked.group, "demo", CompareOptions(baseline="none"))
 
 
-def test_jobs_of_two_services_compare_where_they_are_allowed_to(tracked: Tracked) -> None:
-    """Half the seconds of another machine without a price: a shorter time, and no word of what it costs."""
+def test_jobs_of_two_services_are_compared_if_allowed(tracked: Tracked) -> None:
+    """Half the seconds, on a different machine without a price: the time is reported without a cost."""
     for repeat, seconds in enumerate((100.0, 101.0, 99.0)):
         tracked.trained("none", repeat, seconds, tags={"platform.compiler": "none", "platform.service": "local"})
     tracked.group = "demo-2"
-    elsewhere = {"platform.service": "sagemaker", "platform.instance_type": "ml.g5.xlarge", "platform.device": "A10G"}
+    sagemaker = {"platform.service": "sagemaker", "platform.instance_type": "ml.g5.xlarge", "platform.device": "A10G"}
     for repeat, seconds in enumerate((50.0, 51.0, 49.0)):
-        tracked.trained("none", repeat, seconds, tags={"platform.compiler": "none", **elsewhere})
-    told = "the instance type differs (local, ml.g5.xlarge) and not every job has a price"
-    assert summary(chosen(tracked))["contrasts"][0]["reason"] == told
+        tracked.trained("none", repeat, seconds, tags={"platform.compiler": "none", **sagemaker})
+    reason = "the instance type differs (local, ml.g5.xlarge) and not every job has a price"
+    assert summary(chosen(tracked))["contrasts"][0]["reason"] == reason
     table = with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))
     allowed = compare(table, "", allowed={"machine"})
     assert messages.headline(allowed) == "“ml.g5.xlarge” is cheaper: 50 % fewer billable seconds than “local”."
-    assert allowed.contrasts[0].verdict.despite == (told,)
+    assert allowed.contrasts[0].verdict.despite == (reason,)
     [sentence] = messages.time_sentences(allowed.arms[1], allowed.arms[0])
     assert sentence.endswith(" times as long: 50.0 s against 100 s.")

@@ -1,4 +1,4 @@
-"""The rules of the verdict, one by one, on jobs made by hand."""
+"""Test each rule of the verdict on hand-made jobs."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,8 @@ from tests.support.reports.verdicts import ACCURACY, arm, descriptions, job
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
 
 
-def scored(column: str, paid: Sequence[float], values: Sequence[float]) -> Arm:
-    return Arm("inductor", tuple(job(p, **{column: v}) for p, v in zip(paid, values, strict=True)))
+def scored(column: str, billed: Sequence[float], values: Sequence[float]) -> Arm:
+    return Arm("inductor", tuple(job(p, **{column: v}) for p, v in zip(billed, values, strict=True)))
 
 
 BASELINE = arm(100.5, 101.5, 99.5, label="none")
@@ -36,9 +36,9 @@ def test_not_cheaper() -> None:
     assert verdict.ratio.low > 1
 
 
-def test_an_interval_that_holds_no_change_is_inconclusive() -> None:
+def test_an_interval_that_includes_zero_is_inconclusive() -> None:
     verdict = judge(arm(90.5, 110.5, 99.0), BASELINE, ACCURACY)
-    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the interval includes no change")
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the interval includes 0 %")
 
 
 def test_the_same_whole_seconds_are_inconclusive() -> None:
@@ -46,10 +46,10 @@ def test_the_same_whole_seconds_are_inconclusive() -> None:
     assert judge(arm(40, 40), arm(41, 41, label="none"), ACCURACY).outcome == "inconclusive"
 
 
-def test_one_repeat_is_inconclusive_and_says_whose() -> None:
+def test_one_repeat_is_inconclusive_and_names_the_arm() -> None:
     verdict = judge(arm(50.5), BASELINE, ACCURACY)
     assert verdict.outcome == "inconclusive"
-    assert verdict.reason == "“inductor” has 1 successful repeat; a verdict needs two or more of each"
+    assert verdict.reason == "“inductor” has 1 successful repeat; a verdict needs at least two on each side"
     assert verdict.ratio is None
 
 
@@ -66,13 +66,13 @@ def test_cold_and_warm_repeats_are_not_mixed() -> None:
     assert judge(more, BASELINE, ACCURACY).outcome == "cheaper"
 
 
-def test_the_state_with_most_repeats_stands_for_the_arm() -> None:
+def test_the_most_common_cache_state_represents_the_arm() -> None:
     cold = Arm("inductor", (job(150.5, cache="cold"), job(151.5, cache="cold"), job(80.5, cache="warm")))
     assert cold.cache_state == "cold"
     assert [len(jobs) for jobs in cold.other_cache_states.values()] == [1]
 
 
-def test_quality_below_the_tolerance_and_shown_is_worse() -> None:
+def test_quality_shown_to_be_below_the_tolerance_is_worse() -> None:
     worse = scored("eval_accuracy", CHEAP, [0.850, 0.851, 0.849])
     verdict = judge(worse, BASELINE, ACCURACY)
     assert (verdict.outcome, verdict.reason) == ("inconclusive", "but the accuracy is worse")
@@ -83,7 +83,7 @@ def test_quality_below_the_tolerance_and_shown_is_worse() -> None:
 def test_quality_below_the_tolerance_within_the_noise_may_be_worse() -> None:
     noisy = scored("eval_accuracy", CHEAP, [0.95, 0.80, 0.86])
     verdict = judge(noisy, BASELINE, ACCURACY)
-    assert (verdict.outcome, verdict.reason[:35]) == ("inconclusive", "but the accuracy may be worse: more")
+    assert (verdict.outcome, verdict.reason[:34]) == ("inconclusive", "but the accuracy may be worse: run")
 
 
 def test_quality_within_the_tolerance_is_kept() -> None:
@@ -142,12 +142,12 @@ def test_equal_samples_are_equal_within_one_percent() -> None:
     ]
 
 
-def test_scripts_that_tell_no_samples_are_compared_on_trust() -> None:
+def test_scripts_without_samples_are_assumed_to_do_equal_work() -> None:
     def script(arm: Arm) -> Arm:
         return Arm(arm.label, tuple(Job(**{**vars(j), "text": {**j.text, "measured": "outside"}}) for j in arm.jobs))
 
-    untold = [script(arm(*paid, samples=float("nan"))) for paid in (CHEAP, (100.5, 101.5, 99.5))]
-    assert judge(*untold, ACCURACY).outcome == "cheaper"
-    told = [script(arm(*CHEAP)), script(BASELINE)]
-    assert judge(untold[0], told[1], ACCURACY).reason == "some jobs did not record how many samples they saw"
-    assert judge(script(arm(*CHEAP, samples=1000.0)), told[1], ACCURACY).outcome == "not comparable"
+    unrecorded = [script(arm(*billed, samples=float("nan"))) for billed in (CHEAP, (100.5, 101.5, 99.5))]
+    assert judge(*unrecorded, ACCURACY).outcome == "cheaper"
+    recorded = [script(arm(*CHEAP)), script(BASELINE)]
+    assert judge(unrecorded[0], recorded[1], ACCURACY).reason == "some jobs did not record how many samples they saw"
+    assert judge(script(arm(*CHEAP, samples=1000.0)), recorded[1], ACCURACY).outcome == "not comparable"

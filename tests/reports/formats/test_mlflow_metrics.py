@@ -1,4 +1,4 @@
-"""A report's figures as metrics, and its answer in a name: tables made by hand, numbers worked out on paper."""
+"""Test a report's metrics and its answer in a run name, with hand-made tables and hand-worked numbers."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 from reports.comparison.comparison import STEADY, Comparison, compare
 from reports.comparison.report import Source, comparison_report
 from reports.formats.mlflow_metrics import MAX_LABELS, metric_labels, run_metrics
-from reports.formats.run_name import LONGEST, is_ours, name_with_answer
+from reports.formats.run_name import MAX_CHARACTERS, is_ours, name_with_answer
 from reports.model.report import Report
 from reports.probe.projections import Probes, probes_of
 from reports.probe.report import probe_report
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import Sweep
-from tests.support.reports.sweep_tables import FRONT, RATE, repeats, sweep, trial
+from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, trial
 from tests.support.reports.worked_cases import HIGH, LOW, spread
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa, dropout torch"
 
 
-def row(arm: str, paid: float, steady: float = 50.0, **told: Any) -> dict[str, Any]:
+def row(arm: str, billed: float, steady: float = 50.0, **columns: Any) -> dict[str, Any]:
     """A job that trained 2,000 samples."""
-    found = {
-        "run_id": f"{arm} {paid}",
+    values = {
+        "run_id": f"{arm} {billed}",
         "status": "FINISHED",
         "arm": arm,
         "baseline": "true" if arm == "none" else None,
         "samples": 2000.0,
-        "cost_billable_seconds": paid / 2,
-        "cost_billable_instance_seconds": paid,
+        "cost_billable_seconds": billed / 2,
+        "cost_billable_instance_seconds": billed,
         STEADY: steady,
         "eval_loss": 0.4,
         "eval_accuracy": 0.9,
     }
-    return {**found, **told}
+    return {**values, **columns}
 
 
 def comparison(*rows: dict[str, Any]) -> Comparison:
     return compare(pd.DataFrame(list(rows)), "g")
 
 
-def two_arms(paid: float, label: str = "inductor", **told: Any) -> Comparison:
-    """Three jobs of 100 s in the middle, and three of an arm."""
+def two_arms(billed: float, label: str = "inductor", **columns: Any) -> Comparison:
+    """Compare three baseline jobs of about 100 s with three jobs of an arm."""
     none = [row("none", seconds) for seconds in spread(100.0)]
-    return comparison(*none, *(row(label, seconds, 70.0, **told) for seconds in spread(paid)))
+    return comparison(*none, *(row(label, seconds, 70.0, **columns) for seconds in spread(billed)))
 
 
 def report(subject: Comparison | Probes | Sweep) -> Report:
@@ -60,12 +60,12 @@ def report(subject: Comparison | Probes | Sweep) -> Report:
     return probe_report(subject, [], source) if isinstance(subject, Probes) else comparison_report(subject, [], source)
 
 
-def named(told: Comparison | Probes | Sweep, name: str = "compare demo") -> str:
-    return name_with_answer(name, report(told))
+def run_name(subject: Comparison | Probes | Sweep, name: str = "compare demo") -> str:
+    return name_with_answer(name, report(subject))
 
 
 def test_figures_of_a_comparison() -> None:
-    """The middle of three is the median; 80 over 100 saves 20 %, its interval is that of the worked cases."""
+    """80 s against 100 s saves 20 %; the interval is that of the worked cases."""
     assert run_metrics(report(two_arms(80.0))) == {
         "billable_instance_seconds/none": 100.0,
         "billable_instance_seconds/inductor": 80.0,
@@ -81,10 +81,10 @@ def test_figures_of_a_comparison() -> None:
     }
 
 
-def test_what_is_not_finite_is_no_figure() -> None:
+def test_non_finite_numbers_are_left_out() -> None:
     odd = {"eval_loss": math.inf, STEADY: math.nan, "cost_usd": 0.5}
-    told = run_metrics(report(comparison(row("none", 100.5), row("inductor", math.nan, **odd))))
-    assert told == {
+    metrics = run_metrics(report(comparison(row("none", 100.5), row("inductor", math.nan, **odd))))
+    assert metrics == {
         "billable_instance_seconds/none": 100.5,
         "steady_samples_per_second/none": 50.0,
         "eval_loss/none": 0.4,
@@ -96,23 +96,24 @@ def test_what_is_not_finite_is_no_figure() -> None:
     assert run_metrics(report(compare(pd.DataFrame(), "g"))) == {}
 
 
-def test_a_section_has_so_many_charts_and_no_more() -> None:
+def test_the_number_of_charts_per_section_is_limited() -> None:
     arms = [row(f"batch {size}", 10.0 + size) for size in range(MAX_LABELS + 5) for _ in range(2)]
-    told = run_metrics(report(comparison(*arms)))
-    assert sum(name.startswith("billable_instance_seconds/") for name in told) == MAX_LABELS
-    assert len(told) < 1000, "MLflow takes no more at once"
+    metrics = run_metrics(report(comparison(*arms)))
+    assert sum(name.startswith("billable_instance_seconds/") for name in metrics) == MAX_LABELS
+    assert len(metrics) < 1000, "MLflow accepts no more in one request"
 
 
 def test_figures_of_a_sweep() -> None:
-    """The best is told by its repeats, 69, 70 and 68 s, not by its trial of 62; all jobs take 142 + 300 + 207 s."""
+    """The best setting's cost comes from its repeats, 69, 70 and 68 s, not from its trial of 62 s. All jobs take 142 +
+    300 + 207 s."""
     trials = (trial("none", 64, 80.0), trial("inductor", 64, 62.0))
-    told = run_metrics(
-        report(sweep(*trials, *repeats("none", 8, 100.0, 101.0, 99.0), *repeats("inductor", 64, 69.0, 70.0, 68.0)))
+    metrics = run_metrics(
+        report(make_sweep(*trials, *repeats("none", 8, 100.0, 101.0, 99.0), *repeats("inductor", 64, 69.0, 70.0, 68.0)))
     )
     best, base = (69 * 70 * 68) ** (1 / 3), (100 * 101 * 99) ** (1 / 3)
-    low, high = told.pop("sweep/saving_percent low"), told.pop("sweep/saving_percent high")
+    low, high = metrics.pop("sweep/saving_percent low"), metrics.pop("sweep/saving_percent high")
     assert (round(low), round(high)) == (29, 33)
-    assert told == {
+    assert metrics == {
         "sweep/paid_billable_instance_seconds": 649.0,
         "sweep/best_billable_seconds": pytest.approx(best),
         "sweep/base_billable_seconds": pytest.approx(base),
@@ -123,41 +124,41 @@ def test_figures_of_a_sweep() -> None:
 
 
 def test_figures_of_a_sweep_for_throughput() -> None:
-    """From 50 to 100 samples/s are 100 % more."""
+    """100 samples/s is 100 % more than 50."""
     rates = {("none", 8): (50.0, 52.0), ("inductor", 64): (100.0, 104.0)}
     jobs = [
         each | {STEADY: rate}
-        for (compiler, size), told in rates.items()
-        for each, rate in zip(repeats(compiler, size, 40.0, 41.0), told, strict=True)
+        for (compiler, size), job_rates in rates.items()
+        for each, rate in zip(repeats(compiler, size, 40.0, 41.0), job_rates, strict=True)
     ]
-    found = sweep(*jobs, trial("inductor", 64, 40.0) | {STEADY: 110.0}, told=RATE)
-    told = run_metrics(report(found))
-    assert told["sweep/gain_percent"] == pytest.approx(100.0)
-    assert told["sweep/best_steady_samples_per_second"] == pytest.approx((100 * 104) ** 0.5)
-    assert "sweep/saving_percent" not in told
-    assert named(found, "sweep emotion") == "inductor at batch 64, 100 % faster (sweep emotion)"
+    rate_sweep = make_sweep(*jobs, trial("inductor", 64, 40.0) | {STEADY: 110.0}, document=RATE)
+    job_rates = run_metrics(report(rate_sweep))
+    assert job_rates["sweep/gain_percent"] == pytest.approx(100.0)
+    assert job_rates["sweep/best_steady_samples_per_second"] == pytest.approx((100 * 104) ** 0.5)
+    assert "sweep/saving_percent" not in job_rates
+    assert run_name(rate_sweep, "sweep emotion") == "inductor at batch 64, 100 % faster (sweep emotion)"
 
 
 def test_figures_of_a_sweep_without_an_answer() -> None:
-    assert run_metrics(report(sweep(trial("none", 8, 7.0, status="FAILED", end="failed: Error")))) == {
+    assert run_metrics(report(make_sweep(trial("none", 8, 7.0, status="FAILED", end="failed: Error")))) == {
         "sweep/paid_billable_instance_seconds": 7.0
     }
 
 
-def probes(*told: tuple[str, float, float]) -> Probes:
-    """Arms with the seconds of their whole training, and what it costs; the intervals reach 10 s and 0.01 USD."""
+def probes(*arms: tuple[str, float, float]) -> Probes:
+    """Return probes of arms, given as (label, seconds, USD) of the whole training, within ± 10 s and ± 0.01 USD."""
     rows = []
-    for label, seconds, usd in told:
-        found = row(label, 60.0, instance_type=label, hp_probe_precision="0.05")
+    for label, seconds, usd in arms:
+        values = row(label, 60.0, instance_type=label, hp_probe_precision="0.05")
         for end, sign in (("", 0), ("_low", -1), ("_high", 1)):
-            found |= {f"projected_billable_seconds{end}": seconds + 10 * sign, f"projected_usd{end}": usd + sign / 100}
-        rows.append(found)
+            values |= {f"projected_billable_seconds{end}": seconds + 10 * sign, f"projected_usd{end}": usd + sign / 100}
+        rows.append(values)
     return probes_of(pd.DataFrame(rows), "g", {})
 
 
 def test_figures_of_probes() -> None:
-    told = probes(("ml.g5", 840.0, 0.33), ("ml.p3", 610.0, 0.65))
-    assert run_metrics(report(told)) == {
+    projected = probes(("ml.g5", 840.0, 0.33), ("ml.p3", 610.0, 0.65))
+    assert run_metrics(report(projected)) == {
         "projected_billable_seconds/ml.g5": 840.0,
         "projected_billable_seconds/ml.g5 low": 830.0,
         "projected_billable_seconds/ml.g5 high": 850.0,
@@ -180,26 +181,26 @@ def test_figures_of_probes() -> None:
         (["a/b", 'say "$x$": \n1', "漢字 é"], ["a b", "say x 1", "漢字 é"]),
         (["a, b", "a b", "A B"], ["a b", "a b 2", "A B 3"]),
         (["..", "", "/"], ["unnamed", "unnamed 2", "unnamed 3"]),
-        # Or the first one's lower end would be the second one's figure.
+        # Otherwise the first arm's lower end would have the name of the second arm's figure.
         (["a", "a low"], ["a", "a low 2"]),
         (["a low", "a"], ["a low", "a 2"]),
     ],
 )
-def test_arms_in_the_names_of_metrics(labels: list[str], names: list[str]) -> None:
+def test_labels_become_metric_names(labels: list[str], names: list[str]) -> None:
     assert metric_labels(labels) == dict(zip(labels, names, strict=True))
 
 
 @given(st.lists(st.text(max_size=300), unique=True, max_size=6))
-def test_mlflow_takes_whatever_an_arm_is_called(labels: list[str]) -> None:
-    told = [f"steady_samples_per_second/{name}{end}" for name in metric_labels(labels).values() for end in ("", " low")]
-    for name in told:
-        _validate_metric_name(name)
-        assert len(name) <= MAX_ENTITY_KEY_LENGTH
-    assert len({name.casefold() for name in told}) == 2 * len(labels)
+def test_mlflow_accepts_the_name_of_any_arm(labels: list[str]) -> None:
+    names = [f"steady_samples_per_second/{key}{end}" for key in metric_labels(labels).values() for end in ("", " low")]
+    for key in names:
+        _validate_metric_name(key)
+        assert len(key) <= MAX_ENTITY_KEY_LENGTH
+    assert len({key.casefold() for key in names}) == 2 * len(labels)
 
 
 @pytest.mark.parametrize(
-    ("told", "answer"),
+    ("subject", "answer"),
     [
         (two_arms(80.0), "inductor 20 % cheaper"),
         (two_arms(80.0, "batch 64"), "batch 64, 20 % cheaper"),
@@ -216,8 +217,8 @@ def test_mlflow_takes_whatever_an_arm_is_called(labels: list[str]) -> None:
         (probes(), "no projection"),
     ],
 )
-def test_answers_of_comparisons_and_probes(told: Comparison | Probes, answer: str) -> None:
-    assert named(told) == f"{answer} (compare demo)"
+def test_answers_of_comparisons_and_probes(subject: Comparison | Probes, answer: str) -> None:
+    assert run_name(subject) == f"{answer} (compare demo)"
 
 
 BASE = repeats("none", 8, 100.0, 101.0, 99.0)
@@ -225,35 +226,36 @@ BEST = trial("inductor", 64, 62.0, 2.0)
 
 
 @pytest.mark.parametrize(
-    ("told", "answer"),
+    ("subject", "answer"),
     [
-        (sweep(BEST, *BASE, *repeats("inductor", 64, 69.0, 70.0, 68.0, multiplier=2.0)),
+        (make_sweep(BEST, *BASE, *repeats("inductor", 64, 69.0, 70.0, 68.0, multiplier=2.0)),
          "inductor at batch 64, rate × 2, 31 % cheaper"),
-        (sweep(BEST), "inductor at batch 64, rate × 2, the best trial"),
-        (sweep(BEST, *BASE, *repeats("inductor", 64, 99.0, 103.0, 97.0, multiplier=2.0)), "inconclusive"),
-        (sweep(BEST, *BASE, *repeats("inductor", 64, 120.0, 121.0, 119.0, multiplier=2.0)), "nothing cheaper"),
-        (sweep(BEST, *BASE, *repeats("inductor", 64, 50.0, 51.0, multiplier=2.0, target_reached=0.0)),
+        (make_sweep(BEST), "inductor at batch 64, rate × 2, the best trial"),
+        (make_sweep(BEST, *BASE, *repeats("inductor", 64, 99.0, 103.0, 97.0, multiplier=2.0)), "inconclusive"),
+        (make_sweep(BEST, *BASE, *repeats("inductor", 64, 120.0, 121.0, 119.0, multiplier=2.0)), "nothing cheaper"),
+        (make_sweep(BEST, *BASE, *repeats("inductor", 64, 50.0, 51.0, multiplier=2.0, target_reached=0.0)),
          "inductor at batch 64, rate × 2, not reliably"),
-        (sweep(BEST, *BASE, *repeats("inductor", 64, 50.0, 51.0, multiplier=2.0, data_key="other")), "not comparable"),
-        (sweep(trial("none", 8, 60.0)), "nothing better"),
-        (sweep(trial("none", 8, 60.0, status="FAILED", end="failed: Error")), "no answer"),
-        (sweep(trial("none", 8, 60.0, eval_loss=0.4), trial("none", 64, 50.0, eval_loss=0.5), told=FRONT),
-         "2 settings on the front"),
+        (make_sweep(BEST, *BASE, *repeats("inductor", 64, 50.0, 51.0, multiplier=2.0, data_key="other")),
+         "not comparable"),
+        (make_sweep(trial("none", 8, 60.0)), "nothing better"),
+        (make_sweep(trial("none", 8, 60.0, status="FAILED", end="failed: Error")), "no answer"),
+        (make_sweep(trial("none", 8, 60.0, eval_loss=0.4), trial("none", 64, 50.0, eval_loss=0.5), document=FRONT),
+         "2 Pareto-optimal settings"),
     ],
 )  # fmt: skip
-def test_answers_of_sweeps(told: Sweep, answer: str) -> None:
-    assert named(told, "sweep emotion") == f"{answer} (sweep emotion)"
+def test_answers_of_sweeps(subject: Sweep, answer: str) -> None:
+    assert run_name(subject, "sweep emotion") == f"{answer} (sweep emotion)"
 
 
 def test_a_long_setting_is_cut_and_its_saving_is_not() -> None:
-    found = named(two_arms(80.0, LONG))
-    assert found == "inductor, batch 64, precision bf16, atte…, 20 % cheaper (compare demo)"
-    assert len(found) == LONGEST
-    assert named(two_arms(80.0, LONG), "n" * 80) == f"inductor, b…, 20 % cheaper ({'n' * 80})"
+    name = run_name(two_arms(80.0, LONG))
+    assert name == "inductor, batch 64, precision bf16, atte…, 20 % cheaper (compare demo)"
+    assert len(name) == MAX_CHARACTERS
+    assert run_name(two_arms(80.0, LONG), "n" * 80) == f"inductor, b…, 20 % cheaper ({'n' * 80})"
 
 
-def test_a_name_of_somebodys_own_is_known() -> None:
+def test_a_renamed_run_is_recognised() -> None:
     assert is_ours("compare demo", "compare demo")
-    assert is_ours("compare demo", named(two_arms(80.0)))
+    assert is_ours("compare demo", run_name(two_arms(80.0)))
     assert not is_ours("compare demo", "inconclusive (compare demo2)")
     assert not is_ours("compare demo", "capable-auk-759")

@@ -1,4 +1,4 @@
-"""Test that everybody can read the page: numbers in words, order by numbers, colours that stand out."""
+"""Test that everybody can read the page: chart descriptions, numbers with units, and contrast."""
 
 from __future__ import annotations
 
@@ -8,51 +8,27 @@ from typing import Any
 import pytest
 
 from reports.charts.canvas import ARM_COLOURS, ARM_MARKERS, PHASE_COLOURS, PHASE_HATCHES, end_of_axis, theme_css
-from reports.formats.html import html_page, unbroken
-from reports.model.table import leading_number
+from reports.formats.html import html_page, keep_units_with_numbers
 from tests.conftest import ROOT
 from tests.support.reports.page import HOSTILE, compared
 
 TEXT, GRAPHIC = 4.5, 3.0
-"""Least contrast of texts and of what a chart draws: WCAG 2.2, 1.4.3 and 1.4.11."""
+"""Minimum contrast of text and of graphics: WCAG 2.2, 1.4.3 and 1.4.11."""
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("12,300", 12300.0),
-        ("1,234.5", 1234.5),
-        ("−4.2 %", -4.2),
-        ("+25 %", 25.0),
-        ("5.1e-5", 5.1e-5),
-        ("≥ 256", 256.0),
-        ("16, 32", 16.0),
-        ("2 of 3", 2.0),
-        ("0.450", 0.45),
-        ("–", None),
-        ("∞", None),
-        ("base", None),
-        ("8bit", None),
-        ("", None),
-    ],
-)
-def test_a_cell_sorts_by_the_number_it_begins_with(text: str, value: float | None) -> None:
-    assert leading_number(text) == value
-
-
-def test_charts_tell_their_numbers_in_words(tracked: Any) -> None:
+def test_charts_have_descriptions_with_numbers(tracked: Any) -> None:
     html = html_page(compared(tracked, HOSTILE))
-    told = dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', html))
-    assert len(told) == html.count("<svg")
+    descriptions = dict(re.findall(r'<desc id="(\w+)-description">(.*?)</desc>', html))
+    assert len(descriptions) == html.count("<svg")
     hostile = '&lt;script&gt;alert(\'x\')&lt;/script&gt; &amp; "α 漢" | $x_1$ #0072b2 id="a"'
-    assert told["billable"] == (
+    assert descriptions["billable"] == (
         f"none: median 101, 100 to 102, n = 2; {hostile}: median 81.0, −20 %, 80.5 to 81.5, n = 2."
     )
-    # By hand: 2,000 samples at 100 a second, and what 2 + 1 + 20 + 1.5 + 0.5 s leave of 100.5 s.
+    # By hand: 2,000 samples at 100 per second take 20 s; 2 + 1 + 20 + 1.5 + 0.5 s leave 75.5 of 100.5 s.
     parts = "load 2.00, warm-up 1.00, training 20.0, evaluation 1.50, saving 0.5, other 75.5"
-    assert told["phases"].startswith(f"none: 100 s, of which {parts}; none: 102 s, ")
+    assert descriptions["phases"].startswith(f"none: 100 s, of which {parts}; none: 102 s, ")
     # exp(-i / 8) + 0.3 + 0.005, the mean over two repeats, at the first and the twentieth point.
-    assert told["loss_by_samples"].startswith("none: from 1.31 at 100 samples seen to 0.398 at 2,000;")
+    assert descriptions["loss_by_samples"].startswith("none: from 1.31 at 100 samples seen to 0.398 at 2,000;")
 
 
 @pytest.mark.parametrize(
@@ -67,28 +43,28 @@ def test_charts_tell_their_numbers_in_words(tracked: Any) -> None:
     ],
 )
 def test_no_line_ends_between_a_number_and_its_unit(html: str, joined: str) -> None:
-    assert unbroken(html) == joined.replace("~", "\N{NO-BREAK SPACE}")
+    assert keep_units_with_numbers(html) == joined.replace("~", "\N{NO-BREAK SPACE}")
 
 
-def test_no_line_of_a_page_ends_there(tracked: Any) -> None:
+def test_no_line_of_a_page_ends_between_a_number_and_its_unit(tracked: Any) -> None:
     html = re.sub(r"<(style|script|svg|code)\b.*?</\1>|<[^>]*>", "", html_page(compared(tracked)), flags=re.DOTALL)
     assert "95\N{NO-BREAK SPACE}%" in html
     assert re.findall(r".{20}\d (?:%|s\b).{10}", html) == []
 
 
-def test_an_axis_leaves_room_for_the_notes_behind_its_ends() -> None:
-    """Four characters of 6.2 points and 10 between are 34.8 of 348 points, a tenth: 90 ends at nine tenths of 100."""
+def test_an_axis_leaves_room_for_the_notes_after_its_values() -> None:
+    """Four characters of 6.2 points plus a gap of 10 are 34.8 of 348 points, a tenth, so 90 needs an axis to 100."""
     assert end_of_axis([(90.0, "12 %"), (95.0, "")], 348.0) == pytest.approx(100.0)
     assert end_of_axis([(90.0, "12 %"), (99.0, "")], 348.0) == pytest.approx(99.0 / (1 - 10 / 348))
     assert end_of_axis([(1.0, "x" * 500)]) == pytest.approx(2.5)
 
 
 def theme(name: str) -> dict[str, str]:
-    """Return the colours of the light or the dark theme by their name."""
+    """Return the colours of the theme `name`, light or dark, by their property."""
     css = (ROOT / "reports" / "formats" / "page.css").read_text("utf-8")
     light, _, rest = css.partition("@media (prefers-color-scheme: dark)")
-    told = theme_css() + light if name == "light" else theme_css() + light + rest.partition("* {")[0]
-    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})\b", told))
+    properties = theme_css() + light if name == "light" else theme_css() + light + rest.partition("* {")[0]
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})\b", properties))
 
 
 def contrast(one: str, other: str) -> float:
@@ -109,7 +85,7 @@ def test_the_definition_of_contrast() -> None:
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
-def test_what_charts_draw_stands_out(name: str) -> None:
+def test_chart_colours_and_text_have_enough_contrast(name: str) -> None:
     colours = theme(name)
     names = [f"arm-{i}" for i in range(len(ARM_COLOURS))] + [f"phase-{phase}" for phase in PHASE_COLOURS]
     assert set(names) <= colours.keys(), "the theme lacks a colour"
@@ -121,11 +97,11 @@ def test_what_charts_draw_stands_out(name: str) -> None:
     assert {each: ratio for each, ratio in texts.items() if ratio < TEXT} == {}
 
 
-def test_nothing_is_told_by_colour_alone() -> None:
+def test_no_information_depends_on_colour_alone() -> None:
     assert len(set(ARM_MARKERS)) == len(ARM_MARKERS) >= len(ARM_COLOURS)
     plain = [phase for phase in PHASE_COLOURS if phase not in PHASE_HATCHES]
     assert len(set(PHASE_HATCHES.values())) == len(PHASE_HATCHES)
-    # The training, in one of two spellings, is dark; what belongs to no phase is pale; the queue is hollow.
+    # Training, under either of its names, is dark; time outside the phases is pale; the queue is hollow.
     assert plain == ["queue", "train_steady", "train", "other"]
     for name in ("light", "dark"):
         colours = theme(name)

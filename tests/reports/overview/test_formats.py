@@ -1,4 +1,4 @@
-"""The overview of an experiment on the page, in the file, in the terminal and on the command line."""
+"""Test the overview of an experiment on the page, in the file, in the terminal and on the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tracking.groups.group import find_group
 from tracking.server.store import Store
 
 
-def test_in_words(made: Experiment) -> None:
+def test_the_terminal_text(made: Experiment) -> None:
     out = io.StringIO()
     print_report(overview_report(made.overview(), "sqlite://"), out)
     text = " ".join(out.getvalue().split())
@@ -30,8 +30,8 @@ def test_in_words(made: Experiment) -> None:
     assert "1 comparison, 1 probe, 1 sweep, 1 other group, 1 job without a group." in text
     assert "3 jobs failed: 20.0 billable instance seconds (7 %) and 0.25 USD were wasted." in text
     assert "2 jobs ended without a billing record." in text
-    assert "Dollars are based on these prices: AWS, 2026-02-01; 3 jobs without a price not included." in text
-    assert "a next job were billed another 7.00 instance seconds and 0.0700 USD." in text
+    assert "Dollars are based on these prices: AWS, 2026-02-01. They exclude 3 jobs without a price." in text
+    assert "the next job were billed a further 7.00 instance seconds and 0.0700 USD." in text
     assert "compare demo 2026-01-31 23:50 3 jobs, 1 failed 200 s, 2.00 USD c-1 “inductor” is cheaper." in text
     assert "sweep demo 2026-02-10 09:00 4 jobs, 2 failed, 1 stopped, 1 running 30.0 s s-1 no report yet" in text
 
@@ -41,8 +41,8 @@ def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
     page = Page(html_page(report))
     assert not page.tags & {"link", "img", "iframe", "object"}
     assert page.addresses == []
-    for told in ("“inductor” is cheaper.", "no report yet", "2026-01-31 23:50", "none, inductor", "200", "2026-03"):
-        assert told in page.text
+    for text in ("“inductor” is cheaper.", "no report yet", "2026-01-31 23:50", "none, inductor", "200", "2026-03"):
+        assert text in page.text
     rows = list(csv.DictReader(io.StringIO(report.rows_csv)))
     assert [row["group"] for row in rows] == ["d-1", "", "p-1", "s-1", "c-1"]
     assert rows[4] == {
@@ -54,7 +54,7 @@ def test_every_group_is_on_the_page_and_in_the_file(made: Experiment) -> None:
     assert rows[3]["usd"] == ""
 
 
-def test_an_experiment_without_prices_tells_no_dollars(empty: Experiment) -> None:
+def test_an_experiment_without_prices_shows_no_dollars(empty: Experiment) -> None:
     empty.parent("t-1", "2026-01-01 00:00", "train")
     empty.job("t-1", "2026-01-01 00:00", seconds=9000.0)
     _, report = render_overview(empty.client, "demo")
@@ -66,8 +66,8 @@ def test_an_experiment_without_runs(empty: Experiment) -> None:
     out = io.StringIO()
     _, report = render_overview(empty.client, "demo")
     print_report(report, out)
-    assert out.getvalue() == "“demo” holds no jobs.\n"
-    assert "“demo” holds no jobs." in Page(html_page(report)).text
+    assert out.getvalue() == "“demo” has no jobs.\n"
+    assert "“demo” has no jobs." in Page(html_page(report)).text
     assert list(csv.DictReader(io.StringIO(report.rows_csv))) == []
 
 
@@ -78,8 +78,8 @@ def test_hostile_names(empty: Experiment) -> None:
     report = overview_report(overview, "http://somebody:secret@host:5000/base/")
     page = Page(html_page(report))
     assert page.text.count(HOSTILE) >= 3
-    place = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}?workflowType=machine_learning"
-    assert page.addresses == [f"http://host:5000{place}"]
+    path = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}?workflowType=machine_learning"
+    assert page.addresses == [f"http://host:5000{path}"]
     assert next(csv.DictReader(io.StringIO(report.rows_csv)))["headline"] == HOSTILE
 
 
@@ -95,14 +95,14 @@ def test_many_groups_with_many_arms_keep_to_the_terminal(empty: Experiment) -> N
     print_report(report, out)
     text = out.getvalue()
     assert all(len(line) <= 100 for line in text.splitlines())
-    assert "... and 3 older groups, which are on the page." in text
+    assert "... and 3 older groups; the page lists them all." in text
     assert f"name-{MAX_GROUPS + 2}\n" in text
     assert "name-2\n" not in text
     assert "rate 0.00012 and 2 more" in " ".join(text.split())
     assert len(list(csv.DictReader(io.StringIO(report.rows_csv)))) == MAX_GROUPS + 3
 
 
-def test_a_report_tells_its_answer_to_the_overview(
+def test_the_overview_shows_a_reports_answer(
     tracked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path))
@@ -110,7 +110,7 @@ def test_a_report_tells_its_answer_to_the_overview(
         tracked.trained("none", repeat, 100.5 + repeat, baseline=True)
         tracked.trained("inductor", repeat, 80.5 + repeat)
     tags = {"kind": "group", "group": tracked.group, "group_state": "closed", "verb": "compare"}
-    tracked.client.create_run(tracked.experiment_id, tags={f"platform.{key}": told for key, told in tags.items()})
+    tracked.client.create_run(tracked.experiment_id, tags={f"platform.{key}": value for key, value in tags.items()})
     store = Store(tracked.client)
     report_group(store, find_group(store, group_id=tracked.group, experiment_name="demo"), "demo")
     [group] = render_overview(tracked.client, "reports")[0].groups
@@ -131,7 +131,7 @@ def test_on_the_command_line(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         (["--overview", "yes"], "overview is 'yes': it must be true or false."),
         (["--overview", "true", "--group", "g"], "--overview and --group exclude each other"),
@@ -139,29 +139,29 @@ def test_on_the_command_line(
         (["--overview", "true", "--experiment", "dem"], "which has demo, Default. Did you mean 'demo'?"),
     ],
 )
-def test_what_is_wrong_with_it(
+def test_wrong_options_are_refused_with_a_reason(
     empty: Experiment,
-    given: list[str],
+    options: list[str],
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(empty.client.tracking_uri))
-    assert main(["report", *given]) == 2
+    assert main(["report", *options]) == 2
     assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("kept", "status", "body", "sentence"),
+    ("blocked_path", "status", "body", "sentence"),
     [
         ("runs/search", 503, b"", "did not list the runs of experiment"),
         ("get-by-name", 403, b'{"error_code": "PERMISSION_DENIED", "message": "not yours"}', "not yours"),
         ("experiments/search", 401, b"who are you?", "requires a user name (401)"),
     ],
 )
-def test_a_server_that_does_not_give_the_runs_is_one_sentence(
+def test_an_unreadable_server_gives_a_one_line_error(
     tracked_by_server: Any,
-    kept: str,
+    blocked_path: str,
     status: int,
     body: bytes,
     sentence: str,
@@ -173,20 +173,20 @@ def test_a_server_that_does_not_give_the_runs_is_one_sentence(
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     for name in ("USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
-    with Forwarding(tracked_by_server.client.tracking_uri, kept, status, body) as proxy:
+    with Forwarding(tracked_by_server.client.tracking_uri, blocked_path, status, body) as proxy:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
         assert main(["report", "--experiment", "reports", "--overview", "true"]) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith(f"error: The tracking server {proxy.url} ")
-    assert sentence in said.err
-    assert (said.err.count("\n"), said.out) == (1, "")
+    output = capsys.readouterr()
+    assert output.err.startswith(f"error: The tracking server {proxy.url} ")
+    assert sentence in output.err
+    assert (output.err.count("\n"), output.out) == (1, "")
     assert not (tmp_path / "home").exists()
 
 
-def test_an_overview_of_a_server_needs_no_file_of_it(
+def test_an_overview_needs_no_artifacts(
     tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its artifacts are down, and a run that `mlflow run` would have opened cannot hold the page."""
+    """The artifact store rejects requests, so the page cannot be logged to the run that `mlflow run` opened."""
     tracked_by_server.trained("none", 0, 41.0)
     run_id = tracked_by_server.client.create_run(tracked_by_server.experiment_id).info.run_id
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
@@ -195,10 +195,10 @@ def test_an_overview_of_a_server_needs_no_file_of_it(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
         monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
         assert main(["report", "--experiment", "reports", "--overview", "true"]) == 0
-    said = capsys.readouterr()
-    assert "1 job took 41.0 billable instance seconds" in said.out
-    assert f"The report was written to this machine only: The tracking server {proxy.url} " in said.out
-    assert said.err == ""
+    output = capsys.readouterr()
+    assert "1 job took 41.0 billable instance seconds" in output.out
+    assert f"The report is saved locally but not on the tracking server: The tracking server {proxy.url} " in output.out
+    assert output.err == ""
     [page] = (tmp_path / "home").glob("reports/*/overview.html")
     assert "1 job took 41.0" in page.read_text()
     assert tracked_by_server.client.get_run(run_id).info.status == "FAILED"

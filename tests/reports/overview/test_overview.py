@@ -1,4 +1,4 @@
-"""The figures of an overview, worked out by hand."""
+"""Test an overview's figures against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tracking.queries.job_tables import experiment_named, experiment_runs
 from training.contract.errors import InputError, TrackingError
 
 
-def counts(bill: JobCosts) -> tuple[int, int, int, int]:
-    return bill.finished, bill.failed, bill.stopped, bill.running
+def counts(costs: JobCosts) -> tuple[int, int, int, int]:
+    return costs.finished, costs.failed, costs.stopped, costs.running
 
 
-def test_groups_the_newest_first(made: Experiment) -> None:
-    told = made.overview().groups
-    assert [group.id for group in told] == ["d-1", None, "p-1", "s-1", "c-1"]
-    assert [group.verb for group in told] == ["", "", "probe", "sweep", "compare"]
-    assert [group.headline for group in told] == [None, None, None, None, "“inductor” is cheaper."]
-    assert [group.arms for group in told] == [
+def test_groups_are_ordered_newest_first(made: Experiment) -> None:
+    groups = made.overview().groups
+    assert [group.id for group in groups] == ["d-1", None, "p-1", "s-1", "c-1"]
+    assert [group.verb for group in groups] == ["", "", "probe", "sweep", "compare"]
+    assert [group.headline for group in groups] == [None, None, None, None, "“inductor” is cheaper."]
+    assert [group.arms for group in groups] == [
         ("none",), ("none",), (), ("batch 8", "batch 16", "batch 32"), ("none", "inductor"),
     ]  # fmt: skip
-    assert told[-1].started_at == datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
-    assert told[0].started_at == datetime(2026, 3, 2, 12, tzinfo=UTC)
-    assert (told[0].run_id, told[1].run_id) == (None, None)
+    assert groups[-1].started_at == datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
+    assert groups[0].started_at == datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert (groups[0].run_id, groups[1].run_id) == (None, None)
 
 
-def test_bills_of_groups(made: Experiment) -> None:
-    deleted, alone, probe, sweep, compare = (group.costs for group in made.overview().groups)
-    assert [counts(bill) for bill in (deleted, alone, probe)] == [(1, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
+def test_costs_of_groups(made: Experiment) -> None:
+    deleted, ungrouped, probe, sweep, compare = (group.costs for group in made.overview().groups)
+    assert [counts(costs) for costs in (deleted, ungrouped, probe)] == [(1, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
     assert (counts(sweep), counts(compare)) == ((0, 2, 1, 1), (2, 1, 0, 0))
-    assert [bill.billable_instance_seconds for bill in (deleted, alone, probe, sweep, compare)] == [
+    assert [costs.billable_instance_seconds for costs in (deleted, ungrouped, probe, sweep, compare)] == [
         9.5, 50.0, 0.0, 30.0, 200.5,
     ]  # fmt: skip
     assert compare.usd == 2.0
@@ -45,37 +45,37 @@ def test_bills_of_groups(made: Experiment) -> None:
 
 
 def test_totals(made: Experiment) -> None:
-    told = made.overview()
-    total = told.total
+    overview = made.overview()
+    total = overview.total
     assert (total.jobs, counts(total)) == (9, (4, 3, 1, 1))
     assert (total.billable_instance_seconds, total.usd) == (290.0, 2.0)
     assert (total.unbilled, total.unpriced) == (2, 3)
-    assert [(m.label, m.jobs, m.billable_instance_seconds) for m in told.months] == [
+    assert [(m.label, m.jobs, m.billable_instance_seconds) for m in overview.months] == [
         ("2026-03", 2, 59.5), ("2026-02", 5, 50.0), ("2026-01", 2, 180.5),
     ]  # fmt: skip
-    assert told.months[2].usd == 1.75
-    assert [(s.label, s.jobs, s.billable_instance_seconds) for s in told.statuses] == [
+    assert overview.months[2].usd == 1.75
+    assert [(s.label, s.jobs, s.billable_instance_seconds) for s in overview.statuses] == [
         ("finished", 4, 240.0), ("failed", 3, 20.0), ("stopped", 1, 30.0), ("running", 1, 0.0),
     ]  # fmt: skip
-    assert told.wasted
-    assert (told.wasted.billable_instance_seconds, told.wasted.usd) == (20.0, 0.25)
-    assert told.prices == ("AWS, 2026-02-01",)
-    assert (told.warm_pool_instance_seconds, told.warm_pool_usd) == (7.0, 0.07)
+    assert overview.wasted
+    assert (overview.wasted.billable_instance_seconds, overview.wasted.usd) == (20.0, 0.25)
+    assert overview.prices == ("AWS, 2026-02-01",)
+    assert (overview.warm_pool_instance_seconds, overview.warm_pool_usd) == (7.0, 0.07)
 
 
 @pytest.mark.parametrize("page_runs", [1, 2, 5])
-def test_pages_make_no_difference(made: Experiment, page_runs: int) -> None:
+def test_paging_does_not_change_the_overview(made: Experiment, page_runs: int) -> None:
     assert made.overview(page_runs) == made.overview()
 
 
-def test_it_tells_how_many_runs_were_read(made: Experiment) -> None:
-    seen: list[int] = []
-    runs = list(experiment_runs(made.client, made.id, page_runs=4, progress=seen.append))
-    assert seen == list(range(1, len(runs) + 1))
+def test_progress_reports_the_number_of_runs_read(made: Experiment) -> None:
+    counts_read: list[int] = []
+    runs = list(experiment_runs(made.client, made.id, page_runs=4, progress=counts_read.append))
+    assert counts_read == list(range(1, len(runs) + 1))
     assert len(runs) == 14
 
 
-def test_of_a_group_that_was_taken_up_the_launcher_that_went_on(empty: Experiment) -> None:
+def test_a_resumed_group_shows_its_last_launchers_run(empty: Experiment) -> None:
     first = empty.parent("g", "2026-01-01 00:00", "compare", "old", group_state="continued")
     second = empty.parent("g", "2026-01-01 02:00", "compare", "new", group_state="closed")
     third = empty.parent("g", "2026-01-01 03:00", "compare", "older", group_state="continued")
@@ -87,7 +87,7 @@ def test_of_a_group_that_was_taken_up_the_launcher_that_went_on(empty: Experimen
     assert group.run_id == third != first
 
 
-def test_a_deleted_experiment_is_not_there(empty: Experiment) -> None:
+def test_a_deleted_experiment_is_not_found(empty: Experiment) -> None:
     empty.client.delete_experiment(empty.id)
     with pytest.raises(InputError, match="which has Default"):
         experiment_named(empty.client, "demo")
@@ -101,8 +101,8 @@ def test_a_server_that_does_not_answer() -> None:
         list(experiment_runs(client, "1"))
 
 
-def test_no_number_of_it_is_left_to_json(made: Experiment) -> None:
-    """Whatever the runs hold, what is summed is a number: infinities and NaN of single jobs stay out."""
-    told = made.overview()
-    bills = [told.total, *told.months, *told.statuses, *(group.costs for group in told.groups)]
-    json.dumps([bill.billable_instance_seconds for bill in bills], allow_nan=False)
+def test_all_sums_are_finite(made: Experiment) -> None:
+    """Infinities and NaN of single jobs are left out of the sums."""
+    overview = made.overview()
+    all_costs = [overview.total, *overview.months, *overview.statuses, *(group.costs for group in overview.groups)]
+    json.dumps([costs.billable_instance_seconds for costs in all_costs], allow_nan=False)

@@ -1,4 +1,4 @@
-"""Projections told: which arm is cheapest, which cannot be told from it, what it costs to know."""
+"""Test projections: the cheapest arm, arms that cannot be distinguished from it, and the cost of the probes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.support.reports.page import Page
 from tests.support.reports.reading import page_cells
 
 
-def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **told: Any) -> dict[str, Any]:
-    found = {
+def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **columns: Any) -> dict[str, Any]:
+    values = {
         "run_id": label,
         "status": "FINISHED",
         "arm": label,
@@ -32,10 +32,10 @@ def row(label: str, seconds: float, half: float, usd_per_hour: float | None = No
         "cost_billable_instance_seconds": 60.0,
     }
     for end, value in (("", seconds), ("_low", seconds - half), ("_high", seconds + half)):
-        found[f"projected_billable_seconds{end}"] = found[f"projected_billable_instance_seconds{end}"] = value
+        values[f"projected_billable_seconds{end}"] = values[f"projected_billable_instance_seconds{end}"] = value
         if usd_per_hour is not None:
-            found[f"projected_usd{end}"] = value * usd_per_hour / 3600
-    return {**found, **told}
+            values[f"projected_usd{end}"] = value * usd_per_hour / 3600
+    return {**values, **columns}
 
 
 def probes(*rows: dict[str, Any], losses: dict[str, list[tuple[float, float]]] | None = None) -> Probes:
@@ -47,58 +47,60 @@ def probes(*rows: dict[str, Any], losses: dict[str, list[tuple[float, float]]] |
 
 
 def test_the_cheapest_in_dollars_and_the_fastest_by_hand() -> None:
-    """3,600 s at 0.72 USD an hour are 0.72 USD; 1,800 s at 1.80 are 0.90: half the time at 1.25 times the cost."""
-    told = probes(row("small", 3600, 36, 0.72), row("large", 1800, 18, 1.80))
-    assert headline(told) == (
-        "“small” would take 0.72 USD (0.71 to 0.73) for the whole training, the least of all 2 arms."
+    """3,600 s at 0.72 USD per hour cost 0.72 USD; 1,800 s at 1.80 cost 0.90: half the time at 1.25 times the cost."""
+    projected = probes(row("small", 3600, 36, 0.72), row("large", 1800, 18, 1.80))
+    assert headline(projected) == (
+        "“small” would cost 0.72 USD (0.71 to 0.73) for the whole training, the least of the 2 arms."
     )
-    assert sentences(told)[0] == (
+    assert sentences(projected)[0] == (
         "The fastest is “large”: 1,800 s, 2.00 times as fast as “small” at 1.25 times its cost."
     )
 
 
-def test_overlapping_intervals_are_not_told_apart() -> None:
-    told = probes(row("a", 1000, 40, 1.0), row("b", 1060, 40, 1.0), row("c", 2000, 40, 1.0))
-    assert [each.arm.label for each in told.as_cheap] == ["b"]
-    assert headline(told).endswith("; “b” cannot be distinguished from it.")
+def test_overlapping_intervals_are_not_distinguished() -> None:
+    projected = probes(row("a", 1000, 40, 1.0), row("b", 1060, 40, 1.0), row("c", 2000, 40, 1.0))
+    assert [each.arm.label for each in projected.as_cheap] == ["b"]
+    assert headline(projected).endswith("; “b” cannot be distinguished from it.")
 
 
 def test_losses_are_compared_after_the_same_samples() -> None:
-    """Both have seen 1,000: the later half holds 0.6 and 0.4, and 0.56 and 0.54; what comes after does not count."""
+    """Both arms saw 1,000 samples. The losses of the second half are 0.6 and 0.4, and 0.56 and 0.54; later ones do not
+    count."""
     losses = {"a": [(250.0, 3.0), (600.0, 0.6), (1000.0, 0.4)], "b": [(600.0, 0.56), (1000.0, 0.54), (2000.0, 0.1)]}
-    told = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, samples=2000.0), losses=losses)
-    assert "After 1,000 samples the loss of “b” is 10.0 % above that of “a”." in sentences(told)
+    projected = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, samples=2000.0), losses=losses)
+    assert "After 1,000 samples, the loss of “b” is 10.0 % above that of “a”." in sentences(projected)
 
 
-def test_what_has_no_price_is_told_in_seconds() -> None:
+def test_without_a_price_the_unit_is_seconds() -> None:
     assert probes(row("a", 10, 1)).unit == "billable instance seconds"
     assert probes(row("a", 10, 1), row("b", 10, 1)).unit == "billable seconds"
     assert probes(row("a", 10, 1, 1.0), row("b", 10, 1)).unit == "billable seconds"
 
 
-def test_an_arm_that_failed_is_told() -> None:
-    nothing = {f"projected_billable_seconds{end}": float("nan") for end in ("", "_low", "_high")}
+def test_a_failed_arm_is_reported() -> None:
+    no_projection = {f"projected_billable_seconds{end}": float("nan") for end in ("", "_low", "_high")}
     failed = row("b", 1, 1, status="FAILED", failure_class="Capacity", failure_message="no\nCapacityError: none left")
-    told = probes(row("a", 1000, 200), {**failed, **nothing})
-    assert "“b” has no projection: Capacity, CapacityError: none left" in sentences(told)
-    # 20 % where 5 % were asked for.
-    assert any(sentence.startswith("“a” reached the end of its samples") for sentence in sentences(told))
-    assert headline(probes({**failed, **nothing})) == "No projection: no arm trained for long enough."
+    projected = probes(row("a", 1000, 200), {**failed, **no_projection})
+    assert "“b” has no projection: Capacity, CapacityError: none left" in sentences(projected)
+    # The relative error is 20 %, but 5 % was requested.
+    assert any(sentence.startswith("“a” ran out of samples") for sentence in sentences(projected))
+    assert headline(probes({**failed, **no_projection})) == "No projection: no arm trained for long enough."
 
 
-def test_an_end_of_an_interval_that_no_run_tells_is_not_made_up() -> None:
-    """Seconds without an end project nothing; dollars, or instance seconds, without one leave the seconds."""
+def test_a_missing_interval_end_is_not_invented() -> None:
+    """An arm needs both ends of its seconds. If an end of the dollars or instance seconds is missing, the unit is
+    seconds."""
     nan = float("nan")
-    half = probes(row("a", 1000, 10), row("b", 900, 10, projected_billable_seconds_high=nan))
-    assert [each.arm.label for each in half.projected] == ["a"]
-    assert [arm.label for arm in half.without] == ["b"]
+    incomplete = probes(row("a", 1000, 10), row("b", 900, 10, projected_billable_seconds_high=nan))
+    assert [each.arm.label for each in incomplete.projected] == ["a"]
+    assert [arm.label for arm in incomplete.unprojected] == ["b"]
     dollars = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, projected_usd_low=nan))
     assert (dollars.unit, dollars.projected[0].cost.estimate) == ("billable seconds", 900)
     seconds = probes(row("a", 1000, 10, projected_billable_instance_seconds_high=float("inf")))
     assert seconds.unit == "billable seconds"
 
 
-def test_samples_that_one_arm_does_not_tell_leave_those_of_the_others() -> None:
+def test_missing_samples_of_one_arm_are_ignored() -> None:
     for rows in (
         (row("a", 1000, 10, samples=float("nan")), row("b", 900, 10)),
         (row("b", 900, 10), row("a", 1000, 10)),
@@ -120,22 +122,22 @@ ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 
 def test_every_form_of_the_report(report: Report) -> None:
     page = Page(html_page(report))
-    assert "“g5 & <b>” would take 0.40 USD (0.39 to 0.41)" in page.text
+    assert "“g5 & <b>” would cost 0.40 USD (0.39 to 0.41)" in page.text
     assert not page.tags & {"link", "img", "b"}
     assert len(page.ids) == len(set(page.ids))
     assert summary(report)["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
     json.dumps(summary(report), allow_nan=False)
     assert "projection.png" in report.pngs
-    # The loss after 1,100 to 2,000 samples: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
+    # The loss over samples 1,100 to 2,000: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
     assert cells == {
         "g5 & <b>": "g5 & <b> | 0.40 0.39–0.41 | 400 388–412 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
         "g4dn": "g4dn | 1.00 0.97–1.03 | 1,000 970–1,030 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
     }
-    [told] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
-    assert told == "g5 &amp; &lt;b&gt;: 0.4, 0.388 to 0.412; g4dn: 1.00, 0.97 to 1.03."
+    [description] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
+    assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.388 to 0.412; g4dn: 1.00, 0.97 to 1.03."
     assert "2 probes took 120 billable instance seconds in all." in page.text
     out = io.StringIO()
     print_report(report, out)
-    assert "“g5 & <b>” would take 0.40 USD" in out.getvalue()
+    assert "“g5 & <b>” would cost 0.40 USD" in out.getvalue()
     assert all(len(line) <= 100 for line in out.getvalue().splitlines())

@@ -1,7 +1,7 @@
-"""Every figure in the tables of a sweep's page, worked out by hand.
+"""Test every figure in the tables of a sweep's page against values worked out by hand.
 
-The repeats of a setting are v * (0.96, 1, 1 / 0.96), see `worked_cases`: the interval of a ratio of two settings
-reaches from 0.911611 to 1.096959 times the ratio.
+The repeats of a setting are v * (0.96, 1, 1 / 0.96), see `worked_cases`. The interval of a ratio of two settings is
+then 0.911611 to 1.096959 times the ratio.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reports.model.report import Report
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import sweep_of
 from tests.support.reports.reading import page_cells, page_text
-from tests.support.reports.sweep_tables import ASKED, repeats, row, trial
+from tests.support.reports.sweep_tables import DOCUMENT, repeats, row, trial
 from tests.support.reports.worked_cases import spread
 
 ROWS = (
@@ -41,7 +41,7 @@ ROWS = (
 def reported(*rows: dict[str, Any], **read: Any) -> Report:
     """Return the report of these jobs, whose runs are r0, r1 ..."""
     table = pd.DataFrame([{**row, "run_id": f"r{at}"} for at, row in enumerate(rows)])
-    sweep = sweep_of(table, "g", ASKED, read.get("calibrations", {}), read.get("curves", {}))
+    sweep = sweep_of(table, "g", DOCUMENT, read.get("calibrations", {}), read.get("curves", {}))
     source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
     return sweep_report(sweep, sweep_charts(sweep), source)
 
@@ -57,28 +57,28 @@ def report() -> Report:
 
 
 def rows_with(report: Report, *names: str) -> list[str]:
-    """Return the rows of the table that has these columns, their cells on one line."""
+    """Return the rows of the table with these columns, each row as one line."""
     return [" | ".join(row.values()) for row in page_cells(report) if set(names) <= set(row)]
 
 
 def test_the_best_of_each_compiler(report: Report) -> None:
-    """Without a compiler the best was not repeated at its own rate: 80 over the base's 100. 69 over 100 lies from
-    0.629012 to 0.756902."""
+    """The best setting without a compiler was not repeated: its trial's 80 against the base's 100. 69 against 100 has
+    the interval 0.629012 to 0.756902."""
     assert rows_with(report, "against the base") == [
         "none at batch 64 | 80.0 | −20 % not repeated | – | 1,000 | 0.440",
         "inductor at batch 64, rate × 2 | 62.0 | −31 % −37 to −24 % | 69.0 66.2–71.9, n = 3 | 1,000 | 0.440",
     ]
 
 
-def test_compiler_and_batch_apart(report: Report) -> None:
-    """80 over 100 lies from 0.729289 to 0.877567, 88 from 0.802218 to 0.965324."""
+def test_compiler_and_batch_separately(report: Report) -> None:
+    """80 against 100 has the interval 0.729289 to 0.877567, and 88 against 100 has 0.802218 to 0.965324."""
     assert rows_with(report, "batch 8", "batch 64, rate × 2") == [
         "none | base 100 s, n = 3 | −20 % −27 to −12 %; 80.0 s, n = 3",
         "inductor | −12 % −20 to −3 %; 88.0 s, n = 3 | −31 % −37 to −24 %; 69.0 s, n = 3",
     ]
 
 
-def test_what_the_sweep_cost(report: Report) -> None:
+def test_the_cost_of_the_sweep(report: Report) -> None:
     """Trials 100 + 80 + 62 + 70, 10 and 5; repeats 337 * (0.96 + 1 + 1 / 0.96) = 1,011.56; 1,338.56 in all."""
     assert rows_with(report, "jobs", "share, %") == [
         "trials | 6 | 327 | 24",
@@ -91,7 +91,7 @@ def test_what_the_sweep_cost(report: Report) -> None:
 
 
 def test_the_trials(report: Report) -> None:
-    """A cost stands beside those too that were stopped: what they were billed."""
+    """Stopped trials also have a cost: the seconds they were billed."""
     assert rows_with(report, "trial", "end") == [
         "inductor at batch 64, rate × 2 | 2 | 62.0 | 1,000 | 0.440 | 8e-5 | completed",
         "inductor at batch 128 | 3 | 70.0 | 1,000 | 0.440 | – | completed",
@@ -110,25 +110,25 @@ def test_the_sentences(report: Report) -> None:
         "Against none at batch 8: the batch and the rate alone 20 % fewer; the compiler alone 12 % fewer; both 31 % "
         "fewer billable seconds.",
         "Failed with OutOfMemory: asked for 2 GiB.",
-        # 1,338.56 over the 31 s that each training saves is 43.2.
+        # 1,338.56 s divided by the 31 s that each training saves is 43.2.
         "The sweep pays off after 44 trainings with its best setting.",
     ):
         assert sentence in text
 
 
-def test_the_charts_in_words(report: Report) -> None:
-    told = described(report)
+def test_chart_descriptions(report: Report) -> None:
+    descriptions = described(report)
     trials = "6 trials: 4 completed, 1 pruned, 1 failed. The table of trials lists their values."
-    assert (told["cost_by_batch"], told["history"]) == (trials, trials)
+    assert (descriptions["cost_by_batch"], descriptions["history"]) == (trials, trials)
 
 
-def test_charts_of_calibrations_and_qualities_in_words() -> None:
+def test_descriptions_of_calibration_and_quality_charts() -> None:
     """Both trials have seen 1,000 samples: the first curve is half way between 0.6 and 0.5 there."""
-    points = {8: (1.0, 100.0, 1.5), 16: (1.0, 160.0, 2.25), 32: (0.0, math.nan, math.nan)}
+    values_by_size = {8: (1.0, 100.0, 1.5), 16: (1.0, 160.0, 2.25), 32: (0.0, math.nan, math.nan)}
     names = ("fits", "samples_per_second", "peak_memory_gib")
-    told = [
+    points = [
         (size, f"calibration/{name}", value)
-        for size, values in points.items()
+        for size, values in values_by_size.items()
         for name, value in zip(names, values, strict=True)
         if math.isfinite(value)
     ]
@@ -136,32 +136,32 @@ def test_charts_of_calibrations_and_qualities_in_words() -> None:
         "r1": pd.DataFrame({"samples": [500.0, 1500.0], "value": [0.6, 0.5]}),
         "r2": pd.DataFrame({"samples": [500.0, 1000.0], "value": [0.7, 0.45]}),
     }
-    made = described(
+    descriptions = described(
         reported(
             row("calibration", "none", math.nan, 40.0),
             trial("none", 8, 100.0, samples=1500.0),
             trial("none", 16, 80.0),
-            calibrations={"r0": pd.DataFrame(told, columns=["step", "key", "value"])},
+            calibrations={"r0": pd.DataFrame(points, columns=["step", "key", "value"])},
             curves=curves,
         )
     )
-    assert made["throughput_by_batch"] == "none, samples/s: 100 at batch 8, 160 at batch 16."
-    assert made["memory_by_batch"] == (
+    assert descriptions["throughput_by_batch"] == "none, samples/s: 100 at batch 8, 160 at batch 16."
+    assert descriptions["memory_by_batch"] == (
         "none, GiB: 1.50 at batch 8, 2.25 at batch 16. Batch 32 does not fit under none."
     )
-    assert made["quality_by_batch"] == "none, eval_loss: 0.45 at batch 16, 0.55 at batch 8."
+    assert descriptions["quality_by_batch"] == "none, eval_loss: 0.45 at batch 16, 0.55 at batch 8."
 
 
-def test_bills_and_memory_that_are_not_finite_leave_the_other_trials() -> None:
-    odd = {"cost_billable_instance_seconds": math.inf, "memory_peak_resident_gib": math.inf}
-    made = reported(
+def test_non_finite_costs_and_memory_do_not_affect_other_trials() -> None:
+    infinite = {"cost_billable_instance_seconds": math.inf, "memory_peak_resident_gib": math.inf}
+    report = reported(
         row("calibration", "none", math.nan, math.inf),
         trial("none", 8, 100.0, memory_peak_resident_gib=1.5),
-        trial("none", 16, 80.0, **odd),
+        trial("none", 16, 80.0, **infinite),
         trial("none", 32, 90.0, cost_billable_instance_seconds=-math.inf),
         trial("none", 64, math.nan),
     )
-    told = described(made)
-    assert told["history"].startswith("4 trials: 4 completed.")
-    assert told["memory_by_batch"] == "none, GiB: 1.50 at batch 8."
-    assert summary(made)["best"]["batch_size"] == 8.0
+    descriptions = described(report)
+    assert descriptions["history"].startswith("4 trials: 4 completed.")
+    assert descriptions["memory_by_batch"] == "none, GiB: 1.50 at batch 8."
+    assert summary(report)["best"]["batch_size"] == 8.0

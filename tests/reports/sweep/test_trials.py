@@ -1,4 +1,4 @@
-"""A sweep's trials by hand: how they ended, what they cost, and what the whole grid would have."""
+"""Test a sweep's trials on hand-made tables: their outcomes and costs, and the predicted cost of the grid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reports.sweep.grid_cost import grid_of
 from reports.sweep.headline import headline
 from reports.sweep.messages import sentences
 from reports.sweep.trials import value_at
-from tests.support.reports.sweep_tables import ASKED, row, sweep, trial
+from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, row, trial
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),
@@ -22,7 +22,7 @@ TRIALS = (
 )
 
 
-def test_ranks_and_ends_in_words() -> None:
+def test_ranks_and_outcomes() -> None:
     ended = (
         trial("none", 8, 50.0, end="not reached", target_reached=0.0, trial="7"),
         trial("none", 16, 10.0, end="pruned: its bill is above the cheapest", status="KILLED", trial="1"),
@@ -31,8 +31,8 @@ def test_ranks_and_ends_in_words() -> None:
         trial("none", 32, 80.0, 2.0, trial="4"),
         trial("none", 32, math.nan, 4.0, end=None, status="RUNNING", trial="5"),
     )
-    told = sweep(*ended)
-    assert [(t.number, t.kind) for t in told.trials] == [
+    sweep = make_sweep(*ended)
+    assert [(t.number, t.kind) for t in sweep.trials] == [
         (4, "completed"),
         (3, "completed"),
         (7, "not reached"),
@@ -40,7 +40,7 @@ def test_ranks_and_ends_in_words() -> None:
         (2, "failed"),
         (5, "running"),
     ]
-    assert {s.what: (s.jobs, s.seconds) for s in told.cost_by_outcome()} == {
+    assert {s.what: (s.jobs, s.seconds) for s in sweep.cost_by_outcome()} == {
         "completed": (2, 170.0),
         "not reached": (1, 50.0),
         "pruned": (1, 10.0),
@@ -50,7 +50,7 @@ def test_ranks_and_ends_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("columns", "expected"),
     [
         ({"status": "FINISHED", "target_reached": 0.0}, ("not reached", "not reached")),
         ({"status": "FAILED", "failure_class": "Killed"}, ("failed", "failed: Killed")),
@@ -58,40 +58,47 @@ def test_ranks_and_ends_in_words() -> None:
         ({"status": "RUNNING"}, ("running", "running")),
     ],
 )
-def test_a_trial_without_an_end_has_that_of_its_run(told: dict[str, Any], expected: tuple[str, str]) -> None:
-    found = sweep(trial("none", 8, 10.0, end=None) | told).trials[0]
-    assert (found.kind, found.end) == expected
+def test_a_trial_without_an_end_tag_has_its_runs_outcome(columns: dict[str, Any], expected: tuple[str, str]) -> None:
+    first_trial = make_sweep(trial("none", 8, 10.0, end=None) | columns).trials[0]
+    assert (first_trial.kind, first_trial.end) == expected
 
 
-def test_what_the_grid_would_have_cost_by_hand() -> None:
-    """Batches 8 and 16 at rates 1 and 2. A step takes 0.1 s and 0.01 s a sample: 0.0225 s a sample at 8, 0.01625 at 16.
-    (8, 1) billed 32.5 s for 1,000 samples, 10 of them beside its steps; (16, 1) likewise 26.25. (8, 2) was stopped and
-    is taken to need what (8, 1) did, 1,000 samples: 32.5 s; (16, 2) 26.25: 117.5 s in all."""
+def test_the_predicted_cost_of_the_grid() -> None:
+    """Batches 8 and 16 at rates 1 and 2. A step takes 0.1 s plus 0.01 s per sample: 0.0225 s per sample at batch 8, and
+    0.01625 s at 16. (8, 1) was billed 32.5 s for 1,000 samples, 10 s of it outside the steps; (16, 1) was billed
+    26.25 s. (8, 2) was stopped and is predicted to need 1,000 samples like (8, 1): 32.5 s. (16, 2) is predicted to take
+    26.25 s. In all, 117.5 s."""
     model = {"step_seconds_fixed": 0.1, "step_seconds_per_sample": 0.01, "relative_error": 0.1}
-    told = sweep(
+    sweep = make_sweep(
         row("calibration", "none", 8, 5.0),
         trial("none", 8, 32.5),
         trial("none", 16, 26.25),
         trial("none", 8, 4.0, 2.0, end="pruned: behind", samples=100.0),
-        told={**ASKED, "compilers": ["none"], "batch_sizes": [8, 16], "multipliers": [1, 2], "models": {"none": model}},
+        document={
+            **DOCUMENT,
+            "compilers": ["none"],
+            "batch_sizes": [8, 16],
+            "multipliers": [1, 2],
+            "models": {"none": model},
+        },
     )
-    grid = grid_of(told)
+    grid = grid_of(sweep)
     assert grid is not None
     assert (grid.settings, grid.trained, grid.seconds) == (4, 2, pytest.approx(117.5))
-    # 5 + 32.5 + 26.25 + 4 = 67.75, which is 57.7 % of it.
+    # 5 + 32.5 + 26.25 + 4 = 67.75 s, which is 57.7 % of the grid's cost.
     assert (
         "The search took 57.7 % of the 118 s that all 4 settings are predicted to take (2 of them were "
-        "trained to their end)." in sentences(told)
+        "trained to the end)." in sentences(sweep)
     )
 
 
-def test_without_a_model_nothing_is_said_of_the_grid() -> None:
-    assert grid_of(sweep(*TRIALS, told={**ASKED, "batch_sizes": [8, 64], "multipliers": [1]})) is None
+def test_without_a_model_the_cost_of_the_grid_is_unknown() -> None:
+    assert grid_of(make_sweep(*TRIALS, document={**DOCUMENT, "batch_sizes": [8, 64], "multipliers": [1]})) is None
 
 
-def test_what_the_sweep_cost_is_earned_back() -> None:
-    """All jobs took 312 s, the best saves 38 s a training: after 9."""
-    assert "The sweep pays off after 9 trainings with its best setting." in sentences(sweep(*TRIALS))
+def test_the_sweep_pays_off_after_some_trainings() -> None:
+    """All jobs took 312 s and the best setting saves 38 s per training, so the sweep pays off after 9."""
+    assert "The sweep pays off after 9 trainings with its best setting." in sentences(make_sweep(*TRIALS))
 
 
 def test_a_calibration_is_read_by_its_batch_sizes() -> None:
@@ -99,15 +106,15 @@ def test_a_calibration_is_read_by_its_batch_sizes() -> None:
         [(8, "calibration/fits", 1.0), (8, "calibration/step_seconds", 0.1), (16, "calibration/fits", 0.0)],
         columns=["step", "key", "value"],
     )
-    told = sweep(row("calibration", "none", math.nan, 40.0), calibrations={"r0": points})
-    assert (told.calibrations[0].largest, told.calibrations[0].too_large) == (8.0, (16.0,))
-    assert headline(told) == "No trial yet: none fits batches up to 8."
+    sweep = make_sweep(row("calibration", "none", math.nan, 40.0), calibrations={"r0": points})
+    assert (sweep.calibrations[0].largest, sweep.calibrations[0].too_large) == (8.0, (16.0,))
+    assert headline(sweep) == "No trial yet: none fits batches up to 8."
 
 
 @pytest.mark.parametrize(
     ("samples", "value"), [(100, 2.0), (150, 1.5), (96, 2.0), (80, math.nan), (208, 1.0), (300, math.nan)]
 )
-def test_a_curve_between_its_points(samples: float, value: float) -> None:
+def test_a_curve_is_interpolated_between_its_points(samples: float, value: float) -> None:
     curve = pd.DataFrame({"samples": [100.0, 200.0, math.nan], "value": [2.0, 1.0, 0.0]})
     assert value_at(curve, "eval_loss", samples) == pytest.approx(value, nan_ok=True)
 
@@ -115,13 +122,13 @@ def test_a_curve_between_its_points(samples: float, value: float) -> None:
 def test_qualities_are_compared_after_the_samples_that_all_have_seen() -> None:
     curve = pd.DataFrame({"samples": [500.0, 1000.0, 2000.0], "value": [0.6, 0.5, 0.4]})
     rows = trial("none", 8, 1.0, samples=2000.0), trial("none", 16, 1.0, samples=1500.0)
-    told = sweep(*rows, curves={"r0": curve, "r1": curve})
-    assert told.at_common_samples == {"r0": pytest.approx(0.45), "r1": pytest.approx(0.45)}
+    sweep = make_sweep(*rows, curves={"r0": curve, "r1": curve})
+    assert sweep.at_common_samples == {"r0": pytest.approx(0.45), "r1": pytest.approx(0.45)}
 
 
-def test_why_trials_failed_is_told_once_for_each_class() -> None:
-    told = {"status": "FAILED", "end": "failed: BadData"}
-    rows = [trial("none", size, 1.0, **told, failure_message=f"Traceback\nrow {size} is empty.") for size in (8, 16)]
+def test_each_failure_class_is_reported_once() -> None:
+    columns = {"status": "FAILED", "end": "failed: BadData"}
+    rows = [trial("none", size, 1.0, **columns, failure_message=f"Traceback\nrow {size} is empty.") for size in (8, 16)]
     rows.append(trial("none", 32, 1.0, status="FAILED", end="failed: Capacity"))
-    found = [sentence for sentence in sentences(sweep(*rows)) if sentence.startswith("Failed")]
-    assert sorted(found) == ["Failed with BadData: row 8 is empty.", "Failed with Capacity."]
+    messages = [sentence for sentence in sentences(make_sweep(*rows)) if sentence.startswith("Failed")]
+    assert sorted(messages) == ["Failed with BadData: row 8 is empty.", "Failed with Capacity."]

@@ -1,4 +1,4 @@
-"""A simulated AWS account: SageMaker whose jobs really run, and moto's S3, IAM, STS and CloudWatch Logs."""
+"""A simulated AWS account: SageMaker with jobs that really run, and moto's S3, IAM, STS and CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Account:
         return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
 
     def add_foreign_bucket(self, name: str) -> None:
-        """Add a bucket of another account."""
+        """Add a bucket that belongs to a different account."""
         self._moto.foreign_buckets.add(name)
 
     def make_role(self) -> str:

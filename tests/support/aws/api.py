@@ -28,7 +28,7 @@ class ApiError(Exception):
 
 
 class Dropped(Exception):
-    """A connection that is closed without a response. With `done`, the operation was executed nevertheless."""
+    """A connection that is closed without a response. With `done`, the operation was executed anyway."""
 
     def __init__(self, *, done: bool = False) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Faults:
             self._next[operation].extend(errors)
 
     def last(self, operation: str, error: Exception | None) -> None:
-        """Raise the error in every call of an operation from now on; None ends that."""
+        """Raise the error in every future call of an operation. None stops that."""
         with self._lock:
             self._always.pop(operation, None)
             if error:
@@ -73,7 +73,7 @@ class Faults:
 
 
 class Api(Serving):
-    """HTTP server of operations. Each operation is a function of its parameters."""
+    """HTTP server for operations. Each operation is a function of its parameters."""
 
     def __init__(self, service: str, operations: Mapping[str, Callable[[Mapping[str, Any]], Response]]) -> None:
         self._operations = operations

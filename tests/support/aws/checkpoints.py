@@ -1,6 +1,6 @@
-"""Synchronisation of a container's checkpoints to S3 while the job runs, file by file, without deletions.
+"""Synchronise a container's checkpoints to S3 while the job runs, file by file, without deletions.
 
-So S3 may hold an incomplete checkpoint, and older ones that the job has deleted.
+Therefore S3 may contain an incomplete checkpoint, and older ones that the job has deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SyncedFolder:
         self._uploaded = {path: state for path in self._files() if (state := _state(path))}
 
     def upload(self, cut_at: str | None = None) -> bool:
-        """Upload the changed files. Of the first file that matches `cut_at`, upload only half and return False."""
+        """Upload the changed files. If a file matches `cut_at`, upload only half of it and return False."""
         for path in self._files():
             state, name = _state(path), path.relative_to(self._folder).as_posix()
             if state is None or self._uploaded.get(path) == state:

@@ -1,7 +1,7 @@
-"""The account's models, endpoint configurations and endpoints: made, changed, listed, deleted, parameters.
+"""The account's models, endpoint configurations and endpoints: create, update, describe, list and delete them.
 
-Error messages are those that users of SageMaker quote: for an existing name, for a missing object, and for a change or
-deletion of an endpoint that is in progress.
+Error messages are those that users of SageMaker quote: for an existing name, for a missing object, and for an endpoint
+that is being changed or deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.aws.api import ApiError, Response
 from tests.support.aws.training import AWS_REGISTRY, NO_IMAGE, NOT_ASSUMED
 
 PAGE, TAG_PAGE = 2, 5
-"""Page sizes of lists, whatever the request says."""
+"""Page sizes of lists, which ignore the size in the request."""
 ARN = re.compile(r"arn:aws:sagemaker:us-east-1:\d{12}:(endpoint|endpoint-config|model)/(.+)")
 NOUNS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint configuration", "Model": "model"}
 IN_ARN = {"Endpoint": "endpoint", "EndpointConfig": "endpoint-config", "Model": "model"}
@@ -61,7 +61,7 @@ class Hosting:
         self.looks = 1
         """Number of descriptions or changes during which an operation on an endpoint is in progress."""
         self.failure: str | None = None
-        """Reason for which endpoints fail that are created or updated from now on."""
+        """Reason why endpoints fail that are created or updated from now on."""
         self.serve: Serve = echo
 
     def operations(self) -> dict[str, Any]:
@@ -270,7 +270,7 @@ class Hosting:
             )
 
     def _arn(self, kind: str, name: str) -> str:
-        # SageMaker writes these ARNs in lower case, whatever the names are.
+        # SageMaker writes these ARNs in lower case.
         return f"arn:aws:sagemaker:us-east-1:{self._account}:{IN_ARN[kind]}/{name.lower()}"
 
 

@@ -1,5 +1,5 @@
-"""One simulated SageMaker training job. The local service runs it on data from S3; its log and artifacts are uploaded
-as SageMaker does it."""
+"""One simulated SageMaker training job. The local service runs it on data from S3. Its log and artifacts are uploaded
+as on SageMaker."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TrainingJob:
         self._take_machines()
 
     def _take_machines(self) -> None:
-        """Create empty machines for the next start."""
+        """Create empty instances for the next start."""
         self._root = self._home / f"start-{len(self._earlier)}"
         self._machines = [Machine(self._root, self.name, at) for at in range(int(self._resources["InstanceCount"]))]
         since_ms = int(1000 * self._starting.timestamp())
@@ -78,7 +78,7 @@ class TrainingJob:
 
     @property
     def base(self) -> Path:
-        """Folder that stands for `/opt/ml` on the first machine."""
+        """Folder that stands for `/opt/ml` on the first instance."""
         return self._machines[0].base
 
     @property
@@ -96,7 +96,7 @@ class TrainingJob:
         return {}
 
     def describe(self) -> Description:
-        """Return the description. All its fields are set at every moment of the job's life."""
+        """Return the description. All its fields are set at all times."""
         described = {name: value for name, value in self.request.items() if name != "Tags"}
         described |= {"TrainingJobArn": f"arn:aws:sagemaker:us-east-1:111122223333:training-job/{self.name}"}
         described |= {"CreationTime": self._created, "ModelArtifacts": {"S3ModelArtifacts": self._artifact or ""}}
@@ -211,7 +211,7 @@ class TrainingJob:
     def _start_machines(self, request: Mapping[str, Any]) -> None:
         port = free_port()
         for machine in self._machines:
-            # Each machine has its own copy of the checkpoints.
+            # Each instance has its own copy of the checkpoints.
             if "CheckpointConfig" in request:
                 uri = str(request["CheckpointConfig"]["S3Uri"])
                 self._synced.append(SyncedFolder(self._objects, uri, machine.checkpoints))
@@ -228,7 +228,7 @@ class TrainingJob:
         return {**channel, "DataSource": {"S3DataSource": local}}
 
     def _watch(self) -> bool:
-        """Upload log and checkpoints until every machine has ended. A machine that fails ends the others.
+        """Upload log and checkpoints until every instance has ended. An instance that fails stops the others.
 
         Returns False after a spot interruption.
         """
@@ -247,7 +247,7 @@ class TrainingJob:
             time.sleep(max(LOOK_SECONDS, SHARE_SECONDS * (threading.active_count() - 20)))
 
     def _is_interrupted(self) -> bool:
-        """Upload new checkpoints. Return whether a spot interruption ended the machines' processes meanwhile."""
+        """Upload new checkpoints. Return whether a spot interruption ended the processes meanwhile."""
         interrupted, warned = self._faults.interrupted_at, self._faults.warned_at
         if not all(synced.upload(interrupted[0] if interrupted else None) for synced in self._synced):
             del interrupted[0]

@@ -1,4 +1,4 @@
-"""FilterLogEvents on top of moto's logs, which support no prefix of stream names and never repeat an event."""
+"""FilterLogEvents on top of moto's logs, which do not support prefixes of stream names and never repeat an event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container's output, stored in CloudWatch as SageMaker's agent does it."""
+"""Store a container's output in CloudWatch like SageMaker's agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_CALL_BYTES, MAX_CALL_EVENTS = 1_048_576, 10_000
 
 
 class LogStream:
-    """The log stream of one machine. The log group is created with the first line."""
+    """The log stream of one instance. The log group is created with the first line."""
 
     def __init__(self, logs: Any, name: str) -> None:
         self._logs, self._names = logs, {"logGroupName": GROUP, "logStreamName": name}
@@ -50,7 +50,7 @@ def _calls(page: LogPage) -> Iterator[list[dict[str, Any]]]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """Yield the line in pieces that fit into an event; an empty line becomes a blank."""
+    """Yield the line in pieces that fit into an event. An empty line becomes a blank."""
     content = line.encode() or b" "
     for start in range(0, len(content), MAX_EVENT_BYTES):
         yield content[start : start + MAX_EVENT_BYTES].decode("utf-8", "replace")

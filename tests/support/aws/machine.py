@@ -1,4 +1,4 @@
-"""The machines of one simulated training job: each is a container of the local service in its own folder."""
+"""The instances of one simulated training job. Each is a container of the local service in its own folder."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from training.services.sagemaker.aws_context import gpu_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
-"""Both start a process on each GPU of each machine. The images use MPI for the second; here torchrun starts both."""
+"""Both start a process on each GPU of each instance. The images use MPI for the second; here torchrun starts both."""
 UNASSIGNED_PORTS = range(20_000, 30_000)
 """Ports that Linux does not assign to outgoing connections."""
 
 
 class Machine:
-    """One machine of a job."""
+    """One instance of a job."""
 
     def __init__(self, root: Path, job_name: str, at: int) -> None:
         self.at, self.host = at, f"algo-{at + 1}"
@@ -40,11 +40,11 @@ class Machine:
 
     @property
     def base(self) -> Path:
-        """Folder that stands for `/opt/ml` on this machine."""
+        """Folder that stands for `/opt/ml` on this instance."""
         return self.root / "jobs" / self._name / "opt" / "ml"
 
     def start(self, request: Mapping[str, Any], instance_type: str, machines: int, port: int) -> None:
-        """Start this machine's part of the job. `request` has local paths. Raises InputError."""
+        """Start this instance's part of the job. `request` has local paths. Raises InputError."""
         own = {**request, "ResourceConfig": {**request["ResourceConfig"], "InstanceType": "local", "InstanceCount": 1}}
         own |= {"OutputDataConfig": {"S3OutputPath": (self.root / "output").as_uri()}}
         if "CheckpointConfig" in request:
@@ -63,7 +63,7 @@ class Machine:
         self._service.create(own)
 
     def describe(self) -> Description:
-        """Return the local service's description, or nothing before the start."""
+        """Return the local service's description, or an empty one before the start."""
         return self._service.describe(self._name) if self.base.parents[1].exists() else {}
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Download and upload of S3 objects, as SageMaker's agent does it."""
+"""Download and upload S3 objects like SageMaker's agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Objects:
         return path
 
     def fetch_folder(self, uri: str, folder: Path) -> int:
-        """Download every object whose key begins with the URI, as SageMaker does, and return their number."""
+        """Download every object whose key starts with the URI, like SageMaker, and return their number."""
         folder.mkdir(parents=True, exist_ok=True)
         bucket, prefix = _location(uri)
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)

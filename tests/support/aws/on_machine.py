@@ -1,7 +1,7 @@
-"""Program that starts the script on one of several simulated machines, as SageMaker and its toolkit do.
+"""Program that starts the script on one of several simulated instances, like SageMaker and its toolkit.
 
 It sets the host names and runs torchrun with the options of the toolkit's `torch_distributed.py`. There the address of
-the first machine is algo-1:7777; here it is localhost with the job's own port. Standard library only.
+the first instance is algo-1:7777; here it is localhost with the job's own port. Standard library only.
 """
 
 import json
@@ -12,9 +12,9 @@ from pathlib import Path
 
 def main() -> None:
     spec = json.loads(os.environ.pop("EMULATED_MACHINE"))
-    hosts = [f"algo-{at + 1}" for at in range(spec["hosts"])]
+    hosts = [f"algo-{number}" for number in range(1, spec["hosts"] + 1)]
     _set_hosts(hosts, hosts[spec["host"]])
-    # The simulated machines share the cores of this one.
+    # The simulated instances share the cores of this machine.
     cores = len(os.sched_getaffinity(0)) // (len(hosts) * max(1, spec["processes"]))
     os.environ["OMP_NUM_THREADS"] = str(max(1, cores))
     command = [sys.executable]

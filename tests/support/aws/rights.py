@@ -1,4 +1,4 @@
-"""Rights that the documentation grants."""
+"""Permissions in the policies of the documentation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ACTIONS = {
     "s3:UploadPart": "s3:PutObject",
     "s3:CompleteMultipartUpload": "s3:PutObject",
 }
-"""Calls whose right has another name."""
+"""Calls whose permission has a different name."""
 
 
 def policy(name: str) -> dict[str, Any]:
     text = (ROOT / "docs" / "aws.md").read_text()
-    found = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
-    assert found
-    return dict(json.loads(found[1]))
+    match = re.search(rf"```json policy-{name}\n(.*?)```", text, re.DOTALL)
+    assert match
+    return dict(json.loads(match[1]))
 
 
 def actions(name: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """A simulated account in its own process: `python -m tests.support.aws.serve FOLDER`.
 
-It prints the environment variables of the account as the first line. Each line of input is a query, `calls` (time and
-operation of each call) or `jobs` (names), and gets a line of JSON in response. At the end of the input the process and
-all its jobs end.
+The first line that it prints contains the account's environment variables. Each line of input is a query, `calls` (time
+and operation of each call) or `jobs` (names). The response is a line of JSON. At the end of the input, the process
+stops all jobs and exits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Served:
 
 @contextmanager
 def served(folder: Path) -> Iterator[Served]:
-    """Open an account in another process, and end it at the end."""
+    """Open an account in another process, which exits at the end of the block."""
     command = [sys.executable, "-m", "tests.support.aws.serve", str(folder)]
     with (folder.parent / "account.txt").open("ab") as errors:
         process = subprocess.Popen(

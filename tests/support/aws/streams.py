@@ -6,11 +6,11 @@ from tests.support.aws.account import Account
 
 
 def streams(account: Account, job_name: str) -> dict[str, list[str]]:
-    """Return the log of each machine."""
-    logs, found = account.clients["logs"], {}
-    where = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
-    for each in logs.describe_log_streams(**where, logStreamNamePrefix=f"{job_name}/")["logStreams"]:
-        events = logs.get_log_events(**where, logStreamName=each["logStreamName"], startFromHead=True)["events"]
-        machine = each["logStreamName"].partition("/")[2].rpartition("-")[0]
-        found[machine] = [event["message"] for event in events]
-    return found
+    """Return the log lines of each instance by its name."""
+    logs, lines = account.clients["logs"], {}
+    group = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
+    for each in logs.describe_log_streams(**group, logStreamNamePrefix=f"{job_name}/")["logStreams"]:
+        events = logs.get_log_events(**group, logStreamName=each["logStreamName"], startFromHead=True)["events"]
+        instance = each["logStreamName"].partition("/")[2].rpartition("-")[0]
+        lines[instance] = [event["message"] for event in events]
+    return lines

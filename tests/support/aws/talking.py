@@ -1,4 +1,4 @@
-"""Experiments with many cheap jobs that only print metrics, and the points that MLflow stores for them."""
+"""Experiments with many cheap jobs that only print metrics, and the metric points that MLflow stores for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from tests.conftest import ROOT
 
 KEYS = ("loss", "samples")
-"""Metrics that such a job prints at every step."""
+"""Metrics that each job prints at every step."""
 
 
 def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -> Path:

@@ -1,4 +1,4 @@
-"""Report pages of runs made by hand, with every kind of content that a page can have."""
+"""Report pages of hand-made runs, with every kind of content that a page can have."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ LONG = "inductor, batch 64, precision bf16, attention sdpa"
 BILLED = {"none": (1204.0, 1198.0, 1187.0), "inductor": (843.0, 861.0, 998.0), LONG: (99.5, 101.2, 97.4)}
 """Billable seconds by arm. Sorted as text, their order would differ from that of the numbers."""
 RATES = {"none": 21.4, "inductor": 33.8, LONG: 260.0}
-PACES = {"none": 8.0, "inductor": 7.5, LONG: 5.0}
-"""Steady samples/s by arm, and how fast the loss falls."""
+"""Steady samples per second by arm."""
+LOSS_DECAY_STEPS = {"none": 8.0, "inductor": 7.5, LONG: 5.0}
+"""Number of steps in which the loss falls by the factor e, by arm."""
 PUBLISHED = json.dumps(
     {
         "source": "an article of 2022",
@@ -45,7 +46,7 @@ def made_comparison(client: MlflowClient, artifacts: str) -> str:
                 metrics={**times, "time/train_steady_seconds": 0.75 * billed[repeat]},
                 params={"hp.batch_size": 64 if arm == LONG else 16},
                 tags={"platform.cache_state": state, "platform.compiler": arm[:8], "platform.published": PUBLISHED},
-                losses=[0.3 + math.exp(-step / PACES[arm]) + 0.01 * repeat for step in range(20)],
+                losses=[0.3 + math.exp(-step / LOSS_DECAY_STEPS[arm]) + 0.01 * repeat for step in range(20)],
             )
     failure = {"platform.failure_class": "OutOfMemory", "platform.failure_message": "asked for 2.00 GiB\nof 1.43 GiB"}
     failure |= {"platform.compiler": "inductor"}
@@ -70,9 +71,9 @@ def made_probes(client: MlflowClient, artifacts: str) -> str:
         ("ml.g4dn.xlarge", 2100.0, 0.43),
         ("ml.p3", 610.0, 0.65),
     ):
-        told = {f"projected/billable_seconds{end}": seconds * share for end, share in ends.items()}
-        told |= {f"projected/usd{end}": usd * share for end, share in ends.items()}
-        tracked.trained(machine, 0, 60.0, 20_000 / seconds, params={"hp.probe_precision": "0.05"}, metrics=told)
+        metrics = {f"projected/billable_seconds{end}": seconds * share for end, share in ends.items()}
+        metrics |= {f"projected/usd{end}": usd * share for end, share in ends.items()}
+        tracked.trained(machine, 0, 60.0, 20_000 / seconds, params={"hp.probe_precision": "0.05"}, metrics=metrics)
     return html_page(render(client, tracked.group, "machines"))
 
 

@@ -1,4 +1,4 @@
-"""A window of the system's Chromium that records the errors of its page."""
+"""A window of the system's Chromium that records its page's errors."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tests.conftest import ROOT
 PICTURES = ROOT / "test-artifacts" / "browser"
 """Folder for screenshots."""
 DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 640)
-GRAVE = ("serious", "critical")
+SEVERE = ("serious", "critical")
 """Violations of this impact in axe-core's rating are errors here. Contrast is among them."""
 
 
 class Window:
-    """One page in a window of its own."""
+    """One page in a separate window."""
 
     def __init__(self, browser: Browser, size: tuple[int, int] = DESKTOP, **context: Any) -> None:
         viewport: Any = {"width": size[0], "height": size[1]}
         self.context = browser.new_context(viewport=viewport, **context)
         self.page = self.context.new_page()
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         """Console errors, exceptions and failed requests."""
         self.requests: list[str] = []
         """Addresses of all requests."""
         self.page.on("console", self._on_console)
-        self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        self.page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("requestfailed", self._on_failed)
         self.page.on("response", self._on_response)
@@ -40,7 +40,7 @@ class Window:
         self.page.goto(address.as_uri() if isinstance(address, Path) else address)
         return self
 
-    def picture(self, name: str, *, whole: bool = True) -> None:
+    def screenshot(self, name: str, *, whole: bool = True) -> None:
         """Save a screenshot of the whole page or of the visible part."""
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=PICTURES / f"{name}.png", full_page=whole, animations="disabled")
@@ -51,7 +51,7 @@ class Window:
         session.send("Emulation.setEmulatedVisionDeficiency", {"type": "achromatopsia"})
 
     def overhang(self) -> float:
-        """Return the width of the page beyond its window, pixels."""
+        """Return by how many pixels the page is wider than its window."""
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def cut_tables(self) -> int:
@@ -67,7 +67,7 @@ class Window:
         assert size is not None
         return box["y"] >= 0 and box["y"] + box["height"] <= size["height"] and box["x"] + box["width"] <= size["width"]
 
-    def grave_violations(self, name: str) -> list[str]:
+    def severe_violations(self, name: str) -> list[str]:
         """Return axe-core's serious and critical violations. All violations are saved beside the screenshots."""
         audit = Axe().run(self.page, options={"resultTypes": ["violations", "passes"]}).response
         counts = {kind: {each["id"]: len(each["nodes"]) for each in audit[kind]} for kind in ("violations", "passes")}
@@ -77,7 +77,7 @@ class Window:
         return [
             f"{each['id']}: {node['html'][:120]} {node['failureSummary']}"
             for each in audit["violations"]
-            if each["impact"] in GRAVE
+            if each["impact"] in SEVERE
             for node in each["nodes"]
         ]
 
@@ -86,13 +86,13 @@ class Window:
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self.complaints.append(f"console: {message.text} {message.location['url']}")
+            self.errors.append(f"console: {message.text} {message.location['url']}")
 
     def _on_failed(self, request: Request) -> None:
         # A request that the page cancels when it is left has not failed.
         if request.failure != "net::ERR_ABORTED":
-            self.complaints.append(f"{request.failure}: {request.url}")
+            self.errors.append(f"{request.failure}: {request.url}")
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 400:
-            self.complaints.append(f"{response.status}: {response.url}")
+            self.errors.append(f"{response.status}: {response.url}")

@@ -1,8 +1,8 @@
-"""Interpreter that starts within milliseconds what takes the real one seconds of imports.
+"""Python interpreter that starts programs in milliseconds, because a server has already imported their packages.
 
-`forking_interpreter()` returns an executable for the place of `sys.executable`. Its processes are real ones, with
-standard streams, signals, limits and exit codes of their own; only their packages are imported already, by a server
-that forks them. See `server.py`, and `launcher.py` for what is left to the real interpreter.
+`forking_interpreter()` returns the path of an executable that replaces `sys.executable`. Its processes are real
+processes with standard streams, signals, limits and exit codes, forked by a server that has imported the heavy packages
+(see `server.py`). The real interpreter still runs programs that no server can run (see `launcher.py`).
 """
 
 from __future__ import annotations
@@ -23,71 +23,80 @@ from pathlib import Path
 from typing import Any
 
 INTERPRETER = sys.executable
-"""The real one."""
+"""The real interpreter."""
 
 FOLDER = Path(__file__).parent
 JOB = FOLDER.parents[2] / "training" / "job"
 
-ROOM_BYTES = 100_000
-"""Longest environment that /proc shows of a program; one variable can hold 128 KiB."""
+ENVIRONMENT_BYTES = 100_000
+"""Space for the environment that /proc shows for a program. One variable can contain 128 KiB."""
 
 INTERPRETER_VARIABLES = ("PYTHON", "HOME", "XDG_")
-READ_LATER = (
-    # Taken on by the child itself.
+NOT_READ_AT_IMPORT = (
+    # The child applies these itself.
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONIOENCODING"),
-    # Read whenever they are needed.
+    # Packages read these whenever they need them.
     *("TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
 )
+"""Variables that may differ from the server's, although their names start like those that packages read."""
 
+
+SHARED_VARIABLE = "FORKING_INTERPRETER"
+"""Names the interpreter that parallel test processes share."""
 
 STARTED: list[subprocess.Popen[bytes]] = []
-"""The servers that run; they end with this process."""
+"""The running servers. They end with this process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """Imports of one server, and the programs that it is for."""
+    """Packages that one server imports, and the programs that it can run."""
 
     name: str
-    imported: tuple[str, ...]
-    forgotten: tuple[str, ...]
-    """Packages that are imported anew by each program, because they read the environment; what they import is kept."""
+    preloaded: tuple[str, ...]
+    """Packages that the server imports."""
+    reloaded: tuple[str, ...]
+    """Preloaded packages that each program imports again, because they read the environment when imported."""
+    cached_calls: tuple[tuple[str, ...], ...] = ()
+    """Module, function and arguments of calls whose results the packages cache. The server makes these calls, so that
+    all programs share the results."""
     folders: tuple[str, ...] = ()
     """Folders to import from."""
     variables: tuple[str, ...]
-    """Beginnings of variables that the packages may read as they are imported.
+    """Prefixes of variables that the packages may read when they are imported.
 
-    A program with other values than the server's is left to the real interpreter.
+    If a program's values differ from the server's, the real interpreter runs it.
     """
     modules: tuple[str, ...] = ()
-    """Programs started by `-m`."""
-    beside: str = ""
-    """A file that lies beside the scripts that it runs."""
+    """Programs that the server can run with `-m`."""
+    marker_file: str = ""
+    """Path relative to a script's folder. The server can run scripts in folders with this file."""
 
 
 JOB_SERVER = Server(
     name="job",
-    imported=(
+    preloaded=(
         "compilation.lean_imports",
         *("torch", "torch.distributed.run", "accelerate", "safetensors.torch", "pyarrow.parquet", "psutil"),
         *("transformers", "transformers.trainer", "transformers.trainer_pt_utils"),
         *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
         *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
     ),
-    forgotten=("compilation",),
+    cached_calls=(("transformers.conversion_mapping", "get_checkpoint_conversion_mapping", "bert"),),
+    reloaded=("compilation",),
     folders=(str(JOB),),
     variables=(
         *("ACCELERATE_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "SAFETENSORS_", "MKL_", "OPENBLAS_"),
         *("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_", "TRITON_", "CUDA_", "XLA_", "PJRT_"),
     ),
-    beside="compilation/lean_imports.py",
+    marker_file="compilation/lean_imports.py",
 )
 SAMPLE = "tests.support.fork_server.sample"
-"""A program to test the server with."""
+"""A program for testing the server."""
 
 COMMAND_SERVER = Server(
     name="command",
-    imported=(
+    preloaded=(
         *("mlflow", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "mlflow.cli", "alembic.command"),
         *("mlflow.server.handlers", "mlflow.server.fastapi_app", "uvicorn.main", "uvicorn.protocols.http.auto"),
         *("pandas", "pyarrow.parquet", "pyarrow.csv", "pyarrow.dataset", "pydantic", "yaml", "jinja2", "psutil"),
@@ -95,8 +104,10 @@ COMMAND_SERVER = Server(
         *("rich.console", "rich.table", "rich.progress", "rich.traceback", "optuna", "boto3", "psycopg"),
         *("transformers.models.auto.tokenization_auto", "transformers.models.auto.configuration_auto"),
         *("transformers.convert_slow_tokenizer", "tokenizers", "huggingface_hub", "datasets"),
+        *("torch", "transformers.models.auto.modeling_auto", "transformers.models.bert.modeling_bert"),
+        "sagemaker.core.config.config",
     ),
-    forgotten=("mlflow.server",),
+    reloaded=("mlflow.server",),
     variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
     modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn", SAMPLE),
 )
@@ -105,11 +116,13 @@ SERVERS = (JOB_SERVER, COMMAND_SERVER)
 
 @cache
 def forking_interpreter() -> str:
-    """Return the path of the interpreter of this test process; its servers start when they are first needed."""
+    """Return the path of the interpreter of these tests. Each of its servers starts when it is first needed."""
+    if SHARED_VARIABLE in os.environ:
+        return os.environ[SHARED_VARIABLE]
     folder = Path(tempfile.mkdtemp(prefix="forking_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # Whoever holds the other end keeps the servers alive.
-    alive, _held = os.pipe()
+    # The servers end when this process closes the other end of the pipe.
+    alive, _write_end = os.pipe()
     listeners = {server.name: _listener(folder / server.name) for server in SERVERS}
     launcher = folder / "python"
     launcher.write_text(f"#!{INTERPRETER} -IS\n{(FOLDER / 'launcher.py').read_text()}")
@@ -129,11 +142,11 @@ def _listener(path: Path) -> socket.socket:
 def _settings(folder: Path) -> dict[str, Any]:
     return {
         "interpreter": INTERPRETER,
-        "read_later": READ_LATER,
+        "not_read_at_import": NOT_READ_AT_IMPORT,
         "servers": {
             server.name: {
                 "socket": str(folder / server.name),
-                "beside": server.beside,
+                "marker_file": server.marker_file,
                 "modules": server.modules,
                 "variables": (*INTERPRETER_VARIABLES, *server.variables),
                 "environment": _environment(),
@@ -157,8 +170,8 @@ def _start_on_demand(folder: Path, listeners: dict[str, socket.socket], alive: i
 
 
 def _start(server: Server, folder: Path, listener: socket.socket, alive: int) -> None:
-    # The interpreter's own threads would be lost by a fork.
-    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    # A fork would lose the threads of these libraries.
+    single_threaded = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with (folder / f"{server.name}.log").open("ab") as log:
         process = subprocess.Popen(
             [
@@ -167,7 +180,7 @@ def _start(server: Server, folder: Path, listener: socket.socket, alive: int) ->
                 json.dumps(asdict(server)),
             ],
             cwd="/",
-            env=_environment() | single | {"FORK_SERVER_ROOM": "-" * ROOM_BYTES},
+            env=_environment() | single_threaded | {"FORK_SERVER_ROOM": "-" * ENVIRONMENT_BYTES},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -1,8 +1,9 @@
-"""Stand-in for the Python interpreter, which has a fork server run the program where one can.
+"""Replacement for the Python interpreter that lets a fork server run the program if possible.
 
-`interpreter.py` copies it, with a first line that names the interpreter. It hands everything that a program
-inherits over to a child of the server, passes signals on, and ends as the child does. What no server can run as the
-interpreter would, the interpreter runs. Standard library only, and little of it: this is what each start costs.
+`interpreter.py` copies this file and adds a first line with the interpreter's path. The launcher passes everything that
+a program inherits to a child of the server, forwards signals, and ends as the child does. If no server can run the
+program as the interpreter would, the interpreter runs it. Imports only a few modules of the standard library, because
+their import is the cost of each start.
 """
 
 # ruff: noqa: PTH100, PTH109, PTH110, PTH118, PTH120, PTH123, PTH208
@@ -16,18 +17,18 @@ import sys
 
 FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 MEMORY_LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-"""Under these an import may fail, which only the interpreter shows."""
+"""Limits under which imports may fail. Only the real interpreter, which imports everything, fails in the same way."""
 
 
 def main() -> None:
-    name, words = choose(sys.argv[1:])
+    name, arguments = choose_server(sys.argv[1:])
     if name is None:
         os.execv(SETTINGS["interpreter"], [SETTINGS["interpreter"], *sys.argv[1:]])
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(SETTINGS["servers"][name]["socket"])
-            hand_over(connection, words, list(blocked))
+            send_request(connection, arguments, list(blocked))
             answers = connection.makefile("rb")
             first = answers.readline() or fail(name)
         except ConnectionError:
@@ -46,48 +47,48 @@ def main() -> None:
 
 
 def fail(name):  # type: ignore[no-untyped-def]
-    """Say why the server is gone, and end."""
+    """Exit with the end of the server's log."""
     with open(f"{SETTINGS['servers'][name]['socket']}.log") as log:
         sys.exit(f"The fork server '{name}' has ended: {log.read()[-2000:]}")
 
 
-def choose(words):  # type: ignore[no-untyped-def]
-    """Return the server that can run these words, and the words without the interpreter's options; None if none can."""
-    words = list(words)
-    while words and words[0] in ("-u", "--"):
-        words.pop(0)
-    if not words or (words[0].startswith("-") and words[0] not in ("-m", "-c")):
-        return None, words
+def choose_server(arguments):  # type: ignore[no-untyped-def]
+    """Return the name of a server that can run the program, or None, and the arguments without those of Python."""
+    arguments = list(arguments)
+    while arguments and arguments[0] in ("-u", "--"):
+        arguments.pop(0)
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
+        return None, arguments
     if any(resource.getrlimit(each)[0] != resource.RLIM_INFINITY for each in MEMORY_LIMITS):
-        return None, words
+        return None, arguments
     for name, server in SETTINGS["servers"].items():
-        if suits(server, words) and all(os.environ.get(each) == value for each, value in read_at_import(server)):
-            return name, words
-    return None, words
+        if can_run(server, arguments) and all(os.environ.get(each) == value for each, value in read_at_import(server)):
+            return name, arguments
+    return None, arguments
 
 
-def suits(server, words):  # type: ignore[no-untyped-def]
-    if server["beside"]:
-        # The job keeps packages out of its process: only a script that lies with the job's files may lack them.
-        scripts = [each for each in words if each.endswith(".py")]
-        return any(os.path.exists(os.path.join(os.path.dirname(each), server["beside"])) for each in scripts)
-    return words[0] == "-m" and words[1] in server["modules"]
+def can_run(server, arguments):  # type: ignore[no-untyped-def]
+    if server["marker_file"]:
+        # The job blocks packages in its process, which only scripts in the job's folder expect.
+        scripts = [each for each in arguments if each.endswith(".py")]
+        return any(os.path.exists(os.path.join(os.path.dirname(each), server["marker_file"])) for each in scripts)
+    return arguments[0] == "-m" and arguments[1] in server["modules"]
 
 
 def read_at_import(server):  # type: ignore[no-untyped-def]
-    """Yield the variables that packages read when they are imported, with the values that the server had."""
+    """Yield the variables that packages may read when they are imported, with the server's values."""
     names = {*server["environment"], *os.environ}
     for name in names:
-        if name.startswith(tuple(server["variables"])) and name not in SETTINGS["read_later"]:
+        if name.startswith(tuple(server["variables"])) and name not in SETTINGS["not_read_at_import"]:
             yield name, server["environment"].get(name)
 
 
-def hand_over(connection, words, blocked):  # type: ignore[no-untyped-def]
+def send_request(connection, arguments, blocked):  # type: ignore[no-untyped-def]
     descriptors = [int(each) for each in os.listdir("/proc/self/fd")]
     descriptors = [each for each in descriptors if each != connection.fileno() and is_open(each)]
     limits = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     request = {
-        "words": words,
+        "arguments": arguments,
         "folder": os.getcwd(),
         "environment": dict(os.environ),
         "descriptors": descriptors,
@@ -104,7 +105,7 @@ def hand_over(connection, words, blocked):  # type: ignore[no-untyped-def]
 
 
 def is_open(descriptor):  # type: ignore[no-untyped-def]
-    """Return whether the descriptor still exists, which that of the listing of descriptors does not."""
+    """Return True if the descriptor still exists. The one that listed the descriptors is closed."""
     try:
         os.fstat(descriptor)
     except OSError:

@@ -1,4 +1,4 @@
-"""Says what it was started with, and ends as it is told: `python -m tests.support.fork_server.sample ENDING`."""
+"""Print the process's environment, then end in a chosen way: `python -m tests.support.fork_server.sample ENDING`."""
 
 from __future__ import annotations
 

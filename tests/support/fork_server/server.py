@@ -1,11 +1,12 @@
-"""Process that has imported the heavy packages once, and forks a child for each program it is asked to run.
+"""Process that imports the heavy packages once, and forks a child for each program that a launcher requests.
 
     python -u -P server.py LISTENING_FD ALIVE_FD PACKAGES
 
 PACKAGES is the JSON of an `interpreter.Server`.
 
-Started by `interpreter.py`; its clients are the launchers of `launcher.py`. It stays single-threaded, so that a fork
-copies all of it. It ends when ALIVE_FD, the read end of a pipe, is closed by the test process. Standard library only.
+`interpreter.py` starts it; the launchers of `launcher.py` are its clients. It must be single-threaded, because a fork
+copies only one thread. ALIVE_FD is the read end of a pipe: the server ends when the test process closes the other end.
+Imports only the standard library.
 """
 
 from __future__ import annotations
@@ -28,39 +29,39 @@ import types
 from pathlib import Path
 from typing import Any
 
-HIGH = 600
-"""Descriptors from here on are free for the child's use while it puts its own in place."""
+FIRST_TEMPORARY = 600
+"""The child uses descriptors from this number on while it moves the received ones to their places."""
 
 
-class Forking:
-    """The launchers that wait, and the children that run for them."""
+class ForkServer:
+    """The waiting launchers, and their running children."""
 
     def __init__(self, listener: socket.socket, alive: int) -> None:
         self._listener, self._alive = listener, alive
         self._poll = select.poll()
         self._launchers: dict[int, tuple[socket.socket, int]] = {}
-        """Descriptor of a connection to the connection and its child's pidfd."""
+        """Descriptor of a launcher's connection -> the connection and the pidfd of the launcher's child."""
         self._children: dict[int, socket.socket] = {}
-        """Descriptor of a child's pidfd to the connection of its launcher."""
+        """pidfd of a child -> the connection of its launcher."""
         for descriptor in (listener.fileno(), alive):
             self._poll.register(descriptor, select.POLLIN)
 
     def serve(self) -> dict[str, Any] | None:
-        """Fork for every request; return the request in the child, and None in the server once nobody needs it."""
+        """Fork for every request. Return the request in the child, and None in the server when the tests end."""
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor == self._alive:
                     return None
                 if descriptor == self._listener.fileno():
-                    if request := self._forked():
+                    if request := self._accept_and_fork():
                         return request
                 elif descriptor in self._children:
                     self._reap(descriptor)
                 elif descriptor in self._launchers:
                     self._kill_child_of(descriptor)
 
-    def _forked(self) -> dict[str, Any] | None:
-        """Fork for the next launcher; return its request in the child, and None in the server."""
+    def _accept_and_fork(self) -> dict[str, Any] | None:
+        """Fork for the next launcher. Return its request in the child, and None in the server."""
         connection, _ = self._listener.accept()
         request = receive(connection)
         if request is None:
@@ -82,7 +83,7 @@ class Forking:
     def _reap(self, child: int) -> None:
         status = os.waitid(os.P_PIDFD, child, os.WEXITED | os.WNOHANG)
         if status is None:
-            return  # The event was of another child, whose descriptor had the same number.
+            return  # The event belongs to an earlier child, whose descriptor had the same number.
         connection = self._children.pop(child)
         self._poll.unregister(child)
         os.close(child)
@@ -92,14 +93,14 @@ class Forking:
         connection.close()
 
     def _kill_child_of(self, launcher: int) -> None:
-        """End the child of a launcher that was killed, as the process would have ended for which it stands."""
+        """Kill the child of a launcher that was killed, because the two represent one process."""
         connection, child = self._launchers[launcher]
         try:
             connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return  # The event was of another launcher, whose descriptor had the same number.
+            return  # The event belongs to an earlier launcher, whose descriptor had the same number.
         except ConnectionError:
-            pass  # It was killed before it had read the answer.
+            pass  # The launcher was killed before it had read the answer.
         del self._launchers[launcher]
         self._poll.unregister(connection)
         with contextlib.suppress(ProcessLookupError):
@@ -107,7 +108,7 @@ class Forking:
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
-    """Return a launcher's request with the descriptors that came with it, or None when the launcher was killed."""
+    """Return a launcher's request with its descriptors, or None if the launcher was killed."""
     content, descriptors = b"", array.array("i")
     with contextlib.suppress(ConnectionError):
         length, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(4 * 250))
@@ -121,20 +122,20 @@ def receive(connection: socket.socket) -> dict[str, Any] | None:
             request: dict[str, Any] = json.loads(content)
             request["descriptors"] = dict(zip(request["descriptors"], descriptors, strict=True))
             return request
-    # Whoever waits for the end of the launcher's output would wait for ever.
+    # With these open, a process that waits for the end of the launcher's output would wait forever.
     for each in descriptors:
         os.close(each)
     return None
 
 
 def answer(connection: socket.socket, message: dict[str, int]) -> None:
-    # A launcher that was killed is noticed at its end of the connection.
+    # `serve` handles launchers that were killed.
     with contextlib.suppress(OSError):
         connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def become(request: dict[str, Any]) -> None:
-    """Take on what the launcher had: descriptors, folder, environment, limits, cores, signals."""
+def take_over_process_state(request: dict[str, Any]) -> None:
+    """Apply the launcher's descriptors, folder, environment, limits, cores and signals to this process."""
     os.setsid()
     take_descriptors(request["descriptors"])
     os.chdir(request["folder"])
@@ -153,9 +154,12 @@ def become(request: dict[str, Any]) -> None:
 
 
 def take_descriptors(descriptors: dict[int, int]) -> None:
-    high = {number: fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, HIGH) for number, received in descriptors.items()}
-    os.closerange(0, HIGH)
-    for number, copy in high.items():
+    copies = {
+        number: fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, FIRST_TEMPORARY)
+        for number, received in descriptors.items()
+    }
+    os.closerange(0, FIRST_TEMPORARY)
+    for number, copy in copies.items():
         os.dup2(copy, number, inheritable=True)
         os.close(copy)
 
@@ -163,7 +167,7 @@ def take_descriptors(descriptors: dict[int, int]) -> None:
 def take_environment(environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    # Services find the processes of a job by their environment, which /proc shows as it lay when a program started.
+    # Services find a job's processes by their environment. /proc shows it where it was in memory at the start.
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[47]), int(fields[48])
     content = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
@@ -171,7 +175,7 @@ def take_environment(environment: dict[str, str]) -> None:
 
 
 def reseed() -> None:
-    """Draw anew what a package seeded when it was imported; `random` does so by itself."""
+    """Seed NumPy again, which was seeded at its import, and set torch's threads. `random` seeds itself after a fork."""
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     threads = os.environ.get("OMP_NUM_THREADS")
@@ -179,50 +183,52 @@ def reseed() -> None:
         sys.modules["torch"].set_num_threads(int(threads) if threads else len(os.sched_getaffinity(0)))
 
 
-def run(words: list[str]) -> None:
-    """Run the program as the interpreter does with these words: `-m MODULE`, `-c CODE` or a script."""
+def run(arguments: list[str]) -> None:
+    """Run the program as the interpreter does with these arguments: `-m MODULE`, `-c CODE` or a script."""
     sys.path[:0] = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
-    if words[0] == "-m":
+    if arguments[0] == "-m":
         sys.path.insert(0, str(Path.cwd()))
-        sys.argv = words[1:]
-        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-    elif words[0] == "-c":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
         sys.path.insert(0, "")
-        sys.argv = ["-c", *words[2:]]
+        sys.argv = ["-c", *arguments[2:]]
         module = sys.modules["__main__"] = types.ModuleType("__main__")
-        exec(compile(words[1], "<string>", "exec"), vars(module))
+        exec(compile(arguments[1], "<string>", "exec"), vars(module))
     else:
-        sys.path.insert(0, str(Path(words[0]).parent.resolve()))
-        sys.argv = words
-        runpy.run_path(words[0], run_name="__main__")
+        sys.path.insert(0, str(Path(arguments[0]).parent.resolve()))
+        sys.argv = arguments
+        runpy.run_path(arguments[0], run_name="__main__")
 
 
 def import_packages(packages: dict[str, Any]) -> None:
-    """Import packages, and forget those that read the environment as they are imported, but not what they import."""
+    """Import the preloaded packages. Then remove those to reload from `sys.modules`, but not their own imports."""
     sys.path[:0] = packages["folders"]
-    for name in packages["imported"]:
+    for name in packages["preloaded"]:
         importlib.import_module(name)
+    for module, function, *arguments in packages["cached_calls"]:
+        getattr(importlib.import_module(module), function)(*arguments)
     del sys.path[: len(packages["folders"])]
     for name in list(sys.modules):
-        if any(f"{name}.".startswith(f"{each}.") for each in packages["forgotten"]):
+        if any(f"{name}.".startswith(f"{each}.") for each in packages["reloaded"]):
             del sys.modules[name]
 
 
 def main() -> None:
     listener, alive = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     import_packages(json.loads(sys.argv[3]))
-    # Arrow's allocator starts its thread anew after a fork.
+    # Arrow's allocator starts its thread again after a fork.
     threads = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     lost = [name for name in threads if name != "jemalloc_bg_thd"][1:]
     assert not lost, f"a fork would lose the threads {lost}"
     gc.collect()
     gc.freeze()
-    request = Forking(listener, alive).serve()
+    request = ForkServer(listener, alive).serve()
     if request is None:
         return
     listener.detach()
-    become(request)
-    run(request["words"])
+    take_over_process_state(request)
+    run(request["arguments"])
 
 
 if __name__ == "__main__":

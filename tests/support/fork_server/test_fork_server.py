@@ -1,4 +1,4 @@
-"""Programs of the fork server are processes like those of the interpreter."""
+"""Programs that the fork server runs behave like processes of the real interpreter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def first_line(process: subprocess.Popen[str]) -> dict[str, Any]:
     return dict(json.loads(process.stdout.readline()))
 
 
-def test_it_inherits_what_any_process_inherits() -> None:
+def test_a_program_inherits_streams_folder_variables_and_cores() -> None:
     process = start("echo", SAMPLE="of this test")
     output, error = process.communicate("typed")
     started = json.loads(output)
@@ -45,14 +45,14 @@ def test_it_inherits_what_any_process_inherits() -> None:
 
 
 @pytest.mark.parametrize(("ending", "code"), [("exit", 7), ("signal", -signal.SIGUSR1)])
-def test_it_ends_as_its_program_does(ending: str, code: int) -> None:
+def test_the_launcher_ends_as_its_program_does(ending: str, code: int) -> None:
     process = start(ending)
     process.communicate()
     assert process.returncode == code
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_ends_its_program(number: signal.Signals) -> None:
+def test_a_signal_to_the_launcher_ends_its_program(number: signal.Signals) -> None:
     process = start("wait")
     pid = first_line(process)["pid"]
     process.send_signal(number)
@@ -64,8 +64,8 @@ def test_a_signal_ends_its_program(number: signal.Signals) -> None:
         time.sleep(0.01)
 
 
-def test_its_environment_is_shown() -> None:
-    """Services find the processes of a job by it."""
+def test_proc_shows_the_programs_environment() -> None:
+    """Services find a job's processes by their environment."""
     process = start("wait", SAMPLE="found by it")
     environment = Path(f"/proc/{first_line(process)['pid']}/environ").read_bytes().split(b"\0")
     process.kill()
@@ -73,14 +73,14 @@ def test_its_environment_is_shown() -> None:
     assert b"SAMPLE=found by it" in environment
 
 
-def test_a_program_of_other_variables_is_left_to_the_interpreter() -> None:
-    """Packages may read them when they are imported."""
+def test_the_real_interpreter_runs_programs_with_different_variables() -> None:
+    """Packages may read these variables when they are imported."""
     process = start("exit", HF_ENDPOINT="http://127.0.0.1:9")
     output, _ = process.communicate()
     assert (process.returncode, json.loads(output)["mlflow"]) == (7, False)
 
 
-def test_launchers_that_are_killed_at_any_moment_leave_the_server_alone() -> None:
+def test_the_server_survives_launchers_killed_at_any_moment() -> None:
     for moment in range(20):
         process = start("wait")
         time.sleep(moment / 200)

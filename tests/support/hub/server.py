@@ -1,4 +1,4 @@
-"""A simulated Hugging Face Hub over HTTP: the calls that a push makes, with a record of all requests."""
+"""A simulated Hugging Face Hub over HTTP. It answers the calls of a push, and records all requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Hub:
     private: bool = True
     """True if the repository is private."""
     refuses: str = ""
-    """Regular expression of the paths for which it returns 403."""
+    """Regular expression for the paths that get status 403."""
     created: list[dict[str, Any]] = field(default_factory=list)
     """Bodies of the calls that create a repository."""
     branches: list[str] = field(default_factory=list)
@@ -111,7 +111,7 @@ def _operations(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
-    """Serve the hub on a free port while the context lasts."""
+    """Serve the hub on a free port until the end of the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -123,7 +123,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
             if not self.path.startswith("/large/"):
                 hub.authorizations[self.path] = authorization
                 if authorization not in hub.credentials:
-                    # Some servers repeat the credentials in the error message.
+                    # Some servers repeat the credentials in their error message.
                     self._send(401, {"error": f"Invalid credentials: {authorization}"})
                     return
             if hub.refuses and re.search(hub.refuses, self.path):

@@ -1,4 +1,4 @@
-"""Jobs for tests. Importing it puts the job's folder on the path, because the job's files import each other flatly."""
+"""Jobs for tests. Importing this package adds the job's folder to `sys.path`, because its modules are top-level."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Arguments of small jobs. The job has no defaults for what every plan passes, so the tests set it here."""
+"""Arguments of small jobs. The job has no defaults for arguments that every plan passes, so they are set here."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def job_arguments(**changed: Any) -> dict[str, Any]:
-    """Return all arguments of a job. Leaves out those that are None; trains one epoch unless a length is set."""
+    """Return all arguments of a job, without those that are None. It trains one epoch unless a length is set."""
     length = {} if changed.get("epochs") or changed.get("max_steps") else {"epochs": 1}
     arguments = {**ARGUMENTS, **changed, **length}
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def job_words(**changed: Any) -> list[str]:
-    """Return the arguments as words of a command line."""
+def job_argv(**changed: Any) -> list[str]:
+    """Return the arguments as a list for a command line."""
     return [word for name, value in job_arguments(**changed).items() for word in (f"--{name}", str(value))]

@@ -1,4 +1,4 @@
-"""A training job in a process of its own, on a random model of two layers, without a service."""
+"""A training job in a separate process, on a random two-layer model, without a service."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.fork_server.interpreter import forking_interpreter
-from tests.support.job.arguments import job_words
+from tests.support.job.arguments import job_argv
 
 JOB = Path(__file__).resolve().parents[3] / "training" / "job"
-# The job's modules import each other flatly, as in the container.
+# The job's modules are top-level modules, as in the container.
 sys.path.insert(0, str(JOB))
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-"""Words of a launcher of two processes."""
+"""Arguments of Python that launch two processes."""
 
 VOCABULARY = 50
 LABELS = ("calm", "wild é")
@@ -42,7 +42,7 @@ def write_channel(
 
 
 def example_rows(count: int) -> tuple[list[list[int]], list[int]]:
-    """Rows of 3 to 12 tokens; the first token tells the label."""
+    """Return rows of 3 to 12 tokens and their labels. The first token determines the label."""
     labels = [at % 2 for at in range(count)]
     ids = [[10 + label, *((at * 7 + i) % 30 + 15 for i in range(2 + at % 10))] for at, label in enumerate(labels)]
     return ids, labels
@@ -71,7 +71,7 @@ class Ended:
 
 
 class Job:
-    """The folders and variables of one job, run in a process of its own."""
+    """The folders and environment variables of one job, which runs in a separate process."""
 
     def __init__(self, folder: Path, model: Path) -> None:
         self.folder = folder
@@ -91,26 +91,29 @@ class Job:
     def start(
         self, launcher: Sequence[str] = (), *, python: Sequence[str] | None = None, **arguments: Any
     ) -> subprocess.Popen[str]:
-        """Start the job; `launcher` are words before the script, `python` an interpreter that imports everything."""
+        """Start the job.
+
+        `launcher` has arguments to place before the script. `python` replaces the forking interpreter.
+        """
         command = [*(python or [forking_interpreter()]), *launcher]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
         return subprocess.Popen(
-            [*command, str(JOB / "train.py"), *job_words(**arguments)],
-            env=kept | self.environment,
+            [*command, str(JOB / "train.py"), *job_argv(**arguments)],
+            env=inherited | self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
     def run(self, launcher: Sequence[str] = (), *, python: Sequence[str] | None = None, **arguments: Any) -> Ended:
-        """Run the job to its end; `tests.support.job.arguments` holds what `arguments` leave out."""
+        """Run the job to its end. Arguments that are not given come from `tests.support.job.arguments`."""
         process = self.start(launcher, python=python, **arguments)
         output, _ = process.communicate(timeout=480)
         return Ended(process.returncode, output, self.folder)
 
 
 def write_tiny_model(folder: Path, vocabulary: int = VOCABULARY, positions: int = 16) -> Path:
-    """A random BERT of two layers."""
+    """Write a random two-layer BERT, and return its folder."""
     from transformers import BertConfig, BertForSequenceClassification, set_seed
 
     set_seed(1)

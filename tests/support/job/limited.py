@@ -1,4 +1,4 @@
-"""Run the job with little memory in one of its processes: `limited.py RANK train.py --...`."""
+"""Run the job with limited memory in one of its processes: `limited.py RANK train.py --...`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models and data of the published workloads."""
+"""Small models and data for the published workloads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = {
 
 
 def small_model(folder: Path, kind: str) -> Path:
-    """Write the configuration of a tiny model of that architecture, beside a real tokenizer."""
+    """Write the configuration of a tiny model with this architecture, and copy a real tokenizer."""
     model = folder / f"tiny-{kind}"
     model.mkdir()
     (model / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 30522, **SMALL[kind]}))
@@ -42,8 +42,8 @@ def emotion(shared: Path) -> dict[str, object]:
     return {"data.train": data / "emotion-train.jsonl.gz", "data.validation": data / "emotion-validation.jsonl.gz"}
 
 
-def starred(folder: Path, shared: Path) -> dict[str, object]:
-    """Tweets of three sentiments stand in for the reviews, in the withdrawn set's columns."""
+def star_reviews(folder: Path, shared: Path) -> dict[str, object]:
+    """Write tweets with three sentiments as reviews with stars, in the columns of the withdrawn data set."""
     data: dict[str, object] = {}
     for name, split in (("data.train", "train"), ("data.validation", "valid")):
         with gzip.open(shared / f"data/multisent-tweets-{split}.jsonl.gz", "rt") as lines:

@@ -1,4 +1,4 @@
-"""Questions, models and jobs of question answering, for tests."""
+"""Questions, models and jobs for tests of question answering."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def answer(context: str, text: str) -> dict[str, Any]:
 
 
 def model_folder(folder: Path, tokenizer: Any, kind: str, **fields: Any) -> Path:
-    """Write a random model of two layers with the tokenizer. `fields` belong to BERT's configuration."""
+    """Write a random two-layer model with the tokenizer. `fields` are for BERT's configuration."""
     from transformers import (
         BertConfig,
         BertForQuestionAnswering,
@@ -65,7 +65,7 @@ def model_folder(folder: Path, tokenizer: Any, kind: str, **fields: Any) -> Path
 
 
 def staged(folder: Path, train: Path, model: Path, validation: Path | None = None, **fields: Any) -> dict[str, Path]:
-    """Stage files and return the channels' folders. Without `validation`, `train` serves for both."""
+    """Stage files and return the channels' folders. Without `validation`, `train` is used for both channels."""
     rows = {name: fields.pop(name) for name in ("train_rows", "validation_rows") if name in fields}
     data = Data(train=str(train), validation=str(validation or train), **rows)
     request = StagingRequest(task="question-answering", data=data, model=str(model), **fields)
@@ -88,7 +88,7 @@ KINDS_OF_ANSWER = {
 
 
 def learnable_file(path: Path, contexts: int, seed: int) -> Path:
-    """Write a file whose questions ask for one of three kinds of word, which even a small model can learn."""
+    """Write questions that ask for one of three kinds of word, which even a small model can learn to answer."""
     chooser = random.Random(seed)
     paragraphs = []
     for number in range(contexts):

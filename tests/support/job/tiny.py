@@ -6,4 +6,4 @@ TINY = {
     "weights": "random",
     "model_overrides": "{num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
 }
-"""One layer with random weights: it trains in no time, and compiles in little."""
+"""One layer with random weights, which trains and compiles fast."""

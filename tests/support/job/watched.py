@@ -1,7 +1,8 @@
-"""Run the job and record the rows that each process trains on, or make one fail: `watched.py train.py --...`.
+"""Run the job and record each process's rows, or let a process fail: `watched.py train.py --...`.
 
-`WATCHED_FOLDER` gets `rows_0.jsonl`, `rows_1.jsonl` and so on: one line per batch, with the rows as they reach the
-model. `FAILING` is the rank of a process that runs out of memory in its third step.
+Two environment variables control it. `WATCHED_FOLDER` is the folder for `rows_0.jsonl`, `rows_1.jsonl` and so on: one
+line per batch, with the rows as they reach the model. `FAILING` is the rank of a process that runs out of memory in its
+third step.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ def main(script: str) -> None:
     trainer = importlib.import_module("loop.job_trainer").JobTrainer
     step, calls, rank = trainer.training_step, itertools.count(1), os.environ["RANK"]
 
-    def watched(self: Any, model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+    def watched(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if os.environ.get("FAILING") == rank and next(calls) == 3:
             raise MemoryError(f"no room for process {rank}")
         if "WATCHED_FOLDER" in os.environ:
             write(Path(os.environ["WATCHED_FOLDER"]) / f"rows_{rank}.jsonl", inputs)
-        return step(self, model, inputs, *rest, **named)
+        return step(self, model, inputs, *args, **kwargs)
 
     trainer.training_step = watched
     sys.argv = sys.argv[1:]

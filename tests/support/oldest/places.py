@@ -1,4 +1,4 @@
-"""A job on channels that staging made."""
+"""A job on staged channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from training.staging.stage import stage
 
 
 def staged_job(folder: Path, request: StagingRequest, home: Path) -> Job:
-    """Return a job in `folder` on the staged data of `request`."""
+    """Stage the request and return a job in `folder` that trains on its channels."""
     staged = stage(request, home)
     channels = {name: Path(unquote(urlparse(uri).path)) for name, uri in staged.channels.items()}
     job = Job(folder, channels["model"])

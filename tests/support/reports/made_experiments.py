@@ -1,4 +1,4 @@
-"""Runs of an MLflow experiment made by hand, for its overview."""
+"""Hand-made runs of an MLflow experiment, for its overview."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PRICED = {"platform.price_source": "AWS", "platform.price_date": "2026-02-01"}
 
 
 class Experiment:
-    """Runs of an MLflow experiment, begun when a test says."""
+    """Runs of an MLflow experiment, with start times that the test gives."""
 
     def __init__(self, client: MlflowClient, name: str = "demo") -> None:
         self.client, self.name, self.id = client, name, str(client.create_experiment(name))
 
     def run(
-        self, kind: str, group: str | None, at: str, status: str, tags: Mapping[str, str], paid: Mapping[str, float]
+        self, kind: str, group: str | None, at: str, status: str, tags: Mapping[str, str], costs: Mapping[str, float]
     ) -> str:
-        began_ms = int(datetime.fromisoformat(f"{at}+00:00").timestamp() * 1000)
+        start_ms = int(datetime.fromisoformat(f"{at}+00:00").timestamp() * 1000)
         tags = {"platform.kind": kind, **({"platform.group": group} if group else {}), **tags}
-        run_id = str(self.client.create_run(self.id, start_time=began_ms, tags=tags).info.run_id)
-        if paid:
-            self.client.log_batch(run_id, [Metric(f"cost/{name}", value, began_ms, 0) for name, value in paid.items()])
+        run_id = str(self.client.create_run(self.id, start_time=start_ms, tags=tags).info.run_id)
+        if costs:
+            self.client.log_batch(run_id, [Metric(f"cost/{name}", value, start_ms, 0) for name, value in costs.items()])
         if status != "RUNNING":
             self.client.set_terminated(run_id, status)
         return run_id
@@ -40,23 +40,25 @@ class Experiment:
         arm: str = "none",
         status: str = "FINISHED",
         tags: Mapping[str, str] = {},
-        **paid: float,
+        **costs: float,
     ) -> str:
-        seconds = paid.pop("seconds", None)
-        told = paid if seconds is None else {**paid, "billable_instance_seconds": seconds}
-        return self.run("job", group, at, status, {"platform.arm": arm, **tags}, told)
+        seconds = costs.pop("seconds", None)
+        all_costs = costs if seconds is None else {**costs, "billable_instance_seconds": seconds}
+        return self.run("job", group, at, status, {"platform.arm": arm, **tags}, all_costs)
 
     def parent(self, group: str, at: str, verb: str, headline: str | None = None, **tags: str) -> str:
-        told = {"platform.verb": verb, "platform.experiment": "demo"}
-        told |= {"platform.headline": headline} if headline else {}
-        return self.run("group", group, at, "FINISHED", {**told, **{f"platform.{k}": v for k, v in tags.items()}}, {})
+        run_tags = {"platform.verb": verb, "platform.experiment": "demo"}
+        run_tags |= {"platform.headline": headline} if headline else {}
+        return self.run(
+            "group", group, at, "FINISHED", {**run_tags, **{f"platform.{k}": v for k, v in tags.items()}}, {}
+        )
 
     def overview(self, page_runs: int = 500) -> Overview:
         return overview_of(experiment_runs(self.client, self.id, page_runs=page_runs), "demo", self.id)
 
 
 def made_experiment(made: Experiment) -> Experiment:
-    """Add a comparison across the end of a month, a sweep that goes on, an empty probe, and what belongs nowhere."""
+    """Add a comparison across the end of a month, a running sweep, an empty probe, and runs without a group."""
     made.parent("c-1", "2026-01-31 23:50", "compare", "“inductor” is cheaper.")
     made.job("c-1", "2026-01-31 23:51", "none", seconds=100.0, usd=1.0, tags=PRICED)
     made.job("c-1", "2026-01-31 23:59", "inductor", seconds=80.5, usd=0.75, tags=PRICED)

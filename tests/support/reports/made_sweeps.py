@@ -1,5 +1,8 @@
-"""Sweeps on a tracking store as they are left by their jobs, from a simple model of training: steps that take a fixed
-time and a time a sample, and losses that fall with the samples, best at a rate of its own for each batch size."""
+"""Hand-made sweeps on a tracking store, from a simple model of training.
+
+A step takes a fixed time plus a time per sample. Losses fall with the samples; the best learning rate depends on the
+batch size.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
 STARTED_SECONDS = 1_700_000_000.0
-SECONDS_A_STEP = {"none": (0.060, 0.0072), "inductor": (0.055, 0.0040)}
-"""Fixed, and a sample."""
+SECONDS_PER_STEP = {"none": (0.060, 0.0072), "inductor": (0.055, 0.0040)}
+"""Fixed seconds and seconds per sample, by compiler."""
 SET_UP_SECONDS = {"none": 12.0, "inductor": 24.0}
-WHOLE = 16_000
+WHOLE_SAMPLES = 16_000
 TARGET = 0.45
 
 
 class MadeSweep:
-    """Writes the runs of a sweep, one after the other in time."""
+    """Writer of a sweep's runs, one after the other in time."""
 
     def __init__(self, client: MlflowClient, experiment_id: str, group: str = "emotion-sweep-1") -> None:
         self.client, self.experiment_id, self.group = client, experiment_id, group
@@ -29,9 +32,9 @@ class MadeSweep:
         tags |= {"platform.group_state": "open", "mlflow.runName": "sweep emotion"}
         self.parent = str(client.create_run(experiment_id, tags=tags).info.run_id)
 
-    def tell(self, told: Mapping[str, Any]) -> None:
+    def write_spec(self, document: Mapping[str, Any]) -> None:
         """Write the parent's `sweep.json`."""
-        self.client.log_text(self.parent, json.dumps(told), "sweep.json")
+        self.client.log_text(self.parent, json.dumps(document), "sweep.json")
 
     def run(
         self,
@@ -45,7 +48,7 @@ class MadeSweep:
         metrics: Mapping[str, float] = {},
         points: list[Metric] | None = None,
     ) -> str:
-        """Write a job of this role."""
+        """Write a job with this role and return its run id."""
         common = {
             "platform.kind": "job",
             "platform.group": self.group,
@@ -60,25 +63,27 @@ class MadeSweep:
         }
         run = self.client.create_run(self.experiment_id, tags={**common, **tags}, start_time=int(1000 * self.now))
         at_ms = int(1000 * (self.now + seconds))
-        paid = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds}
-        told = [Metric(key, value, at_ms, 0) for key, value in {**paid, **metrics}.items()]
+        costs = {"cost/billable_seconds": seconds, "cost/billable_instance_seconds": seconds}
+        finals = [Metric(key, value, at_ms, 0) for key, value in {**costs, **metrics}.items()]
         self.client.log_batch(
-            run.info.run_id, [*(points or []), *told], [Param(key, str(value)) for key, value in params.items()]
+            run.info.run_id,
+            [*(points or []), *finals],
+            [Param(key, str(value)) for key, value in params.items()],
         )
         self.client.set_terminated(run.info.run_id, status)
         self.now += seconds + 5
         return str(run.info.run_id)
 
     def calibration(self, compiler: str, sizes: list[int], largest: int) -> None:
-        """Write a calibration of these sizes; those above the largest do not fit."""
+        """Write a calibration of these batch sizes; sizes above `largest` do not fit."""
         at_ms, points = int(1000 * self.now), []
         for size in sizes:
-            told = {"fits": float(size <= largest)}
+            metrics = {"fits": float(size <= largest)}
             if size <= largest:
                 step = step_seconds(compiler, size) * (1 + 0.03 * math.sin(size))
-                told |= {"step_seconds": step, "step_seconds_low": 0.96 * step, "step_seconds_high": 1.05 * step}
-                told |= {"samples_per_second": size / step, "peak_memory_gib": 1.2 + 0.021 * size}
-            points += [Metric(f"calibration/{key}", value, at_ms, size) for key, value in told.items()]
+                metrics |= {"step_seconds": step, "step_seconds_low": 0.96 * step, "step_seconds_high": 1.05 * step}
+                metrics |= {"samples_per_second": size / step, "peak_memory_gib": 1.2 + 0.021 * size}
+            points += [Metric(f"calibration/{key}", value, at_ms, size) for key, value in metrics.items()]
         finals = {"calibration/eval_seconds": 2.0, "calibration/largest_batch_size": float(min(largest, max(sizes)))}
         tags = {"platform.arm": f"{compiler}, calibration", "platform.repeat": "0"}
         self.run("calibration", compiler, seconds=40.0, tags=tags, points=points, metrics=finals)
@@ -97,27 +102,27 @@ class MadeSweep:
         status: str = "FINISHED",
         params: Mapping[str, Any] = {},
     ) -> str:
-        """Write a training: to the target where there is one, or until a part of the whole."""
-        losses = [(samples, loss(samples, size, multiplier, repeat)) for samples in range(800, WHOLE + 1, 800)]
-        whole = [(n, value) for n, value in losses if until is None or n <= until * WHOLE]
+        """Write a training that ends at the target, if there is one, or after the share `until` of all samples."""
+        losses = [(samples, loss(samples, size, multiplier, repeat)) for samples in range(800, WHOLE_SAMPLES + 1, 800)]
+        whole = [(n, value) for n, value in losses if until is None or n <= until * WHOLE_SAMPLES]
         reached = next((i for i, (_, value) in enumerate(whole) if target is not None and value <= target), None)
-        seen = whole if reached is None else whole[: reached + 1]
+        logged = whole if reached is None else whole[: reached + 1]
         per_sample = step_seconds(compiler, size) / size
         start = self.now + SET_UP_SECONDS[compiler]
         points = []
-        for samples, value in seen:
+        for samples, value in logged:
             at_ms, step = int(1000 * (start + samples * per_sample)), samples // size
             points += [Metric("eval_loss", value, at_ms, step), Metric("samples", float(samples), at_ms, step)]
-        seconds = (SET_UP_SECONDS[compiler] + seen[-1][0] * per_sample) * (1 + 0.03 * math.sin(37 * repeat + size))
-        metrics = _finals(compiler, size, seen[-1][0])
+        seconds = (SET_UP_SECONDS[compiler] + logged[-1][0] * per_sample) * (1 + 0.03 * math.sin(37 * repeat + size))
+        metrics = _finals(compiler, size, logged[-1][0])
         if target is not None:
             ends = {"hp.target_stop": True, "hp.target_metric": "eval_loss", "hp.target_value": target}
             params = {**ends, **params}
             metrics |= {"target/reached": float(reached is not None)}
-            metrics |= {"target/samples": float(seen[-1][0])} if reached is not None else {}
+            metrics |= {"target/samples": float(logged[-1][0])} if reached is not None else {}
         end = "completed" if target is None or reached is not None else "not reached"
         arm = f"{compiler}, batch {size}" + (f", rate × {multiplier:g}" if multiplier != 1 else "")
-        told = {"platform.multiplier": f"{multiplier:g}", "platform.arm": arm, "platform.repeat": str(repeat)}
+        run_tags = {"platform.multiplier": f"{multiplier:g}", "platform.arm": arm, "platform.repeat": str(repeat)}
         hyperparameters = {"hp.batch_size": size, "hp.learning_rate": 5e-5 * size / 8 * multiplier}
         end_tags = {"platform.end": end} if role == "trial" else {}
         return self.run(
@@ -125,7 +130,7 @@ class MadeSweep:
             compiler,
             seconds=seconds,
             status=status,
-            tags={**told, **end_tags, **tags},
+            tags={**run_tags, **end_tags, **tags},
             params={**hyperparameters, **params},
             metrics=metrics,
             points=points,
@@ -146,25 +151,25 @@ def _finals(compiler: str, size: int, samples: float) -> dict[str, float]:
 
 def step_seconds(compiler: str, size: int) -> float:
     """Return the seconds of a step."""
-    fixed, per_sample = SECONDS_A_STEP[compiler]
+    fixed, per_sample = SECONDS_PER_STEP[compiler]
     return fixed + per_sample * size
 
 
 def loss(samples: float, size: int, multiplier: float, seed: int = 0) -> float:
-    """Return a loss that falls with the samples, slower for large batches and for a rate off its best."""
+    """Return a loss that falls with the samples, more slowly for large batches and for a rate far from the best."""
     best = 2.0 - 0.34 * math.log2(size / 8)
     off = 0.16 * (math.log2(multiplier) - best) ** 2
     needed = 1500 * (1 + size / 400) * (1 + off)
     return 0.33 + 0.9 * (1 + samples / needed) ** -1.15 + 0.004 * math.sin(samples / 700 + 11 * seed + size)
 
 
-def sweep_json(**more: Any) -> dict[str, Any]:
-    """Return a `sweep.json` of batch sizes 8..256 and factors 0.25..4 under two compilers, to eval_loss 0.45."""
+def sweep_json(**fields: Any) -> dict[str, Any]:
+    """Return a `sweep.json` with batch sizes 8..256, factors 0.25..4, two compilers and the target eval_loss 0.45."""
     models = {
         name: {"step_seconds_fixed": fixed, "step_seconds_per_sample": each, "relative_error": 0.03}
-        for name, (fixed, each) in SECONDS_A_STEP.items()
+        for name, (fixed, each) in SECONDS_PER_STEP.items()
     }
-    told = {
+    document = {
         "objective": {
             "cost": "billable_seconds",
             "metric": "eval_loss",
@@ -177,7 +182,7 @@ def sweep_json(**more: Any) -> dict[str, Any]:
         "multipliers": [0.25, 0.5, 1, 2, 4],
         "compilers": ["none", "inductor"],
         "base": {"compiler": "none", "batch_size": 8, "multiplier": 1},
-        "samples": WHOLE,
+        "samples": WHOLE_SAMPLES,
         "models": models,
         "importances": {
             "none": {"batch_size": 0.71, "learning_rate": 0.29},
@@ -190,20 +195,20 @@ def sweep_json(**more: Any) -> dict[str, Any]:
         "train_command": "mlflow run . -e train -P experiment=emotion -P compiler=inductor -P batch_size=64 "
         "-P learning_rate_multiplier=2 --env-manager local",
     }
-    return {**told, **more}
+    return {**document, **fields}
 
 
-TRIED = ((8, 1.0), (32, 1.0), (64, 1.0), (64, 2.0), (32, 2.0), (128, 1.0), (64, 0.5), (16, 2.0))
+TRIAL_SETTINGS = ((8, 1.0), (32, 1.0), (64, 1.0), (64, 2.0), (32, 2.0), (128, 1.0), (64, 0.5), (16, 2.0))
 
 
-def whole_sweep(client: MlflowClient, experiment_id: str, *, target: float | None = TARGET, **told: Any) -> MadeSweep:
-    """Write a sweep that has everything: calibrations, trials of every end, and repeats."""
+def whole_sweep(client: MlflowClient, experiment_id: str, *, target: float | None = TARGET, **fields: Any) -> MadeSweep:
+    """Write a complete sweep: calibrations, trials with every outcome, and repeats."""
     sweep = MadeSweep(client, experiment_id)
-    sweep.tell(sweep_json(**told))
+    sweep.write_spec(sweep_json(**fields))
     for compiler in ("none", "inductor"):
         sweep.calibration(compiler, [8, 16, 32, 64, 128, 256], 256 if compiler == "inductor" else 128)
     number = 0
-    for size, multiplier in TRIED:
+    for size, multiplier in TRIAL_SETTINGS:
         for compiler in ("none", "inductor"):
             sweep.training("trial", compiler, size, multiplier, target=target, tags={"platform.trial": str(number)})
             number += 1

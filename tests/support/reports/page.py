@@ -1,4 +1,4 @@
-"""A rendered report as a browser reads it, and hostile names for it."""
+"""A rendered report as a browser reads it, and a hostile name to test it with."""
 
 from html.parser import HTMLParser
 from typing import Any
@@ -17,7 +17,7 @@ VOID = {"meta", "br", "link", "img", "hr"}
 
 
 class Page(HTMLParser):
-    """Collects ids, addresses and tags; checks that every element is closed, and that no script is there but ours."""
+    """Ids, addresses, tags and text of a page. Asserts that all elements are closed and only our script is present."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A report's table read back out of each of its forms."""
+"""Read a report's table and text back from each of its formats."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from reports.formats.terminal import print_report
 from reports.model.report import Report
 
 Table = dict[str, dict[str, str]]
-"""Cells by the arm's label and the column's."""
+"""Cells by arm label and column label."""
 
 
 class _Cells(HTMLParser):
-    """Collects the rows of tables whose cells name their column, without the small print below a value."""
+    """Rows of the tables whose cells name their column, without the small print below a value."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -57,29 +57,29 @@ def page_table(report: Report) -> Table:
 
 
 def page_cells(report: Report) -> list[dict[str, str]]:
-    """Return the rows of all tables of the page: each cell with its small print, by the name of its column."""
-    found = []
+    """Return the rows of all tables on the page: cells with their small print, by column name."""
+    rows = []
     for row in re.findall(r"<tr[^>]*>(.*?)</tr>", html_page(report), flags=re.S):
         cells = re.findall(r"<td([^>]*)>(.*?)</td>", row, flags=re.S)
         labels = [re.search(r'data-label="([^"]*)"', attributes) for attributes, _ in cells]
         texts = [page_text(report, text) for _, text in cells]
-        found.append({label[1] if label else "": text for label, text in zip(labels, texts, strict=True)})
-    return [row for row in found if row]
+        rows.append({label[1] if label else "": text for label, text in zip(labels, texts, strict=True)})
+    return [row for row in rows if row]
 
 
 def page_text(report: Report, part: str | None = None) -> str:
-    """Return the text of the page, or of a part of its markup, on one line."""
+    """Return the text of the page, or of the markup `part`, on one line."""
     shown = html_page(report) if part is None else part
     return " ".join(html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", shown, flags=re.S)).split())
 
 
 def markdown_text(report: Report) -> str:
-    """Return the Markdown as it reads."""
+    """Return the Markdown without its escapes."""
     return html.unescape(re.sub(r"\\(.)", r"\1", markdown(report)))
 
 
 def markdown_table(report: Report) -> Table:
-    """Return the table of the Markdown."""
+    """Return the table in the Markdown."""
     lines = [line.strip("| ").split(" | ") for line in markdown(report).splitlines() if line.startswith("| ")]
     labels, _, *rows = lines
     names = [markdown_cell(label).split(", ")[0] for label in labels]
@@ -89,7 +89,7 @@ def markdown_table(report: Report) -> Table:
 
 
 def markdown_cell(text: str) -> str:
-    """Return a cell as it reads."""
+    """Return a cell without its escapes."""
     return html.unescape(re.sub(r"\\(.)", r"\1", text)).strip()
 
 
@@ -111,9 +111,9 @@ def terminal_words(report: Report, label: str) -> list[str]:
 
 
 def csv_medians(report: Report) -> dict[str, dict[str, float]]:
-    """Return each arm's medians of the numbers in the file of jobs, over the jobs that its figures stand for."""
+    """Return each arm's medians of the numbers in the job file, over the jobs that its figures come from."""
     jobs = list(csv.DictReader(io.StringIO(report.rows_csv)))
-    found = {}
+    medians = {}
     for arm in summary(report)["arms"]:
         mine = [job for job in jobs if _counts(job, arm)]
         for job in mine:
@@ -121,15 +121,15 @@ def csv_medians(report: Report) -> dict[str, dict[str, float]]:
             job["setup_seconds"] = str(setup)
         names = {name for job in mine for name in job}
         numbers = {name: [v for job in mine if math.isfinite(v := _number(job[name]))] for name in names}
-        found[arm["label"]] = {name: median(values) for name, values in numbers.items() if values}
-    return found
+        medians[arm["label"]] = {name: median(values) for name, values in numbers.items() if values}
+    return medians
 
 
 def json_medians(report: Report, label: str) -> Mapping[str, float]:
     """Return an arm's medians in the summary."""
     arm: dict[str, Any] = next(arm for arm in summary(report)["arms"] if arm["label"] == label)
-    told = {name: summary["median"] for name, summary in arm["numbers"].items()}
-    return told | ({"setup_seconds": arm["setup_seconds"]["median"]} if arm["setup_seconds"] else {})
+    medians = {name: summary["median"] for name, summary in arm["numbers"].items()}
+    return medians | ({"setup_seconds": arm["setup_seconds"]["median"]} if arm["setup_seconds"] else {})
 
 
 def _counts(job: Mapping[str, str], arm: Mapping[str, Any]) -> bool:

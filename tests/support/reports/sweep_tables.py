@@ -1,4 +1,4 @@
-"""Tables of a sweep's jobs, made by hand."""
+"""Hand-made tables of a sweep's jobs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from reports.sweep.sweep import Sweep, sweep_of
 
 TO_045 = {"cost": "billable_seconds", "metric": "eval_loss", "higher_is_better": False, "target": 0.45}
 BASE = {"compiler": "none", "batch_size": 8, "multiplier": 1}
-ASKED: dict[str, Any] = {"objective": TO_045, "base": BASE, "compilers": ["none", "inductor"]}
-WITHIN_045 = {**ASKED, "objective": {**TO_045, "target": None, "bound": 0.45}}
-FRONT = {**ASKED, "objective": {**TO_045, "target": None, "is_front": True}}
-RATE = {**ASKED, "objective": {"cost": "steady_samples_per_second"}}
+DOCUMENT: dict[str, Any] = {"objective": TO_045, "base": BASE, "compilers": ["none", "inductor"]}
+WITHIN_045 = {**DOCUMENT, "objective": {**TO_045, "target": None, "bound": 0.45}}
+FRONT = {**DOCUMENT, "objective": {**TO_045, "target": None, "is_front": True}}
+RATE = {**DOCUMENT, "objective": {"cost": "steady_samples_per_second"}}
 
 
-def row(role: str, compiler: str, size: float, paid: float, multiplier: float = 1.0, **told: Any) -> dict[str, Any]:
-    """A job that trained 1,000 samples and reached its target."""
-    found = {
+def row(role: str, compiler: str, size: float, billed: float, multiplier: float = 1.0, **more: Any) -> dict[str, Any]:
+    """Return the row of a job that trained 1,000 samples and reached its target."""
+    values = {
         "status": "FINISHED",
         "role": role,
         "compiler": compiler,
         "hp_batch_size": size,
         "multiplier": f"{multiplier:g}",
-        "cost_billable_seconds": paid,
-        "cost_billable_instance_seconds": paid,
+        "cost_billable_seconds": billed,
+        "cost_billable_instance_seconds": billed,
         "target_reached": 1.0,
         "samples": 1000.0,
         "eval_loss": 0.44,
@@ -38,18 +38,18 @@ def row(role: str, compiler: str, size: float, paid: float, multiplier: float = 
         "hp_target_metric": "eval_loss",
         "hp_target_value": "0.45",
     }
-    return {**found, **told}
+    return {**values, **more}
 
 
-def trial(compiler: str, size: float, paid: float, multiplier: float = 1.0, **told: Any) -> dict[str, Any]:
-    return row("trial", compiler, size, paid, multiplier, **told)
+def trial(compiler: str, size: float, billed: float, multiplier: float = 1.0, **more: Any) -> dict[str, Any]:
+    return row("trial", compiler, size, billed, multiplier, **more)
 
 
-def repeats(compiler: str, size: float, *paid: float, multiplier: float = 1.0, **told: Any) -> list[dict[str, Any]]:
+def repeats(compiler: str, size: float, *billed: float, multiplier: float = 1.0, **more: Any) -> list[dict[str, Any]]:
     baseline = "true" if (compiler, size, multiplier) == ("none", 8, 1.0) else "false"
-    return [row("confirmation", compiler, size, each, multiplier, baseline=baseline, **told) for each in paid]
+    return [row("confirmation", compiler, size, each, multiplier, baseline=baseline, **more) for each in billed]
 
 
-def sweep(*rows: dict[str, Any], told: dict[str, Any] = ASKED, **read: Any) -> Sweep:
+def make_sweep(*rows: dict[str, Any], document: dict[str, Any] = DOCUMENT, **read: Any) -> Sweep:
     table = pd.DataFrame([{**each, "run_id": f"r{i}"} for i, each in enumerate(rows)])
-    return sweep_of(table, "g", told, read.get("calibrations", {}), read.get("curves", {}))
+    return sweep_of(table, "g", document, read.get("calibrations", {}), read.get("curves", {}))

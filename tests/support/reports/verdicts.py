@@ -9,8 +9,8 @@ from reports.comparison.equal_work import Difference
 ACCURACY = MEASURES[0]
 
 
-def job(paid: float, *, cache: str = "off", status: str = "FINISHED", **numbers: float) -> Job:
-    numbers_of_job = {"cost_billable_instance_seconds": paid, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
+def job(billed: float, *, cache: str = "off", status: str = "FINISHED", **numbers: float) -> Job:
+    numbers_of_job = {"cost_billable_instance_seconds": billed, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
     return Job(
         run_id="r",
         experiment_id="1",
@@ -25,8 +25,8 @@ def job(paid: float, *, cache: str = "off", status: str = "FINISHED", **numbers:
     )
 
 
-def arm(*paid: float, label: str = "inductor", **numbers: float) -> Arm:
-    return Arm(label, tuple(job(seconds, **numbers) for seconds in paid))
+def arm(*billed: float, label: str = "inductor", **numbers: float) -> Arm:
+    return Arm(label, tuple(job(seconds, **numbers) for seconds in billed))
 
 
 def descriptions(differences: Sequence[Difference]) -> list[str]:

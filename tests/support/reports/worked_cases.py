@@ -1,9 +1,10 @@
-"""Jobs made by hand, and what a report must say of them, worked out on paper.
+"""Hand-made jobs and their expected report, worked out on paper.
 
-Where nothing else is told, a side's three values are v * (0.96, 1, 1 / 0.96): their median and geometric mean are v,
-their logarithms deviate from its own by -0.0408220, 0 and 0.0408220, which is a variance of 2 * 0.0408220^2 / 2 =
-0.00166643. Two such sides: error = sqrt(2 * 0.00166643 / 3) = 0.0333310, 4 degrees of freedom, t(0.975, 4) = 2.776445;
-the interval reaches 0.0925417 to both sides of the ratio's logarithm: from 0.911611 to 1.096959 times the ratio.
+Unless a case states otherwise, a side's three values are v * (0.96, 1, 1 / 0.96). Their median and geometric mean are
+v, and their logarithms deviate from log v by -0.0408220, 0 and 0.0408220, a variance of 2 * 0.0408220^2 / 2 =
+0.00166643. For two such sides, the standard error is sqrt(2 * 0.00166643 / 3) = 0.0333310 with 4 degrees of freedom,
+and t(0.975, 4) = 2.776445. The interval extends 0.0925417 to both sides of the ratio's logarithm: from 0.911611 to
+1.096959 times the ratio.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ def spread(value: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Side:
-    """The jobs of one arm: billable seconds of each, and what else it tells, one value for all or one for each."""
+    """The jobs of one arm: the billable seconds of each, and further data, as one value for all or one per job."""
 
-    paid: Sequence[float]
+    billed: Sequence[float]
     rates: Sequence[float] = (100.0,) * 4
     metrics: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     caches: Sequence[str] = ("off",) * 4
     failed: int = 0
-    """Jobs besides, each of which failed after 7 s."""
+    """Number of additional jobs, each of which failed after 7 s."""
 
     def add(self, tracked: Any, label: str) -> None:
         baseline = label == "none"
-        for at, paid in enumerate(self.paid):
+        for at, billed in enumerate(self.billed):
             metrics = {name: v[at] if isinstance(v, Sequence) else v for name, v in self.metrics.items()}
             more = {"params": self.params, "tags": {**self.tags, "platform.cache_state": self.caches[at]}}
-            tracked.trained(label, at, paid, self.rates[at], baseline=baseline, metrics=metrics, losses=[], **more)
+            tracked.trained(label, at, billed, self.rates[at], baseline=baseline, metrics=metrics, losses=[], **more)
         for at in range(self.failed):
             seven = {"cost/billable_instance_seconds": 7.0}
-            tracked.job(label, len(self.paid) + at, status="FAILED", baseline=baseline, metrics=seven)
+            tracked.job(label, len(self.billed) + at, status="FAILED", baseline=baseline, metrics=seven)
 
 
 BASELINE = Side(spread(100.0))
 CHEAPER = "20 % fewer billable seconds than “none” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3)"
 NOT_CHEAPER = "25 % more billable seconds than “none” (95 % interval: 14 % to 37 % more; 3 repeats against 3)"
-NOTHING_SHOWN = "No setting is shown to be cheaper than “none”."
+NO_SETTING_CHEAPER = "No setting is shown to be cheaper than “none”."
 ANSWER = "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
 SLOW_START = {"time/compile_seconds": 39.0, "time/warmup_seconds": 1.0}
 QUICK_START = {"time/compile_seconds": 0.0, "time/warmup_seconds": 10.0}
@@ -60,7 +61,7 @@ MACHINE = {"platform.instance_type": "ml.large", "platform.device": "1 x large"}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Jobs, and what is told of them."""
+    """Jobs and the expected content of their report."""
 
     arm: Side
     baseline: Side = BASELINE
@@ -70,7 +71,7 @@ class Case:
     ratio: tuple[float, float, float] | None = None
     """Estimate and ends of the interval."""
     break_even: str = NOT_DETERMINED
-    """As the terminal says it; empty where nothing is said."""
+    """Sentence in the terminal; empty if there is none."""
     more: Sequence[str] = ()
     """Further sentences on the page and in the terminal."""
     cells: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Case:
 
 CASES = {
     # 80 / 100 = 0.8: from 0.8 * 0.911611 = 0.729289 to 0.8 * 1.096959 = 0.877567. The jobs took 96 + 100 + 104.1667 +
-    # 76.8 + 80 + 83.3333 = 540.3 s; 2,000 samples in 80 s are 25 a second.
+    # 76.8 + 80 + 83.3333 = 540.3 s; 2,000 samples in 80 s are 25 per second.
     "cheaper": Case(
         arm=Side(spread(80.0)),
         headline=ANSWER,
@@ -95,9 +96,9 @@ CASES = {
         cells={"billable": "80.0", "end to end": "25.0", "steady": "100", "training": "20.0", "repeats": "3"},
         charts=("80.0 −20 %", "inductor (−27 % to −12 %)", "100 +0.0 %"),
     ),
-    # 125 / 100: from 1.139514 to 1.371199. 80 samples/s against 100 lie from 0.729289 to 0.877567: shown to be slower,
-    # and 40 s of start against 10.
-    "dearer, slower and with the dearer start: never": Case(
+    # 125 / 100: from 1.139514 to 1.371199. 80 samples/s against 100 has the interval 0.729289 to 0.877567, so it is
+    # shown to be slower. It also needs 40 s to start, against 10 s.
+    "more expensive, slower and with a slower start: never": Case(
         arm=Side(spread(125.0), spread(80.0), SLOW_START),
         baseline=Side(spread(100.0), spread(100.0), QUICK_START),
         headline="No setting is cheaper than “none”.",
@@ -111,17 +112,17 @@ CASES = {
     # 0.95: from 0.866030 to 1.042111.
     "within the noise": Case(
         arm=Side(spread(95.0)),
-        headline=NOTHING_SHOWN,
+        headline=NO_SETTING_CHEAPER,
         outcome="inconclusive",
         sentence="5.0 % fewer billable seconds than “none” (95 % interval: 13 % fewer to 4.2 % more; 3 repeats against "
-        "3), but the interval includes no change.",
+        "3), but the interval includes 0 %.",
         ratio=(0.95, 0.866030, 1.042111),
     ),
     "one repeat only": Case(
         arm=Side([50.0]),
-        headline=NOTHING_SHOWN,
+        headline=NO_SETTING_CHEAPER,
         outcome="inconclusive",
-        sentence="“inductor” has 1 successful repeat; a verdict needs two or more of each.",
+        sentence="“inductor” has 1 successful repeat; a verdict needs at least two on each side.",
         more=("4 jobs took 350 billable instance seconds in all.",),
         cells={"billable": "50.0", "repeats": "1"},
     ),
@@ -133,8 +134,8 @@ CASES = {
         sentence="20 % fewer billable seconds than “none” (95 % interval: 20 % to 20 % fewer; 3 repeats against 3).",
         ratio=(0.8, 0.8, 0.8),
     ),
-    # The error is the baseline's alone, sqrt(0.00166643 / 3) = 0.0235686, with its 2 degrees of freedom: t = 4.302653,
-    # the interval reaches 0.101408: from 0.8 * 0.903565 to 0.8 * 1.106728.
+    # The error comes from the baseline alone: sqrt(0.00166643 / 3) = 0.0235686 with 2 degrees of freedom, t = 4.302653.
+    # The interval extends 0.101408: from 0.8 * 0.903565 to 0.8 * 1.106728.
     "no spread on one side": Case(
         arm=Side([80.0] * 3),
         headline=ANSWER,
@@ -142,8 +143,8 @@ CASES = {
         sentence="20 % fewer billable seconds than “none” (95 % interval: 11 % to 28 % fewer; 3 repeats against 3).",
         ratio=(0.8, 0.722852, 0.885382),
     ),
-    # Whole seconds are known to 1/100, a variance of 0.01^2 / 12 on either side: error = sqrt(2 * 8.33333e-6 / 3) =
-    # 0.00235702, times 2.776445 = 0.00654415: from 1.01 * 0.993477 to 1.01 * 1.006566.
+    # Whole seconds have a resolution of 1/100, which is a variance of 0.01^2 / 12 on each side: error =
+    # sqrt(2 * 8.33333e-6 / 3) = 0.00235702, times 2.776445 = 0.00654415: from 1.01 * 0.993477 to 1.01 * 1.006566.
     "no spread of whole seconds": Case(
         arm=Side([101.0] * 3),
         baseline=Side([100.0] * 3),
@@ -155,35 +156,35 @@ CASES = {
     "a loss that is not a number, and one that is infinite": Case(
         arm=Side(spread(80.0), metrics={"eval_loss": (0.4, math.nan, math.inf), "eval_accuracy": math.nan}),
         baseline=Side(spread(100.0), metrics={"eval_accuracy": math.nan}),
-        headline=NOTHING_SHOWN,
+        headline=NO_SETTING_CHEAPER,
         outcome="inconclusive",
         sentence=f"{CHEAPER}, but 2 of 6 jobs have no finite validation loss.",
         ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
         cells={"validation loss": "0.400"},
     ),
-    # 300.1667 s of the baseline, and 3 times 7 s.
+    # 300.1667 s of the baseline plus 3 times 7 s.
     "an arm that failed": Case(
         arm=Side([], failed=3),
-        headline=NOTHING_SHOWN,
+        headline=NO_SETTING_CHEAPER,
         outcome="inconclusive",
-        sentence="“inductor” has no successful repeats; a verdict needs two or more of each.",
+        sentence="“inductor” has no successful repeats; a verdict needs at least two on each side.",
         break_even="",
         more=(
-            "6 jobs took 321 billable instance seconds in all, 21.0 of them in 3 that failed.",
+            "6 jobs took 321 billable instance seconds in all, 21.0 of them in 3 failed jobs.",
             "3 jobs of “inductor” failed.",
         ),
         cells={"billable": NONE, "steady": NONE, "repeats": "0", "failed": "3"},
     ),
-    "a baseline that failed but once": Case(
+    "a baseline with one successful job": Case(
         arm=Side(spread(80.0), failed=1),
         baseline=Side([100.0], failed=2),
-        headline=NOTHING_SHOWN,
+        headline=NO_SETTING_CHEAPER,
         outcome="inconclusive",
-        sentence="“none” has 1 successful repeat; a verdict needs two or more of each.",
+        sentence="“none” has 1 successful repeat; a verdict needs at least two on each side.",
         cells={"billable": "80.0", "repeats": "3", "failed": "1"},
     ),
-    # 40 s of start against 10, 1/100 - 1/200 s earned with each sample: 30 / 0.005 = 6,000 samples, after 40 + 6,000 /
-    # 200 = 10 + 6,000 / 100 = 70 s.
+    # The start takes 40 s against 10 s, and each sample saves 1/100 - 1/200 s: 30 / 0.005 = 6,000 samples, after 40 +
+    # 6,000 / 200 = 10 + 6,000 / 100 = 70 s.
     "ahead from a point on": Case(
         arm=Side(spread(80.0), spread(200.0), SLOW_START),
         baseline=Side(spread(100.0), spread(100.0), QUICK_START),
@@ -212,15 +213,15 @@ CASES = {
     "cheaper and worse": Case(
         arm=Side(spread(80.0), metrics={"eval_accuracy": (0.84, 0.85, 0.86)}),
         baseline=Side(spread(100.0), metrics={"eval_accuracy": (0.89, 0.90, 0.91)}),
-        headline=NOTHING_SHOWN,
+        headline=NO_SETTING_CHEAPER,
         outcome="inconclusive",
         sentence=f"{CHEAPER}, but the accuracy is worse.",
         ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
         more=("Accuracy 0.850 against 0.900 (difference −0.050, 95 % interval −0.073 to −0.027).",),
         cells={"accuracy": "0.850"},
     ),
-    # 130 s against the mean (76.8 + 80 + 83.3333) / 3 = 80.0444 s of those with a warm cache.
-    "a first job that found nothing compiled": Case(
+    # 130 s against the mean (76.8 + 80 + 83.3333) / 3 = 80.0444 s of the jobs with a warm cache.
+    "a first job with a cold cache": Case(
         arm=Side((130.0, *spread(80.0)), caches=("cold", "warm", "warm", "warm")),
         headline=ANSWER,
         outcome="cheaper",
@@ -228,13 +229,13 @@ CASES = {
         ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
         break_even="",
         more=(
-            "Figures are of the 3 jobs with a warm cache; 1 job with a cold cache not included: 50.0 s more on "
-            "average.",
+            "The figures include the 3 jobs with a warm cache, but not 1 job with a cold cache (50.0 s more on "
+            "average).",
         ),
         cells={"billable": "80.0", "repeats": "3"},
     ),
-    # Half the seconds on a machine of 1.6 times the price: 0.20 USD against 0.25.
-    "dollars of another machine": Case(
+    # Half the seconds on a machine at 1.6 times the price: 0.20 USD against 0.25.
+    "dollars of a different machine": Case(
         arm=Side(spread(50.0), metrics={"cost/usd": spread(0.2)}, tags=MACHINE),
         baseline=Side(spread(100.0), metrics={"cost/usd": spread(0.25)}),
         headline="“inductor” is cheaper: 20 % fewer dollars than “none”.",

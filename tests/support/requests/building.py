@@ -1,4 +1,4 @@
-"""From an experiment to SageMaker's request, in the steps of the command line: plan, upload, build."""
+"""Build SageMaker's request from an experiment in the steps of the command line: plan, upload, build."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ GROUP = "golden"
 
 
 class Built:
-    """Builds requests for the account that the environment names."""
+    """Builds requests for the account in the environment variables."""
 
     def __init__(self, home: Path, account: Account) -> None:
         self._home, self._account = home, account
-        self.said: list[str] = []
+        self.log_lines: list[str] = []
         """Messages shown to the user."""
         self.rows = "rows"
-        """Content of the staged files: other rows are uploaded to another place."""
-        # Opening a site takes half a second: once for all requests of the same fields.
-        self._places: dict[str, ServiceContext] = {}
+        """Content of the staged files. Different rows are uploaded under a different key."""
+        # Opening a context takes half a second, so requests with equal `aws` fields share one.
+        self._contexts: dict[str, ServiceContext] = {}
 
     def __call__(self, name: str, **overrides: str) -> Request:
         """Return the request of the job that `train` starts: `built("demo", **{"aws.bucket": "bucket"})`."""
         experiment = load(name, overrides)
         key = experiment.aws.model_dump_json()
-        if key not in self._places:
-            self._places[key] = open_service_context(experiment, self.said.append)
+        if key not in self._contexts:
+            self._contexts[key] = open_service_context(experiment, self.log_lines.append)
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
         inputs = staged(self._home, self.rows, has_model=experiment.model_type is not None)
         [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
-        return build(self._places[key].upload(job.spec))
+        return build(self._contexts[key].upload(job.spec))
 
     def uploaded(self) -> set[str]:
-        """Return the content of the bucket."""
+        """Return the keys of all objects in the bucket."""
         listed = self._account.clients["s3"].list_objects_v2(Bucket="bucket")
         return {entry["Key"] for entry in listed.get("Contents", [])}
 
 
 def staged(home: Path, rows: str, *, has_model: bool) -> Staged:
-    """Return a staging without the data and the tokenizer, which would need a network."""
+    """Return a staging without real data or a tokenizer, which would require a network."""
     names = ("train", "validation", *(("model",) if has_model else ()))
     for name in names:
         (home / "staged" / name).mkdir(parents=True, exist_ok=True)

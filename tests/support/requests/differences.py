@@ -1,7 +1,7 @@
 """All intended differences between our requests and the golden ones, each with its reason.
 
-A difference that is not listed here fails `tests/training/contract/test_goldens.py`, and so does one that is listed and
-does not exist.
+`tests/training/contract/test_goldens.py` fails for a difference that is not listed here, and for a listed difference
+that does not exist.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETTINGS: Mapping[str, Any] = {
     "save_model": True,
     "steady_after_steps": 3,
 }
-"""Settings that every plan passes. The published scripts have them in their code, or use the defaults of Trainer."""
+"""Settings that every plan passes. The published scripts set them in their code, or use Trainer's defaults."""
 
 METRICS = {
     "train_loss": "loss",
@@ -57,14 +57,14 @@ MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC
 
 
 Expected = Callable[[Mapping[str, Any]], list[Difference]]
-"""From a flat golden request to all differences of our request."""
+"""Function that returns all differences of our request from a flat golden request."""
 
 
 def workload(names: Mapping[str, str], *further: Difference, **settings: Any) -> Expected:
     """Return the differences of one workload.
 
-    `names` maps their hyperparameters to ours with the same value. `settings` are those of our job that differ from
-    `SETTINGS`; None omits one. `further` are differences of this workload only.
+    `names` maps their hyperparameters to ours with equal values. `settings` are our job's settings that differ from
+    `SETTINGS`; None omits a setting. `further` are differences of this workload only.
     """
 
     def expected(golden: Mapping[str, Any]) -> list[Difference]:
@@ -75,13 +75,13 @@ def workload(names: Mapping[str, str], *further: Difference, **settings: Any) ->
 
 
 def everywhere(golden: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the differences from a flat golden request; `settings` are those that differ from `SETTINGS`."""
-    told = {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
+    """Yield the differences that all workloads have. `settings` are those that differ from `SETTINGS`."""
+    effective = {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
     yield Difference(
-        because="settings of our own job", ours={f"HyperParameters.{name}": value for name, value in told.items()}
+        because="settings of our own job", ours={f"HyperParameters.{name}": value for name, value in effective.items()}
     )
-    yield from _names(golden, f"golden-{told['compiler']}-a0r0")
-    yield from _places(golden)
+    yield from _names(golden, f"golden-{effective['compiler']}-a0r0")
+    yield from _locations(golden)
     yield from _channels(golden)
     yield from _metrics(golden)
     yield from _environment(several=any("_instance_type" in name or "xla" in name for name in golden))
@@ -101,7 +101,7 @@ def everywhere(golden: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterat
 def _names(golden: Mapping[str, Any], job_name: str) -> Iterator[Difference]:
     names = ("TrainingJobName", "HyperParameters.sagemaker_job_name")
     yield Difference(
-        because="the name of a job follows from its request, so that it starts once",
+        because="a job's name is derived from its request, so that no job starts twice",
         theirs=dict.fromkeys(names, "JOB_NAME"),
         ours=dict.fromkeys(names, job_name),
     )
@@ -110,7 +110,7 @@ def _names(golden: Mapping[str, Any], job_name: str) -> Iterator[Difference]:
         yield Difference(because="our own entry point", theirs={program: golden[program]}, ours={program: "train.py"})
 
 
-def _places(golden: Mapping[str, Any]) -> Iterator[Difference]:
+def _locations(golden: Mapping[str, Any]) -> Iterator[Difference]:
     source, output = "HyperParameters.sagemaker_submit_directory", "OutputDataConfig.S3OutputPath"
     yield Difference(
         because="a source is uploaded once, to a prefix named after its hash",
@@ -118,21 +118,21 @@ def _places(golden: Mapping[str, Any]) -> Iterator[Difference]:
         ours={source: Like(f"s3://bucket/trainfare/source/{HASH}/sourcedir.tar.gz")},
     )
     yield Difference(
-        because="all our objects share one prefix, which the policies name",
+        because="all our objects share one prefix, to which the policies grant access",
         theirs={output: "s3://bucket/"},
         ours={output: "s3://bucket/trainfare/output"},
     )
 
 
 def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
-    place = "InputDataConfig.{}.DataSource.S3DataSource.{}"
+    path = "InputDataConfig.{}.DataSource.S3DataSource.{}"
     theirs = {name: value for name, value in golden.items() if name.startswith("InputDataConfig.")}
     # Both requests have these fields for `train`, with the same values.
-    kept = [place.format("train", name) for name in ("S3DataType", "S3DataDistributionType")]
-    wanted = ["train", "validation", *(() if theirs else ("model",))]
+    kept = [path.format("train", name) for name in ("S3DataType", "S3DataDistributionType")]
+    channels = ["train", "validation", *(() if theirs else ("model",))]
     ours = {
-        place.format(channel, name): value
-        for channel in wanted
+        path.format(channel, name): value
+        for channel in channels
         for name, value in (
             ("S3DataType", "S3Prefix"),
             ("S3DataDistributionType", "FullyReplicated"),
@@ -147,11 +147,11 @@ def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
 
 
 def _metrics(golden: Mapping[str, Any]) -> Iterator[Difference]:
-    place = "AlgorithmSpecification.MetricDefinitions.{}.Regex"
+    path = "AlgorithmSpecification.MetricDefinitions.{}.Regex"
     yield Difference(
-        because="every job defines its metrics; an expression matches 3e-05 and no empty number",
+        because="every job defines its metrics; the expressions match 3e-05 and do not match an empty number",
         theirs={name: value for name, value in golden.items() if "MetricDefinitions" in name},
-        ours={place.format(name): f"'{key}': ([0-9.e+-]+)" for name, key in METRICS.items()},
+        ours={path.format(name): f"'{key}': ([0-9.e+-]+)" for name, key in METRICS.items()},
     )
 
 
@@ -161,15 +161,15 @@ def _environment(*, several: bool) -> Iterator[Difference]:
     if several:
         variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = "110"
     yield Difference(
-        because="freed memory and compiled code are kept, and processes that stop have time for a checkpoint",
+        because="freed memory and compiled code are kept, and stopped processes get time for a checkpoint",
         ours={f"Environment.{name}": value for name, value in variables.items()},
     )
 
 
-PLACE = without("SM_MODEL_DIR sets the folder", output_dir="/opt/ml/model")
+MODEL_FOLDER = without("SM_MODEL_DIR sets the folder", output_dir="/opt/ml/model")
 FP16 = instead("one field for all number formats", {"fp16": True}, precision="fp16")
-DOES = without("our job always trains, then evaluates", do_train=True, do_eval=True)
-STEPS = without("2 epochs are more than the steps, which end the training", num_train_epochs=2)
+ALWAYS_TRAINS = without("our job always trains, then evaluates", do_train=True, do_eval=True)
+STEPS = without("the limit on steps ends the training before 2 epochs", num_train_epochs=2)
 CHECKPOINTS = "CheckpointConfig.S3Uri"
 
 TRAIN = {"model_name": "model", "train_batch_size": "batch_size"}
@@ -177,15 +177,15 @@ PER_DEVICE = {"per_device_train_batch_size": "batch_size", "per_device_eval_batc
 SST2 = {"model_type": "model", "block_size": "max_length", "num_train_epochs": "epochs", **PER_DEVICE}
 SST2 |= {"dataloader_drop_last": "drop_last"}
 
-SQUAD_DIFFERENCES = (PLACE, without("processes are counted, not passed", n_gpus=1))
+SQUAD_DIFFERENCES = (MODEL_FOLDER, without("the number of processes is detected, not passed", n_gpus=1))
 SQUAD_SETTINGS = {"task": "question-answering", "max_length": 384}
 SST2_SETTINGS = {"task": "causal-lm", "weights": "random", "precision": None, "drop_last": None, "save_model": False}
 SST2_SETTINGS |= {"eval_strategy": None, "save_strategy": None, "logging_steps": None}
 SST2_DIFFERENCES = (
     FP16,
-    PLACE,
+    MODEL_FOLDER,
     without("data and tokenizer are staged", dataset_name="glue", dataset_config_name="sst2", tokenizer_name="gpt2"),
-    without("our job always trains, in a folder of its own", do_train=True, overwrite_output_dir=True),
+    without("our job always trains, in its own folder", do_train=True, overwrite_output_dir=True),
     instead("all arms are evaluated at the end", {"do_eval": False, "evaluation_strategy": "no"}, eval_strategy="end"),
     instead("our value for no checkpoints is none", {"save_strategy": "no"}, save_strategy="none"),
 )
@@ -209,7 +209,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     "sst2-gpt2-native-ddp": workload(
         SST2,
         *SST2_DIFFERENCES,
-        instead("the steps of an epoch as a number", {"logging_strategy": "epoch"}, logging_steps=40),
+        instead("the number of steps in an epoch", {"logging_strategy": "epoch"}, logging_steps=40),
         instead(
             "PyTorch DDP as in the workload: SageMaker's library, which this flag starts, does not run on g4dn",
             {
@@ -223,7 +223,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     "sst2-gpt2-trcomp-xla": workload(
         SST2,
         *SST2_DIFFERENCES,
-        instead("the steps of an epoch as a number", {"logging_strategy": "epoch"}, logging_steps=20),
+        instead("the number of steps in an epoch", {"logging_strategy": "epoch"}, logging_steps=20),
         **SST2_SETTINGS,
         compiler="trcomp",
     ),
@@ -239,7 +239,7 @@ DIFFERENCES: Mapping[str, Expected] = {
             save_steps=5000,
         ),
         instead(
-            "the metric of the best model has its full name",
+            "the metric for the best model has its full name",
             {"load_best_model_at_end": True, "metric_for_best_model": "f1"},
             best_metric="eval_f1_macro",
         ),
@@ -257,8 +257,8 @@ DIFFERENCES: Mapping[str, Expected] = {
     ),
     "squad-bert-large-smddp": workload(
         {"model_name_or_path": "model", "max_seq_length": "max_length", **PER_DEVICE},
-        *(FP16, PLACE, DOES, STEPS),
-        without("data is staged here, and windows are cut", dataset_name="squad", doc_stride=128),
+        *(FP16, MODEL_FOLDER, ALWAYS_TRAINS, STEPS),
+        without("data is staged here and cut into windows", dataset_name="squad", doc_stride=128),
         instead("one field for all kinds of padding", {"pad_to_max_length": True}, padding="max_length"),
         task="question-answering",
         precision=None,
@@ -268,7 +268,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     ),
     "mnli-roberta-large-smp": workload(
         {"model_name_or_path": "model", **PER_DEVICE},
-        *(PLACE, DOES, STEPS),
+        *(MODEL_FOLDER, ALWAYS_TRAINS, STEPS),
         without("data is staged here", task_name="mnli"),
         without("predictions of an evaluation are a table of the run", do_predict=True),
         task="classification",

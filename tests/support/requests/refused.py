@@ -1,4 +1,4 @@
-"""The message with which an experiment is refused."""
+"""Return the error message for an invalid experiment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from training.contract.errors import InputError
 def refused(name: str, overrides: dict[str, str]) -> str:
     with pytest.raises(InputError) as caught:
         load(name, overrides)
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    return sentence
+    message = str(caught.value)
+    assert "\n" not in message
+    return message

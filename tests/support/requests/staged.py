@@ -1,4 +1,4 @@
-"""An experiment that is staged."""
+"""Smallest result of a staging."""
 
 from __future__ import annotations
 

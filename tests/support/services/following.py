@@ -1,4 +1,4 @@
-"""Scripts for tests of services, and functions that wait for a job with a deadline."""
+"""Scripts for tests of services, and functions that wait for a job until a deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNS_UNTIL_STOPPED = """
 
 
 def ended(job: Job) -> tuple[Description, list[str]]:
-    """Follow the job to its end, and return its description and log. Fail when the deadline passes."""
+    """Follow the job to its end, and return its description and log. Fail after the deadline."""
     deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
     for update in job.follow():
         lines = [*([] if update.is_whole else lines), *update.lines]

@@ -1,4 +1,4 @@
-"""Test harnesses of the services, one class for each: they store scripts and data, and build requests."""
+"""Test harnesses, one class per service. They store scripts and data, and build requests."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Harness(Protocol):
         """Return the content of an artifact."""
 
     def again(self) -> Service:
-        """Open the same service again, as another process would."""
+        """Open the same service again, like another process."""
 
     def folder(self, name: str, files: dict[str, str]) -> str:
         """Return the URI of a folder with these files."""
 
     def has_processes(self, job_name: str) -> bool:
-        """Return whether any process of the job is left."""
+        """Return whether any of the job's processes is still running."""
 
 
 class LocalHarness:
@@ -76,7 +76,7 @@ class LocalHarness:
 
 
 class SageMakerHarness:
-    """SageMaker's service in a simulated account whose jobs really run."""
+    """SageMaker's service in a simulated account with jobs that really run."""
 
     def __init__(self, tmp_path: Path, account: Account) -> None:
         self._account, self._root = account, tmp_path

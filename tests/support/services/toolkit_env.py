@@ -1,4 +1,4 @@
-"""The official training toolkit in its own environment, which `python -m tests.support.services.toolkit_env` creates.
+"""The official training toolkit in its own environment. `python -m tests.support.services.toolkit_env` creates it.
 
 The toolkit pins old packages, so it cannot share our environment. Its environment is `.venv-toolkit` at the root; it is
 created once and reused.
@@ -15,7 +15,7 @@ from filelock import FileLock
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / ".venv-toolkit"
 TOOLKIT = "sagemaker-training==5.1.4"
-# Packages that it imports to run a script. It also requires numpy and scipy, for encoders that are not used here.
+# Packages that the toolkit imports to run a script. It also requires numpy and scipy, for unused encoders.
 NEEDED = ["boto3", "gevent", "inotify_simple==1.2.1", "paramiko", "protobuf", "psutil", "retrying", "six", "werkzeug"]
 
 

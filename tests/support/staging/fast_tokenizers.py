@@ -24,11 +24,11 @@ def wordpiece() -> PreTrainedTokenizerFast:
     tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special))
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=TYPED, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=INPUT_NAMES, **names)
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """Like RoBERTa: <s> question </s></s> context </s>, on bytes, so that one character can be several tokens."""
+    """Like RoBERTa: <s> question </s></s> context </s>, on bytes, so one character can be several tokens."""
     return PreTrainedTokenizerFast(
         tokenizer_object=_byte_level(True), bos_token="<s>", cls_token="<s>", sep_token="</s>", pad_token="<pad>"
     )
@@ -39,7 +39,7 @@ def without_special_tokens() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=_byte_level(False), eos_token="</s>", pad_token="<pad>")
 
 
-def _byte_level(framed: bool) -> Any:
+def _byte_level(has_special_tokens: bool) -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -47,7 +47,7 @@ def _byte_level(framed: bool) -> Any:
     special = ["<s>", "<pad>", "</s>"]
     trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, initial_alphabet=alphabet)
     tokenizer.train_from_iterator(CORPUS, trainer)
-    if framed:
+    if has_special_tokens:
         tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return tokenizer
 
@@ -55,13 +55,15 @@ def _byte_level(framed: bool) -> Any:
 def unigram() -> PreTrainedTokenizerFast:
     """Like ALBERT: [CLS] question [SEP] context [SEP], where a blank belongs to the following word."""
     pair = "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1"
-    return _sentencepiece(["<pad>", "<unk>", "[CLS]", "[SEP]"], pair, model_input_names=TYPED)
+    return _sentencepiece(["<pad>", "<unk>", "[CLS]", "[SEP]"], pair, model_input_names=INPUT_NAMES)
 
 
 def left_padding() -> PreTrainedTokenizerFast:
     """Like XLNet: context <sep> question <sep> <cls>, padded on the left."""
     pair = "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"
-    return _sentencepiece(["<pad>", "<unk>", "<cls>", "<sep>"], pair, padding_side="left", model_input_names=TYPED)
+    return _sentencepiece(
+        ["<pad>", "<unk>", "<cls>", "<sep>"], pair, padding_side="left", model_input_names=INPUT_NAMES
+    )
 
 
 def _sentencepiece(special: list[str], pair: str, **options: Any) -> PreTrainedTokenizerFast:
@@ -76,7 +78,7 @@ def _sentencepiece(special: list[str], pair: str, **options: Any) -> PreTrainedT
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names, **options)
 
 
-TYPED = ["input_ids", "token_type_ids", "attention_mask"]
+INPUT_NAMES = ["input_ids", "token_type_ids", "attention_mask"]
 
 KINDS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
     "wordpiece": wordpiece,

@@ -1,4 +1,4 @@
-"""A staging request for a model of the hub."""
+"""Staging request for a data set of the Hub."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, grid
+from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, build_grid
 from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, space
 
@@ -102,7 +102,7 @@ def simulated(shape: Shape, *, seeds: int = 3, number: int = 0, bound: bool = Fa
         for row in _job(shape, spec, point, seed, field[point], random)
     ]
     calibration = [_measured(shape, size, random) for size in places.batch_sizes]
-    return grid(spec, rows, calibration, "none")
+    return build_grid(spec, rows, calibration, "none")
 
 
 def _pace(shape: Shape, point: Point) -> tuple[float, float]:

@@ -115,8 +115,8 @@ def test_the_selected_instances_are_counted_and_priced(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        ("MaxRuntimeExceeded", "it ran longer than its 60 seconds"),
-        ("MaxWaitTimeExceeded", "it took longer than its 90 seconds, the wait for machines included"),
+        ("MaxRuntimeExceeded", "it ran longer than its limit of 60 seconds"),
+        ("MaxWaitTimeExceeded", "it took longer than its limit of 90 seconds, including the wait for instances"),
     ],
 )
 def test_a_job_that_exceeds_its_time_limit_has_failed(status: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""An account that requests are built for: its bucket takes what jobs read, no job is started."""
+"""Build requests for an AWS account: the inputs of the jobs are uploaded to its bucket, but no job is started."""
 
 from __future__ import annotations
 

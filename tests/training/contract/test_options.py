@@ -1,4 +1,4 @@
-"""Test the other options of SageMaker, from the command line to the request."""
+"""Options of SageMaker that the golden requests do not cover, from the command line to the request."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ PYTORCH_2_2 = f"{DLC}/pytorch-training:2.2.0-gpu-py310"
 def flags(request: dict[str, Any]) -> dict[str, Any]:
     """Return the hyperparameters that the toolkit reads, without those that every job has."""
     always = ("program", "submit_directory", "container_log_level", "job_name", "region")
-    told = toolkit.decoded(request["HyperParameters"]).items()
-    return {name: value for name, value in told if name.startswith("sagemaker_") and name[10:] not in always}
+    hyperparameters = toolkit.decoded(request["HyperParameters"])
+    return {
+        name: value
+        for name, value in hyperparameters.items()
+        if name.startswith("sagemaker_") and name[10:] not in always
+    }
 
 
 OFF = {"sagemaker_training_compiler_enabled": False, "sagemaker_training_compiler_debug_mode": False}
@@ -70,17 +74,19 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
         ),
     ],
 )
-def test_compilers_and_launchers(built: Built, overrides: dict[str, str], expected: dict[str, Any]) -> None:
+def test_compilers_and_launchers_set_toolkit_flags(
+    built: Built, overrides: dict[str, str], expected: dict[str, Any]
+) -> None:
     assert flags(built("demo", **overrides)) == expected
 
 
-def test_parameters_of_model_parallelism(built: Built) -> None:
+def test_model_parallel_parameters_are_passed_on(built: Built) -> None:
     smp = {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_2}
     request = built("demo", **smp, **{"machine.model_parallel": "{partitions: 2, ddp: true}"})
     assert toolkit.decoded(request["HyperParameters"])["mp_parameters"] == {"partitions": 2, "ddp": True}
 
 
-def test_a_network_of_the_users_with_its_keys_and_tags(built: Built) -> None:
+def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
     request = built(
         "demo",
         **G5,
@@ -114,7 +120,7 @@ def test_a_network_of_the_users_with_its_keys_and_tags(built: Built) -> None:
     assert "DebugHookConfig" not in request
 
 
-def test_machines_that_stay_and_machines_to_fall_back_on(built: Built) -> None:
+def test_warm_and_fallback_instances_are_requested(built: Built) -> None:
     fallbacks = {"machine.fallback_instance_types": "ml.g4dn.xlarge,ml.p3.2xlarge", "machine.keep_alive_seconds": "600"}
     types = ("ml.g5.xlarge", "ml.g4dn.xlarge", "ml.p3.2xlarge")
     assert built("demo", **G5, **fallbacks)["ResourceConfig"] == {
@@ -125,7 +131,7 @@ def test_machines_that_stay_and_machines_to_fall_back_on(built: Built) -> None:
     }
 
 
-def test_spot_with_checkpoints(built: Built) -> None:
+def test_spot_jobs_keep_checkpoints(built: Built) -> None:
     spot = {"machine.spot": "true", "machine.max_run_seconds": "60", "save_strategy": "epoch"}
     request = built("demo", **G5, **spot)
     assert request["EnableManagedSpotTraining"] is True
@@ -134,8 +140,7 @@ def test_spot_with_checkpoints(built: Built) -> None:
     assert request["Environment"]["TORCHINDUCTOR_CACHE_DIR"] == "/opt/ml/checkpoints/.compile-cache"
 
 
-def test_what_boto3_takes(built: Built) -> None:
-    """A request with everything in it is one that boto3's own model of the API finds nothing wrong with."""
+def test_a_request_with_all_options_passes_boto3s_validation(built: Built) -> None:
     shape = (
         boto3.client("sagemaker", region_name="us-east-1")
         .meta.service_model.operation_model("CreateTrainingJob")
@@ -144,8 +149,8 @@ def test_what_boto3_takes(built: Built) -> None:
     network = {"aws.subnets": "subnet-1", "aws.security_groups": "sg-1", "aws.tags": "{team: nlp}"}
     keys = {"aws.volume_key": "alias/a", "aws.output_key": "alias/b"}
     more = {"machine.fallback_instance_types": "ml.g4dn.xlarge", "machine.keep_alive_seconds": "600"}
-    for asked in ({**network, **keys, **more}, {"machine.spot": "true", "save_strategy": "epoch"}):
-        report = ParamValidator().validate(built("demo", **G5, **asked), shape)
+    for overrides in ({**network, **keys, **more}, {"machine.spot": "true", "save_strategy": "epoch"}):
+        report = ParamValidator().validate(built("demo", **G5, **overrides), shape)
         assert not report.has_errors(), report.generate_report()
 
 
@@ -168,20 +173,20 @@ def test_what_boto3_takes(built: Built) -> None:
         ({**G5_OF_4, "machine.devices": "2"}, "ml.g5.12xlarge has 4 GPUs"),
     ],
 )
-def test_a_broken_rule_is_named_and_nothing_is_uploaded(built: Built, overrides: dict[str, str], rule: str) -> None:
+def test_a_broken_rule_is_an_error_before_any_upload(built: Built, overrides: dict[str, str], rule: str) -> None:
     before = built.uploaded()
     built.rows = rule
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         built("demo", **overrides)
-    assert rule in str(refused.value)
+    assert rule in str(error.value)
     assert built.uploaded() == before
 
 
-def test_advice_is_given_and_the_job_runs(built: Built) -> None:
+def test_advice_is_logged_and_the_request_is_built(built: Built) -> None:
     four = {**ACCOUNT, "machine.instance_type": "ml.p3.8xlarge", "machine.devices": "4", "compiler": "trcomp"}
     built("demo", **four, compiler_debug="true")
-    assert any("ml.p3.8xlarge has no Elastic Fabric Adapter" in said for said in built.said)
-    assert any("debug mode slows training down" in said for said in built.said)
+    assert any("ml.p3.8xlarge has no Elastic Fabric Adapter" in line for line in built.log_lines)
+    assert any("debug mode slows training down" in line for line in built.log_lines)
 
 
 @pytest.mark.parametrize("compiler", ["none", "inductor", "trcomp-off"])

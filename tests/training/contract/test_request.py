@@ -1,4 +1,7 @@
-"""A job as a request, to the last field, and every refusal. What SageMaker gets is in tests/requests."""
+"""The request of a local job, field by field, and the errors for values that the API would reject.
+
+`test_goldens.py` and `test_options.py` test requests to SageMaker.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from training.services.local import toolkit
 
 
 def spec(**fields: Any) -> JobSpec:
-    given = {"name": "job", "hyperparameters": {}, "channels": {}, "source_uri": "/source", "output_uri": "/out"}
-    return JobSpec(**{**given, **fields})
+    defaults = {"name": "job", "hyperparameters": {}, "channels": {}, "source_uri": "/source", "output_uri": "/out"}
+    return JobSpec(**{**defaults, **fields})
 
 
-def test_a_local_job_in_full() -> None:
+def test_the_request_of_a_local_job_has_every_field() -> None:
     request = build(
         spec(
             hyperparameters={"model": "a b", "epochs": 3, "rate": 4.875e-05, "fp16": True},
@@ -63,10 +66,10 @@ def test_a_local_job_in_full() -> None:
     }
 
 
-def test_processes_on_this_machine_are_counted_by_the_experiment() -> None:
-    told = toolkit.decoded(build(spec(devices=2))["HyperParameters"])
-    assert told["sagemaker_torch_distributed_enabled"] is True
-    assert told["sagemaker_mpi_num_of_processes_per_host"] == 2
+def test_the_number_of_local_processes_is_the_number_of_devices() -> None:
+    hyperparameters = toolkit.decoded(build(spec(devices=2))["HyperParameters"])
+    assert hyperparameters["sagemaker_torch_distributed_enabled"] is True
+    assert hyperparameters["sagemaker_mpi_num_of_processes_per_host"] == 2
 
 
 @pytest.mark.parametrize(
@@ -75,29 +78,32 @@ def test_processes_on_this_machine_are_counted_by_the_experiment() -> None:
         ({"hyperparameters": {"rate": float("nan")}}, "Hyperparameter 'rate' is nan; it must be a finite number."),
         ({"hyperparameters": {"sagemaker_x": 1}}, "'sagemaker_x' is reserved"),
         ({"hyperparameters": {"a b": 1}}, "Name 'a b' in hyperparameters is not allowed"),
-        ({"hyperparameters": {"a": "x" * 2499}}, "Value of 'a' in hyperparameters has 2501 characters; 2500"),
-        ({"hyperparameters": {"a": "\0"}}, "Value of 'a' in hyperparameters has a NUL"),
-        ({"hyperparameters": {"a": "\ud800"}}, "Value of 'a' in hyperparameters has a NUL or an unpaired"),
-        ({"hyperparameters": {f"h{n}": n for n in range(96)}}, "There are 101 hyperparameters; 100 are allowed."),
+        ({"hyperparameters": {"a": "x" * 2499}}, "Value of 'a' in hyperparameters has 2501 characters; at most 2500"),
+        ({"hyperparameters": {"a": "\0"}}, "Value of 'a' in hyperparameters contains a NUL"),
+        ({"hyperparameters": {"a": "\ud800"}}, "Value of 'a' in hyperparameters contains a NUL or an unpaired"),
+        (
+            {"hyperparameters": {f"h{n}": n for n in range(96)}},
+            "101 hyperparameters; at most 100 are allowed.",
+        ),
         ({"environment": {"1A": "x"}}, "Name '1A' in environment is not allowed"),
-        ({"environment": {"A": "x" * 513}}, "Value of 'A' in environment has 513 characters; 512"),
+        ({"environment": {"A": "x" * 513}}, "Value of 'A' in environment has 513 characters; at most 512"),
         ({"channels": {"a/b": "/x"}}, "Name 'a/b' in channels is not allowed"),
         ({"tags": {"a": "x" * 257}}, "Value of 'a' in tags has 257 characters"),
         ({"metric_definitions": (MetricDefinition(name="m", regex="("),)}, "Metric 'm': '\\(' is not a regular"),
         ({"metric_definitions": (MetricDefinition(name="m", regex="x"),)}, "Metric 'm': 'x' has 0 groups"),
     ],
 )
-def test_what_the_service_would_refuse(fields: dict[str, Any], message: str) -> None:
+def test_a_value_that_the_api_would_reject_is_an_input_error(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         build(spec(**fields))
 
 
 @given(st.text(max_size=50) | st.integers() | st.floats() | st.booleans())
-def test_a_value_is_refused_or_arrives_as_it_is(value: str | int | float | bool) -> None:
+def test_a_hyperparameter_is_rejected_or_reaches_the_script_unchanged(value: str | int | float | bool) -> None:
     try:
         request = build(spec(hyperparameters={"value": value}))
     except InputError:
         return
     assert toolkit.decoded(request["HyperParameters"])["value"] == value
-    words = toolkit.arguments({"value": value})
-    assert [word.encode() for word in words] == [b"--value", str(value).encode()]
+    arguments = toolkit.arguments({"value": value})
+    assert [argument.encode() for argument in arguments] == [b"--value", str(value).encode()]

@@ -42,7 +42,7 @@ def test_the_last_attempt_is_made_when_the_time_is_up() -> None:
     assert clock.pauses == [1.0, 2.0, 4.0, 3.0]
 
 
-def test_without_time_there_is_one_attempt() -> None:
+def test_a_time_limit_of_zero_allows_one_attempt() -> None:
     assert list(Clock().policy(0.0).attempts()) == [0.0]
 
 
@@ -70,12 +70,12 @@ def test_the_last_error_is_raised_after_the_time_limit() -> None:
         clock.policy(10.0).call(fails, is_transient=is_os_error)
 
 
-def test_an_error_that_is_not_transient_is_raised_at_once() -> None:
+def test_an_error_that_is_not_transient_is_raised_immediately() -> None:
     clock = Clock()
 
-    def refuses() -> None:
+    def fails() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        clock.policy(10.0).call(refuses, is_transient=is_os_error)
+        clock.policy(10.0).call(fails, is_transient=is_os_error)
     assert clock.pauses == []

@@ -1,4 +1,4 @@
-"""Jobs on a random model of two layers."""
+"""Fixtures for jobs that train a random two-layer model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.job.job_process import Job, write_channel, write_tiny_model
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT of two layers, in a folder whose name has quotes and an accent."""
+    """A random two-layer BERT, in a folder whose name has quotes and an accent."""
     folder = write_tiny_model(tmp_path_factory.mktemp("model with 'quotes' é"))
     (folder / "vocab.txt").write_text("the vocabulary")
     return folder
@@ -30,7 +30,7 @@ def new_job(tmp_path: Path, tiny_model: Path) -> Callable[[str], Job]:
 
 @pytest.fixture(scope="module")
 def job_in(tiny_model: Path) -> Callable[[Path], Job]:
-    """Return a function that makes a job in a folder, for the tests of a module to share."""
+    """Return a function that makes a job in a given folder, for module-scoped fixtures."""
     return lambda folder: Job(folder, tiny_model)
 
 

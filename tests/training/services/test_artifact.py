@@ -1,4 +1,4 @@
-"""Untrusted artifacts: hand-made archives, each with one defect."""
+"""Untrusted artifacts: handmade archives, each with one defect."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE, co
     """Return an archive of (name, content) members. The content is a file's bytes, or a link's target as text."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode=f"w:{compressed}") as tar:
-        for name, inside in members:
+        for name, member_content in members:
             entry = tarfile.TarInfo(name)
-            if isinstance(inside, bytes):
-                entry.size = len(inside)
-                tar.addfile(entry, io.BytesIO(inside))
+            if isinstance(member_content, bytes):
+                entry.size = len(member_content)
+                tar.addfile(entry, io.BytesIO(member_content))
             else:
-                entry.type, entry.linkname = kind, inside
+                entry.type, entry.linkname = kind, member_content
                 tar.addfile(entry)
     content.seek(0)
     return content
 
 
-def test_files_are_written_as_they_are(tmp_path: Path) -> None:
-    given = archive(("./config.json", b"{}"), ("deep/er/weights.bin", b"\0" * 3_000_000), ("empty", b""))
-    assert unpack(given, tmp_path / "there", named="it") == 3_000_002
-    files = {str(path.relative_to(tmp_path / "there")): path.stat().st_size for path in tmp_path.rglob("*.*")}
+def test_files_are_written_unchanged(tmp_path: Path) -> None:
+    content = archive(("./config.json", b"{}"), ("deep/er/weights.bin", b"\0" * 3_000_000), ("empty", b""))
+    assert unpack(content, tmp_path / "target", archive_name="it") == 3_000_002
+    files = {str(path.relative_to(tmp_path / "target")): path.stat().st_size for path in tmp_path.rglob("*.*")}
     assert files == {"config.json": 2, "deep/er/weights.bin": 3_000_000}
-    assert (tmp_path / "there" / "empty").read_bytes() == b""
+    assert (tmp_path / "target" / "empty").read_bytes() == b""
 
 
-def test_only_the_wanted_files_are_written(tmp_path: Path) -> None:
-    given = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
-    assert unpack(given, tmp_path, named="it", is_selected=lambda path: len(path.parts) == 1) == 2
+def test_only_the_selected_files_are_written(tmp_path: Path) -> None:
+    content = archive(("checkpoint-5/optimizer.pt", b"x"), ("config.json", b"{}"))
+    assert unpack(content, tmp_path, archive_name="it", is_selected=lambda path: len(path.parts) == 1) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "./../evil"])
 def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> None:
     inside = tmp_path / "inside"
-    with pytest.raises(ArtifactError, match=r"the artifact holds '.*evil', which is outside its folder"):
-        unpack(archive((name, b"evil")), inside, named="the artifact")
+    with pytest.raises(ArtifactError, match=r"the artifact contains '.*evil', which is outside its folder"):
+        unpack(archive((name, b"evil")), inside, archive_name="the artifact")
     assert not list(tmp_path.rglob("evil"))
     assert not Path("/etc/evil").exists()
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"),
+    ("kind", "description"),
     [
         (tarfile.SYMTYPE, "a link"),
         (tarfile.LNKTYPE, "a link"),
@@ -60,10 +60,10 @@ def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> Non
         (tarfile.FIFOTYPE, "neither a file nor a folder"),
     ],
 )
-def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, word: str) -> None:
-    given = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
-    with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {word}"):
-        unpack(given, tmp_path / "folder", named="it")
+def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, description: str) -> None:
+    content = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
+    with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {description}"):
+        unpack(content, tmp_path / "folder", archive_name="it")
     assert not (tmp_path / "folder").exists()
 
 
@@ -73,29 +73,31 @@ def test_a_truncated_archive_is_rejected(tmp_path: Path, compressed: str) -> Non
     content = whole.getvalue()
     for length in (0, 1, 20, 300, len(content) // 2):
         with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
-            unpack(io.BytesIO(content[:length]), tmp_path / str(length), named="it")
+            unpack(io.BytesIO(content[:length]), tmp_path / str(length), archive_name="it")
 
 
 def test_a_file_that_is_not_an_archive_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
-        unpack(io.BytesIO(b"<html>" * 1000), tmp_path, named="it")
+        unpack(io.BytesIO(b"<html>" * 1000), tmp_path, archive_name="it")
 
 
 def test_a_file_that_does_not_fit_is_rejected_before_it_is_written(tmp_path: Path) -> None:
     entry = tarfile.TarInfo("model.safetensors")
     entry.size = 2**60
     header = entry.tobuf(tarfile.PAX_FORMAT)
-    with pytest.raises(ArtifactError, match=r"it does not fit on the disk of .*: 'model.safetensors' has \d+ MiB, and"):
-        unpack(io.BytesIO(header + b"\0" * 10_000), tmp_path, named="it")
+    with pytest.raises(ArtifactError, match=r"it does not fit on the disk of .*: 'model.safetensors' is \d+ MiB, but"):
+        unpack(io.BytesIO(header + b"\0" * 10_000), tmp_path, archive_name="it")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_too_many_files_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="it holds more than 10000 files"):
-        unpack(archive(*((str(at), b"") for at in range(10_001))), tmp_path, named="it", is_selected=lambda _: False)
+    with pytest.raises(ArtifactError, match="it contains more than 10000 files"):
+        unpack(
+            archive(*((str(at), b"") for at in range(10_001))), tmp_path, archive_name="it", is_selected=lambda _: False
+        )
 
 
-def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ArtifactError, match=r"it cannot be unpacked: .*File exists"):
-        unpack(archive(("a", b"x")), tmp_path / "file", named="it")
+        unpack(archive(("a", b"x")), tmp_path / "file", archive_name="it")

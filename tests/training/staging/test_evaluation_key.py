@@ -1,4 +1,4 @@
-"""The evaluation key identifies the validation rows, whatever the training rows."""
+"""The evaluation key identifies the validation rows, independently of the training rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.staging.stage import stage
 
 
 def key(folder: Path, *, train: str, validation: str | None = None, **fields: Any) -> str:
-    """Return the key of files in `folder`."""
+    """Return the evaluation key of data files in `folder`."""
     data = {"train": str(folder / train), "validation": str(folder / validation) if validation else None}
     request = {"model": MODEL, "max_length": 16, **fields}
     return stage(
@@ -45,7 +45,7 @@ def test_more_training_rows_do_not_change_the_key(folder: Path) -> None:
         {"data": {"label_map": {"pet": ("cat",), "friend": ("dog",)}}},
     ],
 )
-def test_other_rows_or_labels_change_the_key(folder: Path, change: dict[str, Any]) -> None:
+def test_different_validation_rows_or_labels_change_the_key(folder: Path, change: dict[str, Any]) -> None:
     fields = {"train": "old.jsonl", "validation": "dev.jsonl"}
     assert key(folder, **fields) != key(folder, **{**fields, **change})
 

@@ -1,4 +1,4 @@
-"""Damaged experiment and data files give a result or one error message, and no unfinished files."""
+"""Damaged experiment and data files give a result or one error message, and leave no unfinished files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCh
 
 @many
 @given(st.sampled_from(sorted(EXPERIMENTS)), st.integers(0, 2**32))
-def test_damaged_experiments(tmp_path: Path, name: str, seed: int) -> None:
+def test_a_damaged_experiment_gives_a_result_or_one_error(tmp_path: Path, name: str, seed: int) -> None:
     path = tmp_path / name
     path.write_bytes(mutate(EXPERIMENTS[name], list(EXPERIMENTS.values()), random.Random(seed)))
     outcome_of(lambda: load(str(path), {}))
@@ -38,7 +38,7 @@ def test_damaged_experiments(tmp_path: Path, name: str, seed: int) -> None:
 
 @many
 @given(st.sampled_from(sorted(DATA)), st.integers(0, 2**32))
-def test_damaged_data(tmp_path: Path, name: str, seed: int) -> None:
+def test_damaged_data_gives_a_result_or_one_error(tmp_path: Path, name: str, seed: int) -> None:
     path = tmp_path / name
     path.write_bytes(mutate(DATA[name], list(DATA.values()), random.Random(seed)))
     outcome_of(lambda: check_data(path, tmp_path))
@@ -46,7 +46,7 @@ def test_damaged_data(tmp_path: Path, name: str, seed: int) -> None:
 
 @many
 @given(st.binary(max_size=400), st.sampled_from([".yaml", ".jsonl", ".csv", ".tsv", ".parquet", ".csv.gz"]))
-def test_arbitrary_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
+def test_arbitrary_bytes_give_a_result_or_one_error(tmp_path: Path, content: bytes, suffix: str) -> None:
     path = tmp_path / f"any{suffix}"
     path.write_bytes(content)
     outcome_of(lambda: load(str(path), {}) if suffix == ".yaml" else check_data(path, tmp_path))
@@ -54,7 +54,7 @@ def test_arbitrary_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
 
 @many
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_arbitrary_overrides(name: str, value: str) -> None:
+def test_an_arbitrary_override_gives_a_result_or_one_error(name: str, value: str) -> None:
     outcome_of(lambda: load("demo", {name: value}))
 
 
@@ -62,7 +62,7 @@ def test_arbitrary_overrides(name: str, value: str) -> None:
 @given(
     st.sampled_from(["batch_size", "data", "target", "compare.arms", "bucket_lengths", "model"]), st.text(max_size=40)
 )
-def test_arbitrary_values_of_a_field(name: str, value: str) -> None:
+def test_an_arbitrary_value_of_a_field_gives_a_result_or_one_error(name: str, value: str) -> None:
     outcome_of(lambda: load("demo", {name: value}))
 
 

@@ -39,7 +39,7 @@ def staged_folders(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "staged").iterdir()) if (home / "staged").exists() else []
 
 
-def test_the_files_of_a_channel(tmp_path: Path) -> None:
+def test_a_channel_has_the_documented_files(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     staged = stage(request_for(path), tmp_path / "home with ü and space")
     train = folder_of(staged.channels["train"])
@@ -137,14 +137,14 @@ def test_reuse_imports_no_library(tmp_path: Path) -> None:
         "print([name for name in ('torch', 'transformers', 'datasets', 'pyarrow', 'numpy', 'tokenizers')"
         " if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_rejected_data_leaves_no_files(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     with pytest.raises(InputError, match="the global batch size is 9"):
-        stage(request_for(path, fewest_train_rows=9), tmp_path)
+        stage(request_for(path, min_train_rows=9), tmp_path)
     with path.open("a") as stream:
         stream.write("broken\n")
     with pytest.raises(InputError, match="line 11 is not JSON"):
@@ -156,7 +156,7 @@ def test_a_batch_larger_than_the_reused_data_is_rejected(tmp_path: Path) -> None
     path = write(tmp_path / "a.jsonl", ANIMALS)
     stage(request_for(path), tmp_path)
     with pytest.raises(InputError, match="the global batch size is 9"):
-        stage(request_for(path, fewest_train_rows=9), tmp_path)
+        stage(request_for(path, min_train_rows=9), tmp_path)
 
 
 def test_an_incomplete_staging_is_replaced(tmp_path: Path) -> None:
@@ -171,15 +171,15 @@ def test_an_incomplete_staging_is_replaced(tmp_path: Path) -> None:
 def test_old_unfinished_stagings_are_deleted(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     old, young = (tmp_path / "staged" / f"{UNFINISHED_PREFIX}{name}" for name in ("old", "young"))
-    for left in (old, young):
-        left.mkdir(parents=True)
+    for folder in (old, young):
+        folder.mkdir(parents=True)
     past = time.time() - UNFINISHED_SECONDS - 60
     os.utime(old, (past, past))
     stage(request_for(path), tmp_path)
     assert (old.exists(), young.exists()) == (False, True)
 
 
-def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     (tmp_path / "home").write_text("a file where a folder should be")
     with pytest.raises(InputError, match="cannot be written: Not a directory"):
@@ -228,13 +228,13 @@ def test_a_killed_staging_never_counts_as_complete(tmp_path: Path) -> None:
 def saved_model(folder: Path, **tokenizer_files: str) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
-    (folder / "model.safetensors").write_bytes(b"what staging does not read")
+    (folder / "model.safetensors").write_bytes(b"not read by staging")
     for name, content in tokenizer_files.items():
         (folder / name.replace("_json", ".json").replace("_txt", ".txt")).write_text(content)
     return folder
 
 
-def test_a_broken_tokenizer_is_reported(tmp_path: Path) -> None:
+def test_a_broken_tokenizer_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     model = saved_model(tmp_path / "model", tokenizer_json="{}")
     request = StagingRequest(data=Data(train=str(path)), model=str(model), max_length=16)
@@ -244,14 +244,14 @@ def test_a_broken_tokenizer_is_reported(tmp_path: Path) -> None:
     assert staged_folders(tmp_path) == []
 
 
-def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
+def test_a_hub_model_without_a_network_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     request = StagingRequest(data=Data(train=str(path)), model="nobody/nothing", max_length=16)
     with pytest.raises(InputError, match="the tokenizer of model 'nobody/nothing' cannot be loaded: "):
         stage(request, tmp_path)
 
 
-def test_a_model_folder_with_only_a_vocabulary(tmp_path: Path) -> None:
+def test_a_model_folder_may_have_only_a_vocabulary(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     packaged = stage(request_for(path), tmp_path)
     model = saved_model(tmp_path / "model with ü")
@@ -264,7 +264,7 @@ def test_a_model_folder_with_only_a_vocabulary(tmp_path: Path) -> None:
     assert staged.key != packaged.key
 
 
-def test_the_shared_data(shared: Path, tmp_path: Path) -> None:
+def test_real_data_is_staged(shared: Path, tmp_path: Path) -> None:
     emotion = Data(
         train=str(shared / "data" / "emotion-train.jsonl.gz"),
         validation=str(shared / "data" / "emotion-validation.jsonl.gz"),

@@ -1,4 +1,4 @@
-"""Deletion of folders: never a part of one, no targets of links, nothing outside of the state."""
+"""Deletion of folders: no partial folders, no targets of links, nothing outside the state folder."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from training.state.deletion import TRASH, delete, discard
+from training.state.deletion import TRASH_PREFIX, delete, discard
 
 
 def folder(home: Path, files: int = 3) -> Path:
-    made = home / "checkpoints" / "j-1"
-    (made / "inner").mkdir(parents=True)
+    created = home / "checkpoints" / "j-1"
+    (created / "inner").mkdir(parents=True)
     for number in range(files):
-        (made / "inner" / str(number)).touch()
-    return made
+        (created / "inner" / str(number)).touch()
+    return created
 
 
 def test_a_folder_is_renamed_before_its_files_are_deleted(tmp_path: Path) -> None:
-    made = folder(tmp_path)
-    trash = discard(made, tmp_path)
-    assert not made.exists()
-    assert trash.name.startswith(TRASH)
+    created = folder(tmp_path)
+    trash = discard(created, tmp_path)
+    assert not created.exists()
+    assert trash.name.startswith(TRASH_PREFIX)
     assert len(list((trash / "inner").iterdir())) == 3
     delete(trash)
     assert list((tmp_path / "checkpoints").iterdir()) == []
@@ -39,31 +39,31 @@ def test_targets_of_links_are_kept(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "kept").touch()
     home = tmp_path / "home"
-    made = folder(home)
-    (made / "link").symlink_to(outside)
-    (made / "inner" / "file").symlink_to(outside / "kept")
-    delete(discard(made, home))
+    created = folder(home)
+    (created / "link").symlink_to(outside)
+    (created / "inner" / "file").symlink_to(outside / "kept")
+    delete(discard(created, home))
     assert (outside / "kept").exists()
     assert list((home / "checkpoints").iterdir()) == []
 
 
-@pytest.mark.parametrize("wrong", ["link", "place", "outside", "deeper", "home"])
+@pytest.mark.parametrize("wrong", ["link", "linked parent", "outside", "deeper", "home"])
 def test_only_a_folder_of_the_state_can_be_discarded(tmp_path: Path, wrong: str) -> None:
     home, outside = tmp_path / "home", tmp_path / "outside"
-    made, other = folder(home), folder(outside)
+    created, other = folder(home), folder(outside)
     (home / "checkpoints" / "link").symlink_to(other)
     (home / "outputs").symlink_to(outside / "checkpoints")
     paths = {
         "link": home / "checkpoints" / "link",
-        "place": home / "outputs" / "j-1",
+        "linked parent": home / "outputs" / "j-1",
         "outside": other,
-        "deeper": made / "inner",
+        "deeper": created / "inner",
         "home": home,
     }
-    with pytest.raises(ValueError, match="is not within"):
+    with pytest.raises(ValueError, match="is not two levels below"):
         discard(paths[wrong], home)
     assert (other / "inner" / "0").exists()
-    assert (made / "inner" / "0").exists()
+    assert (created / "inner" / "0").exists()
 
 
 KILLED = """
@@ -75,16 +75,16 @@ delete(discard(Path(sys.argv[1]), Path(sys.argv[2])))
 
 
 def test_a_kill_leaves_no_partial_folder_under_its_name(tmp_path: Path) -> None:
-    made = folder(tmp_path, files=20_000)
-    parent = made.parent
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(made), str(tmp_path)], cwd=ROOT)
-    while made.exists() and process.poll() is None:
+    created = folder(tmp_path, files=20_000)
+    parent = created.parent
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(created), str(tmp_path)], cwd=ROOT)
+    while created.exists() and process.poll() is None:
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert not made.exists()
+    assert not created.exists()
     left = list(parent.iterdir())
-    assert all(path.name.startswith(TRASH) for path in left)
+    assert all(path.name.startswith(TRASH_PREFIX) for path in left)
     for path in left:
         delete(path)
     assert list(parent.iterdir()) == []

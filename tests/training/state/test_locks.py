@@ -1,4 +1,4 @@
-"""Locks on files and folders: what they exclude, and when they are released."""
+"""Locks on files and folders: which other locks they exclude, and when they are released."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from training.state.locks import exclusive_lock, is_exclusively_locked, shared_lock
 
 
-def test_an_exclusive_lock_keeps_every_other_lock_out(tmp_path: Path) -> None:
+def test_an_exclusive_lock_excludes_every_other_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     descriptor = exclusive_lock(path)
     assert is_exclusively_locked(path)
@@ -65,7 +65,7 @@ def test_a_folder_can_be_locked(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+def test_locking_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         exclusive_lock(tmp_path / "none" / "lock")
     with pytest.raises(FileNotFoundError):

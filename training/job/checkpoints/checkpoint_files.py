@@ -1,8 +1,8 @@
 """Write, find and remove checkpoints so that only complete ones are ever used.
 
-A checkpoint is written in another folder and renamed once all of its files exist. `progress.json` is written last and
-lists the files with their sizes. The list stays in the checkpoint: it shows whether a copy is complete in stores that
-copy file by file.
+A checkpoint is written in a separate folder, which is renamed once all of its files exist. `progress.json` is written
+last and lists the files with their sizes. The list stays in the checkpoint: in a store that copies file by file, it
+shows whether the copy is complete.
 """
 
 import json
@@ -55,14 +55,14 @@ def finish(folder: Path, progress: Progress) -> None:
     written, checkpoint = checkpoint_path(unfinished(folder), progress.step), checkpoint_path(folder, progress.step)
     write_progress(written, progress)
     if checkpoint.exists():
-        # It can only be incomplete: training resumes from the newest complete checkpoint.
+        # It must be incomplete: the training resumed from the newest complete checkpoint, which is older.
         shutil.rmtree(checkpoint)
     written.replace(checkpoint)
     unfinished(folder).rmdir()
 
 
 def write_progress(checkpoint: Path, progress: Progress) -> None:
-    """Write `progress.json` with the list of files. Until then the checkpoint counts as incomplete."""
+    """Write `progress.json` with the list of files. Without it, the checkpoint counts as incomplete."""
     sizes = {path.name: path.stat().st_size for path in sorted(checkpoint.iterdir()) if path.is_file()}
     text = json.dumps({**asdict(progress), "files": sizes})
     part = checkpoint / f".{PROGRESS}"
@@ -84,11 +84,10 @@ def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Option
 
 
 def remove_older(folder: Path, keep: Optional[int], spared_step: Optional[int] = None) -> None:
-    """Remove incomplete checkpoints and all but the newest `keep` complete ones. None keeps all.
+    """Remove incomplete checkpoints and all complete ones except the newest `keep`. None removes nothing.
 
-    The checkpoint of `spared_step` is kept and counts as one of `keep`. If `keep` is 1, it stays in addition to the
-    newest. Trainer's own rotation does not serve: it removes the last complete checkpoint before the next one is
-    complete.
+    The checkpoint of `spared_step` is kept and counts as one of `keep`. If `keep` is 1, it is kept in addition to the
+    newest. Trainer's own rotation is not safe: it removes the last complete checkpoint before the next one is complete.
     """
     if keep is None:
         return

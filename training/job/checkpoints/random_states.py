@@ -1,4 +1,4 @@
-"""The states of all random number generators that a training uses."""
+"""States of all random number generators that a training uses."""
 
 import random
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def preserve_random_states() -> Iterator[None]:
-    """Restore all random states on exit, so that draws inside have no effect on what follows."""
+    """Restore all random states on exit, so that draws inside the context have no effect on later draws."""
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     yield
@@ -22,10 +22,10 @@ def preserve_random_states() -> Iterator[None]:
 
 
 def allow_numpy_states() -> None:
-    """Let torch load NumPy's random state, which every checkpoint holds.
+    """Let torch load NumPy's random state, which every checkpoint contains.
 
-    From version 2.6, torch loads only tensors and plain values unless a class is declared safe. transformers before
-    4.48 does not declare NumPy's.
+    Since version 2.6, torch loads only tensors and plain values, and classes that were declared safe. transformers
+    before 4.48 does not declare NumPy's classes.
     """
     if hasattr(torch.serialization, "add_safe_globals"):
         make_array = np.empty(0).__reduce__()[0]

@@ -1,4 +1,4 @@
-"""Keep the newest checkpoints and the best one, each with everything that the next start needs."""
+"""Keep the newest checkpoints and the best one, each with the progress that the next start needs."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from reporting.errors import BadData
 
 @dataclass(frozen=True)
 class CheckpointKeeper:
-    """Record each new checkpoint and remove old ones."""
+    """Records each new checkpoint and removes old ones."""
 
     folder: Optional[Path]
     """Folder for the checkpoints; None if none are kept."""
@@ -21,15 +21,15 @@ class CheckpointKeeper:
     """Number of checkpoints to keep; None keeps all."""
     identity: Dict[str, Any]
     """Values that identify this training (see `settings/training_identity.py`)."""
-    before: Progress
-    """Progress of earlier starts."""
+    earlier_progress: Progress
+    """Progress of the job's earlier starts."""
     best: Optional[BestEvaluation]
     """Best evaluation so far; None if none is tracked."""
     target: Optional[Target]
     """Target of the training; None if it has none."""
 
     def keep(self, step: int, samples: int, seconds: float, owes_evaluation: bool) -> None:
-        """Turn the checkpoint that was just written into the newest one, and remove older ones."""
+        """Add the checkpoint that was just written to the folder, and remove older ones."""
         assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
         best, target = (asdict(each) if each else None for each in (self.best, self.target))
         checkpoint_files.finish(
@@ -43,5 +43,7 @@ class CheckpointKeeper:
         assert self.folder, "the best evaluation is tracked only when checkpoints are written"
         checkpoint = checkpoint_files.checkpoint_path(self.folder, self.best.step or 0)
         if checkpoint_files.progress_of(checkpoint) is None:
-            raise BadData(f"{checkpoint} is missing or incomplete; it held the best weights ({self.best.metric})")
+            raise BadData(
+                f"{checkpoint} with the best weights (best_metric {self.best.metric!r}) is missing or incomplete"
+            )
         return checkpoint

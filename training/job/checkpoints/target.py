@@ -1,11 +1,11 @@
-"""The moment at which a training reaches its target. Pure."""
+"""Record when a training reaches its target. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Dict, Mapping, Optional
 
 
 def direction_of(metric: str) -> str:
-    """Return min for a metric whose lower values are better, else max."""
+    """Return `min` for a metric whose lower values are better, else `max`."""
     return "min" if metric.endswith(("loss", "perplexity")) else "max"
 
 
@@ -14,15 +14,15 @@ class Target:
     """A metric's target value, and when the training first reached it."""
 
     metric: str
-    """Name as Trainer logs it, such as `eval_accuracy`."""
+    """Name in Trainer's log, such as `eval_accuracy`."""
     value: float
     """Value to reach."""
     direction: Optional[str] = None
     """min | max; None means min for losses and perplexity, and max for all others."""
     seconds: Optional[float] = None
-    """From the start of the job's process to the moment the target was reached; None before."""
+    """Seconds from the start of the job's process until the target was reached; None before."""
     samples: Optional[int] = None
-    """Samples seen by then; None before."""
+    """Training samples seen until the target was reached; None before."""
     stops: bool = field(default=False, compare=False)
     """True if the training ends when it reaches the target."""
 
@@ -37,7 +37,7 @@ class Target:
             self.seconds, self.samples = seconds, samples
 
     def metrics(self) -> Dict[str, float]:
-        """Return `target/reached`, and if it is 1, the seconds and samples by then."""
+        """Return `target/reached`, and if it is 1, the seconds and samples until then."""
         if self.seconds is None or self.samples is None:
             return {"target/reached": 0}
         return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}

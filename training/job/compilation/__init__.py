@@ -1,4 +1,4 @@
-"""Compilers, and replacements that make a training faster without changing it.
+"""Compilers, a faster dropout, and fewer imports: everything that speeds up a training but does not change its result.
 
 Open `compilers.py` first.
 """

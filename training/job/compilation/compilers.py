@@ -11,7 +11,10 @@ from reporting.errors import Unsupported
 
 
 class NoCompiler:
-    """PyTorch without a compiler. Also stands for SageMaker Training Compiler, which its image applies from outside."""
+    """PyTorch without a compiler, and the base class of the compilers.
+
+    Also used in the image of SageMaker Training Compiler when that compiler is off.
+    """
 
     device_kind = ""
     """Kind of device that the compiler requires; empty means any."""
@@ -22,7 +25,7 @@ class NoCompiler:
         """Raise `Unsupported` if this machine or version cannot compile."""
 
     def prepare(self, model: Any, dynamic_lengths: bool) -> str:
-        """Set the model up to compile at its next run, and return a description, which may be empty."""
+        """Set up the model to compile at its next run. Return a description for the log, which may be empty."""
         return ""
 
     def mark_warm(self) -> None:
@@ -38,12 +41,12 @@ class NoCompiler:
         return {}
 
     def cache_state(self) -> str:
-        """Return off, cold, warm or partial: how far compiled programs came from a cache on disk."""
+        """Return off, cold, warm or partial: whether no, all or some compiled programs came from the cache on disk."""
         return "off"
 
 
 class TrainingCompiler(NoCompiler):
-    """SageMaker Training Compiler. Its image replaces the device with XLA and compiles every new program it meets."""
+    """SageMaker Training Compiler. Its image replaces the device with XLA and compiles every new program."""
 
     device_kind = "xla"
 
@@ -62,11 +65,11 @@ class Inductor(NoCompiler):
 
     def check(self) -> None:
         if not hasattr(torch.nn.Module, "compile"):
-            raise Unsupported(f"compiler inductor needs torch 2.2 or later; this is {torch.__version__}")
+            raise Unsupported(f"compiler inductor needs torch 2.2 or later, but torch {torch.__version__} is installed")
         candidates = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
         if not any(shutil.which(candidate) for candidate in candidates if candidate):
             raise Unsupported(
-                "compiler inductor needs a C++ compiler, and none was found (looked for $CXX, g++ and clang++): "
+                "compiler inductor needs a C++ compiler, but $CXX, g++, clang++ and c++ were not found: "
                 "install g++, or use compiler none"
             )
 
@@ -114,11 +117,11 @@ COMPILERS: Dict[str, Callable[[], NoCompiler]] = {
 
 
 def repeated_layers(model: Any) -> List[Any]:
-    """Return the layers of the model's outermost stacks of identical layers; empty if it has none.
+    """Return the layers of the model's outermost stacks of identical layers; empty if the model has no such stack.
 
     Since torch 2.5, modules of one class share one compiled program, with their parameters as inputs: a stack of 12
-    layers compiles as fast as one layer. Before, each layer would be compiled separately, so the model is compiled as a
-    whole.
+    layers compiles as fast as one layer. Earlier versions would compile each layer separately, so for them the result
+    is empty and the model is compiled as a whole.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 5):
         return []
@@ -133,7 +136,7 @@ def repeated_layers(model: Any) -> List[Any]:
 
 
 def _allow_recompiles() -> None:
-    """Raise the limit above which dynamo stops compiling and runs eagerly. The shapes are planned and counted."""
+    """Raise the limit above which dynamo stops compiling and runs eagerly: the number of planned shapes is known."""
     import torch._dynamo as dynamo
 
     name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"

@@ -1,7 +1,7 @@
 """Fast dropout on a CPU: random bits are drawn in bulk.
 
-PyTorch draws one random number for each element, on one core. That takes a fifth of a BERT's training step. Here, one
-call draws 64 bits and every element uses 16 of them. The generator is PyTorch's, so checkpoints restore it.
+PyTorch draws one random number for each element, on one core. That takes a fifth of a BERT's training step. Here, each
+draw gives 64 bits, and an element uses 16 of them. The generator is PyTorch's, so checkpoints restore it.
 """
 
 from typing import Any, Tuple
@@ -12,14 +12,19 @@ LEVELS = 1 << 16
 """The dropout rate is rounded to a multiple of 1 / LEVELS. Elements are scaled by the rounded rate."""
 
 
-def install() -> None:
-    """Replace `torch.nn.functional.dropout`, which every dropout module calls, with the bulk version on a CPU."""
+def install(compiles: bool = False) -> None:
+    """Replace `torch.nn.functional.dropout`, which every dropout module calls, with the bulk version on a CPU.
+
+    A compiler needs the draw registered as an operation. Start-up is billed, so other jobs skip the registration.
+    """
+    if compiles and CAN_COMPILE:
+        _register()
     functional = torch.nn.functional
     original = functional.dropout
 
     def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         dropped = round(min(max(p, 0.0), 1.0) * LEVELS)
-        # PyTorch handles invalid rates, and rates that round to nothing or everything.
+        # PyTorch handles invalid rates, and rates that round to 0 or 1.
         if not training or not 0 < dropped < LEVELS or inplace or input.device.type != "cpu":
             return original(input, p, training, inplace)
         return _dropout(input, dropped)
@@ -28,7 +33,7 @@ def install() -> None:
 
 
 def draw_kept(shape: torch.Size, dropped: int) -> torch.Tensor:
-    """Return a mask of the shape. Each element is False with probability `dropped` / 65536."""
+    """Return a mask with this shape. Each element is False with probability `dropped` / 65536."""
     count = shape.numel()
     words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     return (words.view(torch.int16)[:count] >= dropped - LEVELS // 2).view(shape)
@@ -53,7 +58,7 @@ def _masked(values: torch.Tensor, kept: torch.Tensor, scale: float) -> torch.Ten
 
 def _dropout(input: torch.Tensor, dropped: int) -> torch.Tensor:
     if _is_compiling():
-        # The compiler sees the draw as one opaque operation, and fuses the product with its neighbours.
+        # The compiler treats the draw as one opaque operation and fuses the product with its neighbours.
         return input * torch.ops.trainfare.draw_kept(input, dropped) * (LEVELS / (LEVELS - dropped))
     return _BulkDropout.apply(input, dropped)
 
@@ -72,7 +77,5 @@ def _register() -> None:
         return torch.empty(like.shape, dtype=torch.bool, device=like.device)
 
 
-# Custom operations exist since torch 2.4. Compilers in earlier versions keep PyTorch's own dropout.
+# Custom operations exist since torch 2.4. With earlier versions, compiled models keep PyTorch's own dropout.
 CAN_COMPILE = hasattr(getattr(torch, "library", None), "custom_op")
-if CAN_COMPILE:
-    _register()

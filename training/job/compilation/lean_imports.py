@@ -1,6 +1,6 @@
 """Block packages that training does not use. Import this module before transformers.
 
-transformers imports all of these packages that are installed (measured: 1.1 s of 3.1 s on a laptop-sized machine), and
+transformers imports each of these packages if it is installed. That took 1.1 of 3.1 s on a laptop-sized machine, and
 start-up is billed. A `None` in `sys.modules` makes a package look absent to transformers.
 """
 

@@ -15,7 +15,7 @@ class Shape(NamedTuple):
     length: int
     """Tokens of each row, padding included."""
     is_masked: bool
-    """True if the batch has padding. Without padding, models skip the attention mask: a different program."""
+    """True if the batch has padding. Without padding, models skip the attention mask, which is a different program."""
 
 
 class Batches(NamedTuple):
@@ -30,12 +30,12 @@ class Batches(NamedTuple):
 
 
 def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, padding: Padding) -> Batches:
-    """Return the batches cut from `order`, which holds row numbers with repeats (see `sampler`).
+    """Return the batches cut from `order`, which contains row numbers with repeats (see `sampler`).
 
     `lengths` are the lengths of all rows.
     """
     starts = np.arange(0, len(order), batch_size)
-    # A repeat copies a row of its own batch, so it does not change the lengths.
+    # A repeat copies a row of the same batch, so it does not change the batch's lengths.
     ordered = lengths[order % len(lengths)]
     longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
     rows = np.maximum(np.add.reduceat((order < len(lengths)).astype(int), starts), 1)
@@ -44,37 +44,40 @@ def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, pad
 
 
 def planned_shapes(
-    orders: Iterable[np.ndarray], lengths: np.ndarray, batch_size: int, most_batches: int, padding: Padding
+    orders: Iterable[np.ndarray], lengths: np.ndarray, batch_size: int, max_batches: int, padding: Padding
 ) -> List[Shape]:
-    """Return the shapes of the batches cut from `orders`, smallest first.
+    """Return the distinct shapes of the batches cut from `orders`, smallest first.
 
-    `orders` has one order for each epoch. Planning ends after `most_batches`.
+    `orders` has one order for each epoch. Planning ends after `max_batches`.
     """
     shapes: Set[Shape] = set()
     for order in orders:
-        cut = order[: max(most_batches, 0) * batch_size]
+        cut = order[: max(max_batches, 0) * batch_size]
         if len(cut) == 0:
             break
-        most_batches -= -(-len(cut) // batch_size)
+        max_batches -= -(-len(cut) // batch_size)
         distinct = np.unique(np.stack(planned_batches(cut, lengths, batch_size, padding), axis=1), axis=0)
         shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in distinct}
     return sorted(shapes)
 
 
 def step_positions(
-    order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_a_step: int, padding: Padding
+    order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_per_step: int, padding: Padding
 ) -> np.ndarray:
-    """Return the positions of each optimizer step of an epoch over all processes: rows times tokens, padding included.
+    """Return the positions of each optimizer step in an epoch: rows times tokens over all processes, padding included.
 
-    The last step has the remaining batches.
+    The last step may have fewer batches than the others.
     """
     batches = planned_batches(order, lengths, batch_size, padding)
     positions = batches.rows * batches.lengths
-    return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_a_step)))
+    return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step)))
 
 
 def representatives(shapes: Iterable[Shape]) -> List[Shape]:
-    """Return the shapes that a compiler with symbolic lengths must see: the extremes for each row count and mask."""
+    """Return the shapes that a compiler with symbolic lengths must run.
+
+    These are the smallest and the largest of each group with the same row count and `is_masked`.
+    """
     groups: "dict[tuple[int, bool], list[Shape]]" = {}
     for shape in shapes:
         groups.setdefault((shape.rows, shape.is_masked), []).append(shape)

@@ -16,7 +16,7 @@ DATA = "data.parquet"
 METADATA = "channel.json"
 
 REPEAT = "is_repeat"
-"""Key of a row that only completes a process's batch."""
+"""Key that marks a repeat: a row that only completes a process's batch (see `sampler`)."""
 
 Row = Dict[str, Any]
 
@@ -26,7 +26,7 @@ class ChannelMetadata:
     """Properties shared by all rows of a channel."""
 
     task: str
-    """Task that the rows were made for."""
+    """Task that the rows were staged for."""
     label_names: Tuple[str, ...]
     """Name of each class, by number; empty if the task has no classes."""
     max_length: int
@@ -42,10 +42,7 @@ class ChannelMetadata:
 
 
 class Rows:
-    """Tokenised rows as flat arrays.
-
-    Without a Python object for each token, large channels fit in memory and load fast.
-    """
+    """Tokenised rows, stored as flat arrays so that large channels fit in memory and load fast."""
 
     def __init__(
         self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, np.ndarray]
@@ -63,7 +60,7 @@ class Rows:
         return len(self.lengths)
 
     def without_token_types(self) -> "Rows":
-        """Return the same rows for a model that separates a pair of texts by separator token only."""
+        """Return the same rows for a model that separates a pair of texts only by a separator token."""
         view = copy.copy(self)
         view.types = None
         return view
@@ -86,7 +83,7 @@ class Rows:
         return view
 
     def __getitem__(self, at: int) -> Row:
-        """Return a row. An index past the last row means a repeat, which is marked as such (see `sampler`)."""
+        """Return a row. An index past the last row is a repeat: its row has the key `REPEAT` (see `sampler`)."""
         if at >= len(self):
             return {**self[at - len(self)], REPEAT: True}
         cut = slice(self._starts[at], self._ends[at])
@@ -127,7 +124,7 @@ def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
     """
     metadata = _read_metadata(folder / METADATA)
     if metadata.task != task:
-        raise BadData(f"{folder} was made for task {metadata.task!r}, but the job trains {task}")
+        raise BadData(f"{folder} was made for task {metadata.task!r}, but the job's task is {task!r}")
     file = folder / DATA
     table = read_table(file)
     tokens, ends = integer_lists(table, "input_ids", file)
@@ -141,8 +138,8 @@ def check_tokens(rows: Rows, vocabulary_size: int, folder: Path) -> None:
     """Raise `BadData` when a row contains a token outside the model's vocabulary."""
     if rows.tokens.max() >= vocabulary_size:
         raise BadData(
-            f"{folder / DATA}: input_ids holds token {rows.tokens.max()}, but the model has {vocabulary_size} tokens: "
-            "the rows were tokenised for another model"
+            f"{folder / DATA}: input_ids contains token {rows.tokens.max()}, but the model has {vocabulary_size} "
+            "tokens: the rows were tokenised for a different model"
         )
 
 
@@ -154,7 +151,7 @@ def _read_metadata(file: Path) -> ChannelMetadata:
     except OSError as error:
         raise BadData(f"{file} cannot be read: {error.strerror}") from error
     except KeyError as error:
-        raise BadData(f"{file} has no {error}") from error
+        raise BadData(f"{file} has no field {error}") from error
     except (ValueError, TypeError) as error:
         raise BadData(f"{file} is damaged: {error}") from error
 
@@ -162,7 +159,7 @@ def _read_metadata(file: Path) -> ChannelMetadata:
 def read_table(file: Path) -> Any:
     """Return a Parquet file as a table. Raises `BadData` with the reason."""
     try:
-        # pyarrow's own read_table also imports its data sets module, and pandas if that is installed.
+        # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
         return pq.ParquetFile(str(file)).read().combine_chunks()
     except FileNotFoundError:
         raise BadData(f"{file} is missing") from None
@@ -172,12 +169,12 @@ def read_table(file: Path) -> Any:
 
 def _column(table: Any, name: str, file: Path) -> Any:
     if name not in table.column_names:
-        raise BadData(f"{file} has no column {name}: it has {', '.join(table.column_names) or 'none'}")
+        raise BadData(f"{file} has no column {name!r}; it has {', '.join(map(repr, table.column_names)) or 'none'}")
     if table.num_rows == 0:
         raise BadData(f"{file} has no rows")
     column = table.column(name).chunk(0)
     if column.null_count:
-        raise BadData(f"{file}: column {name} has {column.null_count} empty values")
+        raise BadData(f"{file}: column {name!r} has {column.null_count} empty values")
     return column
 
 
@@ -185,29 +182,38 @@ def integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.nda
     """Return the values of a column of integer lists, concatenated, and the end of each list."""
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
-    values = column.flatten()
+        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
+    offsets = _as_numpy(column.offsets)
+    # `flatten` would return the same values, but imports pyarrow's compute functions.
+    values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     if not pa.types.is_integer(values.type) or values.null_count:
-        raise BadData(f"{file}: column {name} holds {column.type}, not lists of whole numbers")
-    offsets = column.offsets.to_numpy()
-    return values.to_numpy(), (offsets[1:] - offsets[0]).astype(np.int64)
+        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
+    return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
 def integer_column(table: Any, name: str, file: Path) -> np.ndarray:
-    """Return a column of integers. Raises `BadData`, which names `file`, for any other column."""
+    """Return a column of integers. Raises `BadData` with the name of `file` if it has any other type."""
     column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
-        raise BadData(f"{file}: column {name} holds {column.type}, not whole numbers")
-    return np.asarray(column.to_numpy())
+        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain whole numbers")
+    return _as_numpy(column)
+
+
+def _as_numpy(integers: Any) -> np.ndarray:
+    """Return a view of an Arrow array of integers without nulls. Arrow's own `to_numpy` would import pandas."""
+    kind = np.dtype(str(integers.type))
+    if len(integers) == 0:
+        return np.zeros(0, kind)
+    return np.frombuffer(integers.buffers()[1], kind, len(integers), integers.offset * kind.itemsize)
 
 
 def _check(rows: Rows, metadata: ChannelMetadata, file: Path) -> None:
     if len(rows) != metadata.rows:
-        raise BadData(f"{file} has {len(rows)} rows, but {METADATA} says {metadata.rows}")
+        raise BadData(f"{file} has {len(rows)} rows, but rows in {METADATA} is {metadata.rows}")
     if rows.types is not None and len(rows.types) != len(rows.tokens):
         raise BadData(f"{file}: input_ids and token_type_ids differ in length")
     if rows.lengths.min() < 1 or rows.lengths.max() > metadata.max_length:
         at = int(np.flatnonzero((rows.lengths < 1) | (rows.lengths > metadata.max_length))[0])
         raise BadData(f"{file}: row {at} has {rows.lengths[at]} tokens; 1 to {metadata.max_length} are allowed")
     if rows.tokens.min() < 0:
-        raise BadData(f"{file}: input_ids holds {rows.tokens.min()}; token numbers start at 0")
+        raise BadData(f"{file}: input_ids contains {rows.tokens.min()}; token numbers start at 0")

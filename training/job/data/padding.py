@@ -1,4 +1,4 @@
-"""Turn rows into batches: length of each batch, padding and filler rows."""
+"""Turn rows into padded batches: their length, padding tokens and filler rows."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
@@ -11,22 +11,24 @@ from data.channels import REPEAT, ChannelMetadata, Row
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
+PADDING_KINDS = ("longest", "buckets", "max_length")
+
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
 
 
 class Work(NamedTuple):
-    """Amount of useful work in a batch. Counted on the CPU, so that nothing has to wait for the device."""
+    """Amount of useful work in a batch. Counted on the CPU, so that counting never waits for the device."""
 
     samples: int
-    """Rows of the data, without filler copies."""
+    """Rows of the data, without filler rows."""
     tokens: int
     """Tokens of those rows, without padding."""
     positions: int
-    """Rows times length of the batch, all padding included."""
+    """Rows times batch length, with filler rows and padding."""
 
     def plus(self, other: "Work") -> "Work":
-        """Return the sum."""
+        """Return the sum of two amounts."""
         return Work(*(mine + others for mine, others in zip(self, other)))
 
 
@@ -38,18 +40,22 @@ class Padding:
     """Rule for the length of a batch."""
 
     kind: str
-    """longest | buckets | max_length."""
+    """One of `PADDING_KINDS`."""
     max_length: int
     """Tokens of the longest permitted row."""
     bucket_lengths: Tuple[int, ...] = ()
     """Bucket lengths in tokens, ascending."""
     leaves_room: bool = False
-    """If True, pad at least one row if `max_length` permits. Models skip the attention mask of a batch without padding,
-    which a compiler treats as a different program."""
+    """If True, pad at least one row of each batch if `max_length` permits. Models skip the attention mask of a batch
+    without padding, which a compiler treats as a different program."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in PADDING_KINDS:
+            raise ValueError(f"padding is {self.kind!r}; it must be one of {', '.join(PADDING_KINDS)}")
 
     @property
     def is_static(self) -> bool:
-        """True if only a few shapes occur, so that filling an incomplete batch with filler rows pays off."""
+        """True if only a few shapes occur, so that filler rows in an incomplete batch avoid another shape."""
         return self.kind != "longest"
 
     def lengths(self, longest: np.ndarray, shortest: np.ndarray) -> np.ndarray:
@@ -66,16 +72,16 @@ class Padding:
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows, as passed to a task for labelling."""
+    """Padded rows for which a task makes the labels."""
 
     rows: Sequence[Row]
-    """The rows, without filler copies."""
-    fill: int
-    """Number of copies of the first row that follow. The loss must ignore them."""
+    """The rows, without filler rows."""
+    filler_rows: int
+    """Number of filler rows, which are copies of the first row and come last. The loss must ignore them."""
     starts: Sequence[int]
     """Index of the first token of each row: 0, except with padding on the left."""
     input_ids: np.ndarray
-    """Array of rows, filler included, by tokens."""
+    """Token ids, rows x tokens, with filler rows."""
     attention_mask: np.ndarray
     """1 for a token, 0 for padding; same shape."""
 
@@ -86,21 +92,21 @@ class Batch:
 
 
 Targets = Callable[[Batch], Dict[str, np.ndarray]]
-"""Returns the label arrays of a batch under the names that the model takes: a task's `targets`."""
+"""Returns the label arrays of a batch under the model's names for them: a task's `targets`."""
 
 
 class Collator:
     """Pads rows to a batch of tensors.
 
-    With `batch_size`, it makes training batches. They carry their `Work`. If shapes are static, an incomplete batch is
-    filled with copies of its first row, whose labels the loss ignores.
+    With `batch_size`, it makes training batches, which carry their `Work`. If shapes are static, an incomplete batch is
+    filled up with filler rows: copies of its first row, whose labels the loss ignores.
 
-    Repeats are not work. A training batch leaves them out. An evaluation batch must have the same size in all
-    processes, so it replaces them with copies of its first row.
+    Repeats do not count as work. A training batch leaves them out. An evaluation batch must have the same size in all
+    processes, so filler rows replace its repeats.
 
-    A batch of only repeats keeps one of them, because the mean loss of no rows is not a number. This happens when a
-    process has no row of its own in the last step of an epoch. In training, the repeat counts only for its gradient; in
-    evaluation, its output is discarded.
+    A batch of only repeats keeps one of them, because the mean loss of no rows is not a number. This happens when the
+    last step of an epoch has no row left for a process. In training, the repeat contributes its gradient but no work;
+    in evaluation, its output is discarded.
     """
 
     def __init__(
@@ -109,36 +115,38 @@ class Collator:
         self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
     def __call__(self, batch: Sequence[Row]) -> Dict[str, Any]:
-        own = [row for row in batch if REPEAT not in row]
-        padded = self._padded_batch(own or batch[:1], self._fill(len(batch), max(len(own), 1)))
-        if not own and self._batch_size:
-            padded[WORK] = padded[WORK]._replace(samples=0, tokens=0)
-        return padded
+        unrepeated = [row for row in batch if REPEAT not in row]
+        rows = unrepeated or batch[:1]
+        tensors = self._tensors(rows, self._filler_rows(len(batch), len(rows)))
+        if not unrepeated and self._batch_size:
+            tensors[WORK] = tensors[WORK]._replace(samples=0, tokens=0)
+        return tensors
 
-    def _padded_batch(self, rows: Sequence[Row], fill: int) -> Dict[str, Any]:
+    def _tensors(self, rows: Sequence[Row], filler_rows: int) -> Dict[str, Any]:
         lengths = np.array([len(row["input_ids"]) for row in rows])
         length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
-        filled = [*rows, *[rows[0]] * fill]
-        ids = self._padded(filled, "input_ids", length, self._metadata.pad_token_id)
+        filled = [*rows, *[rows[0]] * filler_rows]
+        ids = self._pad_column(filled, "input_ids", length, self._metadata.pad_token_id)
         mask = np.zeros_like(ids)
         spans = [self._span(len(row["input_ids"]), length) for row in filled]
         for line, span in zip(mask, spans):
             line[span] = 1
-        labelled = self._targets(Batch(rows, fill, [span.start for span in spans], ids, mask))
-        arrays = {"input_ids": ids, "attention_mask": mask, **labelled}
+        labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask))
+        arrays = {"input_ids": ids, "attention_mask": mask, **labels}
         if "token_type_ids" in rows[0]:
-            arrays["token_type_ids"] = self._padded(filled, "token_type_ids", length, self._metadata.pad_token_type_id)
+            filler = self._metadata.pad_token_type_id
+            arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
         batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if self._batch_size:
             batch[WORK] = Work(len(rows), int(lengths.sum()), len(filled) * length)
         return batch
 
-    def _fill(self, rows: int, own: int) -> int:
+    def _filler_rows(self, rows: int, kept_rows: int) -> int:
         if self._batch_size is None:
-            return rows - own
-        return self._batch_size - own if self._padding.is_static else 0
+            return rows - kept_rows
+        return self._batch_size - kept_rows if self._padding.is_static else 0
 
-    def _padded(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
+    def _pad_column(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
         padded = np.full((len(rows), length), filler, dtype=np.int64)
         for line, row in zip(padded, rows):
             line[self._span(len(row[name]), length)] = row[name]

@@ -1,7 +1,7 @@
 """Order the rows for training and evaluation, and divide them among the processes.
 
-Training rows are shuffled, with rows of similar length in one batch. A row that only completes a process's batch is a
-repeat. Its number is past the last row, so that its reader knows that it is not work.
+Training rows are shuffled, with rows of similar length in one batch. A row that only completes a process's batch is
+called a repeat. Its number is the copied row's number plus the number of rows, so that it does not count as work.
 """
 
 from dataclasses import dataclass
@@ -10,36 +10,37 @@ from typing import Iterator, Optional
 import numpy as np
 from torch.utils.data import Sampler
 
-BATCHES_A_POOL = 50
-"""Rows are sorted within pools of this many batches: enough for little padding, few enough to stay shuffled."""
+BATCHES_PER_POOL = 50
+"""Rows are sorted by length within pools of this many batches: enough to need little padding, few enough to stay
+shuffled."""
 
 
 def length_grouped_order(lengths: np.ndarray, group_size: int, seed: int, epoch: int) -> np.ndarray:
     """Return every row number once, with rows of similar length next to each other.
 
-    The rows are shuffled, cut into pools, sorted by length within each pool and cut into groups of `group_size`, the
-    number of rows that all devices take at a time. The groups are then shuffled. An incomplete group comes last, so
-    that batches cut from the order are groups. The same arguments always give the same order.
+    The rows are shuffled, cut into pools, sorted by length within each pool and cut into groups. A group has
+    `group_size` rows: one batch for every device. The groups are then shuffled, except that an incomplete group comes
+    last, so that batches never cross groups. The same arguments always give the same order.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = random.permutation(len(lengths))
-    pool = np.arange(len(order)) // (group_size * BATCHES_A_POOL)
+    pool = np.arange(len(order)) // (group_size * BATCHES_PER_POOL)
     order = order[np.lexsort((-lengths[order], pool))]
-    whole = len(order) // group_size * group_size
-    groups = random.permutation(order[:whole].reshape(-1, group_size))
-    return np.concatenate([groups.ravel(), order[whole:]])
+    complete = len(order) // group_size * group_size
+    groups = random.permutation(order[:complete].reshape(-1, group_size))
+    return np.concatenate([groups.ravel(), order[complete:]])
 
 
 def random_order(rows: int, seed: int, epoch: int) -> np.ndarray:
-    """Return every row number once, shuffled. For padding that gains nothing from similar lengths."""
+    """Return every row number once, shuffled: the order for padding that gains nothing from similar lengths."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(rows)
 
 
 def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
     """Return the order extended to complete groups: one batch for every process in turn.
 
-    The rows of an incomplete group are dealt out one by one, so that as few processes as possible get none. A process's
-    batch is completed with repeats of its own first row, or of another process's if it has none.
+    The rows of an incomplete group are dealt out one by one, so that as few processes as possible get no row. A
+    process's batch is completed with repeats of its first row, or of the group's first row if it got none.
     """
     group_size = batch_size * processes
     rest = order[len(order) // group_size * group_size :]
@@ -54,7 +55,7 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
 
 
 def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarray:
-    """Return the rows in order, extended to complete groups with repeats of the first row."""
+    """Return the row numbers in order, extended to complete groups with repeats of the first row."""
     group_size = batch_size * processes
     missing = -rows % group_size if processes > 1 else 0
     return np.concatenate([np.arange(rows), np.full(missing, rows)])
@@ -62,14 +63,14 @@ def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarra
 
 @dataclass(frozen=True)
 class BatchSharding:
-    """Division of rows among processes: each takes every n-th batch."""
+    """Division of rows among n processes: each takes every n-th batch."""
 
     batch_size: int
     """Rows in a process's batch."""
     processes: int
     """Number of processes."""
     process: Optional[int] = None
-    """Process whose share a sampler yields. None yields all, for versions of Trainer that divide the rows
+    """Rank of the process whose share a sampler yields. None yields all rows, for versions of Trainer that divide them
     themselves."""
 
     def shard(self, rows: np.ndarray) -> np.ndarray:
@@ -79,7 +80,7 @@ class BatchSharding:
         return rows.reshape(-1, self.processes, self.batch_size)[:, self.process].ravel()
 
     def length(self, rows: int) -> int:
-        """Return the number of row numbers that a sampler yields for `rows` rows."""
+        """Return how many row numbers a sampler yields for `rows` rows."""
         if self.processes == 1:
             return rows
         groups = -(-rows // (self.batch_size * self.processes))
@@ -87,9 +88,9 @@ class BatchSharding:
 
 
 class TrainSampler(Sampler):  # type: ignore[misc]
-    """Yields the row numbers of the epoch chosen by `set_epoch`.
+    """Yields the row numbers of the epoch that `set_epoch` selects.
 
-    With `drops_last`, an epoch omits the rows that do not fill a batch for every process.
+    With `drops_last`, an epoch omits the last rows if they do not fill a batch for every process.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch to yield."""
+        """Select the epoch to yield."""
         self._epoch = epoch
 
     def order(self, epoch: int) -> np.ndarray:

@@ -1,4 +1,4 @@
 """Short runs that estimate a full training: probe and calibration.
 
-A probe trains the beginning of a training; a calibration times steps at several batch sizes. Open `probe.py` first.
+A probe runs the beginning of a training; a calibration times steps at several batch sizes. Open `probe.py` first.
 """

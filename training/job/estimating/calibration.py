@@ -1,6 +1,6 @@
-"""Calibration: a few steps at each of several batch sizes, in one process, to measure step time and memory.
+"""Calibration: a few steps at each of several batch sizes, within one job, to measure step time and memory.
 
-Sizes are tried in ascending order. After the first that does not fit in memory, no larger one is tried.
+Batch sizes are tried in ascending order. Those above the first that does not fit in memory are not tried.
 """
 
 from typing import Any, Dict, Optional
@@ -20,7 +20,7 @@ from settings.job_settings import Settings
 
 
 class CalibrationFinished(Exception):
-    """Raised before Trainer's first step, to leave its loop with the measured metrics."""
+    """Leaves Trainer's loop before the first step, with the measured metrics."""
 
     def __init__(self, metrics: Dict[str, Any]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[s
 
 
 class Calibration:
-    """Measures one batch size after the other."""
+    """Measures batch sizes one after the other."""
 
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self._settings, self._trainer = settings, trainer
@@ -56,18 +56,18 @@ class Calibration:
     def measure(self, size: int) -> Optional[Dict[str, float]]:
         """Return the step time and memory of a batch size, or None if a step does not fit in memory.
 
-        Each of several processes first takes a step by itself to see if it fits. If one ran out of memory in a common
-        step, the others would wait for its gradients for ever.
+        With several processes, each first takes a step alone to see if it fits. If one ran out of memory in a common
+        step, the others would wait for its gradients forever.
         """
         memory.reset_peak(self._settings.device_kind)
         planned, is_single = self._plan(size), self._settings.processes == 1
         compiled_before = self._compile_seconds()
-        values = self._unless_out_of_memory(planned, measures=is_single)
-        if not self._all(values is not None):
+        values = self._try_largest(planned, measures=is_single)
+        if not self._fits_everywhere(values is not None):
             self._steps.release_memory()
             return None
         if values is None or not is_single:
-            values = self._timed(planned)
+            values = self._measure_steps(planned)
         peak = memory.peak_gib(self._settings.device_kind)
         values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
         if self._steps.compiles:
@@ -75,7 +75,7 @@ class Calibration:
         return values
 
     def evaluation_seconds(self) -> float:
-        """Return the seconds that an evaluation of all rows would take, extrapolated from a sample."""
+        """Return the seconds that evaluating all rows would take, extrapolated from a sample."""
         before = 0.0
         for _ in range(2 if self._warms_up else 1):
             before = self._trainer.meter.phase_seconds.get("eval", 0.0)
@@ -85,39 +85,42 @@ class Calibration:
     def _plan(self, size: int) -> Plan:
         settings = self._settings
         order, lengths = train_sampler(settings, size).order(0), settings.train.rows.lengths
-        batches_a_step = settings.arguments.gradient_accumulation_steps * settings.processes
-        return plan(order, lengths, size, batches_a_step, settings.processes, settings.padding)
+        batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
+        return plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
 
-    def _unless_out_of_memory(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
-        """Run a step at the largest size, then measure the others. Return None if it runs out of memory."""
+    def _try_largest(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
+        """Take a step with the largest batch, then measure the sampled steps. Return None when out of memory.
+
+        Without `measures`, nothing is measured and the result is empty.
+        """
         try:
             self._steps.compile(planned)
-            self._steps.take_largest(planned)
-            return self._timed(planned) if measures else {}
+            self._steps.take_with_largest_batch(planned)
+            return self._measure_steps(planned) if measures else {}
         except Exception as error:
             if failure_class(error) != "OutOfMemory":
                 raise
         return None
 
-    def _timed(self, planned: Plan) -> Dict[str, float]:
+    def _measure_steps(self, planned: Plan) -> Dict[str, float]:
         if self._warms_up:
             self._steps.warm_up(planned)
         meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
-        taken = self._steps.take(planned, sample, MIN_STEPS, meter)
+        steps = self._steps.take(planned, sample, MIN_STEPS, meter)
         count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
         count = ranks.gather(count)[0] if ranks.can_exchange_flags() else MIN_STEPS
-        taken += self._steps.take(planned, sample, count - MIN_STEPS, meter)
-        mean = mean_step(meter.step_seconds(), planned.positions[taken], float(planned.positions.mean()))
+        steps += self._steps.take(planned, sample, count - MIN_STEPS, meter)
+        mean = mean_step(meter.step_seconds(), planned.positions[steps], float(planned.positions.mean()))
         return {
             "step_seconds": mean.seconds,
             "step_seconds_low": mean.low,
             "step_seconds_high": mean.high,
-            "steps": len(taken),
-            "samples_per_second": planned.rows_a_step / mean.seconds,
+            "steps": len(steps),
+            "samples_per_second": planned.rows_per_step / mean.seconds,
         }
 
-    def _all(self, fits: bool) -> bool:
-        """Return True if it fits for every process. Under XLA all processes are alike, so its own answer counts."""
+    def _fits_everywhere(self, fits: bool) -> bool:
+        """Return True if the batch fits in every process. Under XLA, all processes are alike: `fits` decides."""
         if not ranks.can_exchange_flags():
             return fits
         return ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()

@@ -1,7 +1,7 @@
 """Take optimizer steps of any batch size outside of Trainer's loop, just before its first step.
 
-These are the trainer's own steps, weight update included, on batches that the training would use. Only the learning
-rate is 0, so the weights do not change and every batch size runs on the same weights.
+These are the same steps as in training, weight update included, on batches that the training would use. Only the
+learning rate is 0: the weights do not change, so that every batch size runs on the same weights.
 """
 
 from contextlib import nullcontext
@@ -26,7 +26,7 @@ Batch = Dict[str, Any]
 
 
 class FreeSteps:
-    """Takes single steps of a given batch size on request."""
+    """Takes steps of a given batch size, outside of Trainer's loop."""
 
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self.compiles = settings.compiler.compiles_here or settings.device_kind == "xla"
@@ -34,7 +34,7 @@ class FreeSteps:
         self._settings, self._trainer = settings, trainer
         self._dynamic: Optional[bool] = None
         self._has_states = False
-        # `training_step` reads this value, which the training loop sets for every step.
+        # `training_step` reads this value, which Trainer's loop sets before every step.
         trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         for group in trainer.optimizer.param_groups:
             group["lr"] = 0.0
@@ -53,11 +53,11 @@ class FreeSteps:
             compile_shapes(self._trainer, self._trainer.model, shapes, self._settings, self._dynamic)
         compiler.mark_warm()
 
-    def take_largest(self, planned: Plan) -> None:
+    def take_with_largest_batch(self, planned: Plan) -> None:
         """Take a step with the largest batch in this process alone, on the model without its wrapper.
 
         With gradient accumulation, memory peaks at the second batch of a step, when gradients already exist. The
-        optimizer's states exist only after its first step, so the very first step is taken twice.
+        optimizer's states exist only after its first step, so the first call takes two steps.
         """
         batch = self._collated(planned, planned.largest)
         for _ in range(1 if self._has_states else 2):
@@ -67,7 +67,7 @@ class FreeSteps:
         self._has_states = True
 
     def warm_up(self, planned: Plan) -> None:
-        """Take untimed steps before the measured ones, in all processes together."""
+        """Take steps that are not measured, in all processes together."""
         if self._settings.device_kind != "xla":
             self.take(planned, planned.sample(), MIN_STEPS, None)
             return
@@ -75,12 +75,12 @@ class FreeSteps:
             self.take(planned, planned.sample(), MIN_STEPS, None)
 
     def take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
-        """Take `count` steps of the sample, time them with the meter, and return their numbers."""
+        """Take the next `count` steps of the sample, time them with the meter, and return their step numbers."""
         numbers = list(islice(sample, count))
         steps: Any = (self._batches(planned, number) for number in numbers)
         if self._trainer.args.dataloader_num_workers > 0:
-            # With data workers, batches are prepared while the device computes. Without, preparing them is part of the
-            # step.
+            # With data workers, batches are prepared while the device computes, so their preparation is not timed.
+            # Without, it is part of the step.
             steps = list(steps)
         if meter is not None:
             meter.begin_steps()
@@ -91,7 +91,7 @@ class FreeSteps:
         return numbers
 
     def release_memory(self) -> None:
-        """Free the memory of a step that failed half-way."""
+        """Free the memory of a step that failed halfway."""
         self._trainer.model_wrapped.zero_grad(set_to_none=True)
         memory.reset_peak(self._settings.device_kind)
 
@@ -122,7 +122,7 @@ class FreeSteps:
 
 
 def optimizer_step(trainer: Any) -> None:
-    """Update the weights as Trainer does in this version: clip the gradients, take the step, clear the gradients."""
+    """Update the weights as the installed version of Trainer does: clip the gradients, step, clear the gradients."""
     accelerator, scaler = getattr(trainer, "accelerator", None), getattr(trainer, "scaler", None)
     optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm
     if scaler is not None:

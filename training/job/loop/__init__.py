@@ -1,4 +1,4 @@
-"""The training loop: Hugging Face's Trainer with our measuring, sampling and compile phase.
+"""The training loop: Hugging Face's Trainer with our measurements, samplers and compile phase.
 
 Open `job_trainer.py` first.
 """

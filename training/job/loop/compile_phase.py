@@ -1,4 +1,4 @@
-"""Compile everything that a training will run before its first step, so that no step's time includes a compilation."""
+"""Compile everything that a training will run before its first step, so that no step includes a compilation."""
 
 from typing import Any, List, Sequence
 
@@ -21,15 +21,15 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
 
 
 def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: Settings, dynamic: bool) -> None:
-    """Run one forward and backward pass for each shape that needs a program of its own, on the trainer's own path.
+    """Run one forward and backward pass, through the trainer, for each shape that needs a separate program.
 
-    `model` is the trainer's model, with or without the wrapper for several processes. Gradients and random states are
-    restored, so the training itself does not change.
+    `model` is the trainer's model, with or without the wrapper for several processes. Gradients are cleared and random
+    states restored, so the training itself does not change.
     """
     task = settings.task
-    # Largest first: if the memory is too small, that shows at once.
+    # Largest first: if the memory is too small, this fails immediately.
     chosen = representatives(shapes) if dynamic else shapes[::-1]
-    # The training loop sets this for every step, but the first step has not begun.
+    # Trainer's loop sets this before every step, but the first step has not begun.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     with preserve_random_states():
         for shape in chosen:
@@ -40,9 +40,9 @@ def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: 
 
 
 def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:
-    """Return rows that form a batch of the shape.
+    """Return rows that form a batch of this shape.
 
-    Their content does not matter. In a masked shape, the last row is one token shorter.
+    Their content does not matter. In a masked shape, the last row is one token shorter than the others.
     """
     rows = []
     for at in range(shape.rows):

@@ -26,7 +26,7 @@ class EvaluationAborted(Exception):
 
 
 class JobTrainer(Trainer):  # type: ignore[misc]
-    """Trainer with our row order, work counts, timed pauses and complete checkpoints."""
+    """Trainer with our row order, work counts, timed evaluations and complete checkpoints."""
 
     data_collator: Any
 
@@ -43,38 +43,38 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         allow_numpy_states()
-        # The cache of keys and values only serves to generate text. Newer versions of Trainer disable it by themselves,
-        # but then save a model that generates slowly.
+        # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
+        # then save a model that generates slowly.
         self._use_cache = getattr(options["model"].config, "use_cache", None)
         super().__init__(compute_metrics=scorer, **options)
         self._set_use_cache(False)
         self.meter, self.compiler, self.scorer = meter, compiler, scorer
         self.keeper = keeper
-        self.samples_seen = keeper.before.samples
-        self.owes_evaluation = keeper.before.owes_evaluation
+        self.samples_seen = keeper.earlier_progress.samples
+        self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
-        self._saved_step = keeper.before.step
+        self._saved_step = keeper.earlier_progress.step
         self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
-        # Otherwise newer versions pass the number of labels to the model and rely on it to divide its loss by it.
-        # Classifiers ignore that number, so gradients came out too large with gradient accumulation.
+        # If this were True, newer versions of Trainer would let the model divide its loss by the number of labels.
+        # Classifiers do not divide, so gradients would be too large with gradient accumulation.
         self.model_accepts_loss_kwargs = False
         self.remove_callback(PrinterCallback)
 
     @property
     def is_at_target(self) -> bool:
-        """True if the training has reached the target at which it ends."""
+        """True if the training must end because it has reached its target."""
         return self.keeper.target is not None and self.keeper.target.ends_training
 
     def elapsed_seconds(self) -> float:
         """Return the run time of the job's processes in seconds, summed over all starts."""
-        return self.keeper.before.seconds + process_age_seconds()
+        return self.keeper.earlier_progress.seconds + process_age_seconds()
 
     def train_from(self, checkpoint: Optional[Path]) -> None:
-        """Train to the end, from a checkpoint or from the beginning."""
+        """Train to the end, from a checkpoint or, with None, from the beginning."""
         if checkpoint is not None:
             state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
             if state.global_step >= state.max_steps or self.is_at_target:
-                # Trainer would take one more step before it notices that it has finished.
+                # Trainer would take one more step before it notices that the training has finished.
                 self._load_from_checkpoint(str(checkpoint))
                 self.state = state
                 return
@@ -91,54 +91,54 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             hosts.broadcast_weights(self.model)
         return True
 
-    def training_step(self, model: Any, inputs: Dict[str, Any], *rest: Any, **named: Any) -> Any:
+    def training_step(self, model: Any, inputs: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Count the batch's work and take the step."""
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
-        return super().training_step(model, inputs, *rest, **named)
+        return super().training_step(model, inputs, *args, **kwargs)
 
     def floating_point_ops(self, inputs: Any) -> int:
-        """Return 0. Trainer would count all parameters at every step for a number that nobody reads."""
+        """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
         return 0
 
-    def evaluate(self, *rest: Any, **named: Any) -> Dict[str, float]:
-        """Evaluate without the compiler, and time it as a pause. Random states are restored afterwards.
+    def evaluate(self, *args: Any, **kwargs: Any) -> Dict[str, float]:
+        """Evaluate without the compiler, timed as the phase `eval`. Random states are restored afterwards.
 
-        Returns an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
+        Return an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
         """
         with self.meter.phase("eval"), self.compiler.eager(), preserve_random_states():
             try:
-                metrics = dict(super().evaluate(*rest, **named))
+                metrics = dict(super().evaluate(*args, **kwargs))
             except EvaluationAborted:
                 metrics = {}
         if self.is_at_target:
-            # The steps ended before this evaluation: Trainer's loop takes no further step.
+            # This evaluation reached the target: Trainer's loop takes no further step.
             self.meter.end_steps()
         self.owes_evaluation = not metrics
         if self.owes_evaluation:
             self.control.should_save = self.control.should_training_stop = True
         return metrics
 
-    def evaluation_loop(self, *rest: Any, **named: Any) -> Any:
-        """Evaluate, without the metric that Trainer adds only when a training resumes after its last step."""
-        output = super().evaluation_loop(*rest, **named)
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate, and drop a metric that Trainer adds only when a training resumes after its last step."""
+        output = super().evaluation_loop(*args, **kwargs)
         output.metrics.pop("eval_model_preparation_time", None)
         return output
 
-    def save_model(self, *rest: Any, **named: Any) -> None:
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with its original configuration."""
         self._set_use_cache(self._use_cache)
-        super().save_model(*rest, **named)
+        super().save_model(*args, **kwargs)
         self._set_use_cache(False)
 
-    def log(self, logs: Dict[str, float], *rest: Any, **named: Any) -> None:
+    def log(self, logs: Dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Update the sample count, then log."""
         self._count_samples()
-        super().log(logs, *rest, **named)
+        super().log(logs, *args, **kwargs)
 
-    def get_eval_dataloader(self, *rest: Any, **named: Any) -> Any:
-        """Return a loader whose batches are padded for evaluation."""
+    def get_eval_dataloader(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a data loader whose batches are padded for evaluation."""
         with self._collating_with(self._eval_collator):
-            return super().get_eval_dataloader(*rest, **named)
+            return super().get_eval_dataloader(*args, **kwargs)
 
     def _get_train_sampler(self, *_: Any) -> TrainSampler:
         return self._sampler
@@ -146,24 +146,24 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _get_eval_sampler(self, *_: Any) -> EvalSampler:
         return self._eval_sampler
 
-    def _save_checkpoint(self, *rest: Any, **named: Any) -> None:
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         """Save a checkpoint, at most once a step, and add it to the checkpoint folder."""
         if self._saved_step == self.state.global_step:
             return
         self._saved_step = self.state.global_step
         with self.meter.phase("checkpoint"):
-            self._write_checkpoint(*rest, **named)
+            self._write_checkpoint(*args, **kwargs)
             self._count_samples()
-            # By now every process has written its random states.
+            # Every process has written its random states.
             hosts.gather_random_states(checkpoint_files.checkpoint_path(Path(self.args.output_dir), self._saved_step))
             if self.is_world_process_zero():
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
                 )
 
-    def _write_checkpoint(self, *rest: Any, **named: Any) -> None:
+    def _write_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         try:
-            super()._save_checkpoint(*rest, **named)
+            super()._save_checkpoint(*args, **kwargs)
         except Exception as error:
             if failure_class(error) == "OutOfMemory":
                 raise
@@ -178,7 +178,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
 
     def _count_samples(self) -> None:
         (samples,) = sum_over_processes([self.meter.work.samples], self.args.device)
-        self.samples_seen = self.keeper.before.samples + int(samples)
+        self.samples_seen = self.keeper.earlier_progress.samples + int(samples)
 
     @contextmanager
     def _collating_with(self, collator: Collator) -> Iterator[None]:

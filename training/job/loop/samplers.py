@@ -1,4 +1,4 @@
-"""The row order that a job's settings select, for training and for evaluation."""
+"""Samplers with the row order that a job's settings select, for training and for evaluation."""
 
 from typing import Optional
 
@@ -27,6 +27,6 @@ def eval_sampler(settings: Settings) -> EvalSampler:
 
 
 def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
-    # Versions without accelerate rely on the sampler to give each process its share.
+    # Versions of Trainer without accelerate rely on the sampler to give each process its share.
     trainer_shards = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
     return BatchSharding(batch_size, settings.processes, None if trainer_shards else ranks.rank())

@@ -12,7 +12,7 @@ from reporting.events import Events
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]
-    """Callback that Trainer calls at every stage of the training."""
+    """Callback that reports the training, updates the meter and stops the training on request."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.evaluated_at_step = -1
         """Step of the last evaluation."""
         self.is_quiet = False
-        """Set while weights are evaluated again whose metrics were already reported."""
+        """True during an evaluation or calibration whose metrics must not be reported."""
         self._trainer, self._sampler, self._events, self._stop = trainer, sampler, events, stop
         self._before_first_step, self._saves = before_first_step, saves
         self._epoch: Optional[int] = None
@@ -64,7 +64,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = self._is_leaving = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Save the checkpoint of a stopped job. Trainer calls this whichever step it leaves the loop at."""
+        """Save the checkpoint of a stopped job. Trainer calls this after the last step, even within an epoch."""
         if self._is_leaving:
             self._events.emit("note", message=f"SIGTERM: saving a checkpoint at step {state.global_step}")
             self._trainer.owes_evaluation |= control.should_evaluate and float(state.epoch).is_integer()
@@ -103,9 +103,9 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         )
 
     def _check_target(self, values: Dict[str, Any], control: Any) -> None:
-        """Record whether the target is reached, and end the training if the settings say so.
+        """Record whether the target is reached, and end the training if `target_stop` is set.
 
-        All processes call this with the same values, because losses and predictions are gathered from all.
+        All processes call this with the same values, because losses and predictions are gathered from all processes.
         """
         target = self._trainer.keeper.target
         if target is None:
@@ -117,12 +117,12 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
                 self._trainer.meter.end_steps()
 
     def _step_seconds(self) -> float:
-        """Return the mean step time since the last logged loss. Reading the loss has already waited for the device."""
+        """Return the mean step time since the last logged loss. Reading the loss already waited for the device."""
         seconds = self._trainer.meter.step_seconds()
         latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
         return sum(latest) / max(len(latest), 1)
 
 
 def _rounded_loss(values: Dict[str, Any]) -> Dict[str, float]:
-    """Return the loss with four decimals, the format that existing metric expressions were written for."""
+    """Return the loss with four decimals: existing metric expressions expect this format."""
     return {"loss": round(values["loss"], 4)} if "loss" in values else {}

@@ -1,4 +1,4 @@
 """Measure time, memory and throughput of a training, and project its duration from the first steps.
 
-Pure but for `clocks`, `hardware` and `memory`, which read the device. Open `meter.py` first.
+Pure, except `clocks`, `hardware` and `memory`, which read the device. Open `meter.py` first.
 """

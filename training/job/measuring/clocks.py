@@ -1,6 +1,6 @@
-"""Clocks for the meter, which account for work that the device has not finished.
+"""Clocks for the meter that account for unfinished work on the device.
 
-A GPU works asynchronously. `now` waits until it has finished, which costs time, so it is called a few times in a
+A GPU works asynchronously. `now` waits until it has finished. This costs time, so `now` is called only a few times in a
 training. `mark` does not wait and is called at every step: it queues an event on the device, which is read later.
 """
 
@@ -11,14 +11,14 @@ import torch
 
 
 class CpuClock:
-    """Clock of a CPU, which has finished when a call returns."""
+    """Clock of a CPU, whose work has finished when a call returns."""
 
     def now(self) -> float:
         """Return seconds since an arbitrary start."""
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Return a mark of this moment."""
+        """Return the current time as a mark."""
         return time.perf_counter()
 
     def seconds_between(self, start: Any, end: Any) -> float:
@@ -41,13 +41,13 @@ class CudaClock:
         return event
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the seconds between two marks. Waits until the GPU has reached the second."""
+        """Return the seconds between two marks. Waits until the GPU has reached the second mark."""
         end.synchronize()
         return float(start.elapsed_time(end)) / 1000
 
 
 class XlaClock(CpuClock):
-    """Clock of an XLA device. XLA has no events, so a mark is the time of the CPU that feeds the device."""
+    """Clock of an XLA device. XLA has no events, so a mark is the time at the CPU that feeds the device."""
 
     def now(self) -> float:
         """Wait until the device has finished, and return seconds."""
@@ -62,5 +62,5 @@ CLOCKS = {"cpu": CpuClock, "cuda": CudaClock, "xla": XlaClock}
 
 
 def clock_for(device_kind: str) -> CpuClock:
-    """Return the clock of a kind of device. Unknown kinds get the CPU's."""
+    """Return the clock of a kind of device: the CPU's for unknown kinds."""
     return CLOCKS.get(device_kind, CpuClock)()  # type: ignore[return-value]

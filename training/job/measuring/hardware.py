@@ -16,11 +16,11 @@ GIB = 2.0**30
 IMPORTED_AT = time.time()
 
 LONGEST_EAGER_TOKENS = 1024
+"""Longest rows for which eager attention is chosen on a CPU."""
 
 FLOPS_PER_SECOND = {
     # Dense peak of 16-bit matrix products on tensor cores, without sparsity, from NVIDIA's data sheets: V100 (2020), T4
-    # (2019), A10 and A10G (AWS G5 page: 70), A100 (2021), L4 (2023), L40S (2023), H100 SXM (2023), H200 (2024), B200
-    # (2025).
+    # (2019), A10G (AWS G5 page: 70), A100 (2021), L4 (2023), L40S (2023), H100 SXM (2023), H200 (2024), B200 (2025).
     "V100": 125e12,
     "T4": 65e12,
     "A10G": 70e12,
@@ -39,7 +39,7 @@ def device_kind() -> str:
 
 
 def describe(kind: str, processes: int) -> Dict[str, Any]:
-    """Return the device fields of the `start` event. `memory_gib` is present only for devices with their own memory."""
+    """Return the device fields of the `start` event. Only a GPU has `memory_gib`."""
     if kind == "cuda":
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         memory_gib = properties.total_memory / GIB
@@ -63,20 +63,20 @@ def precision(requested: str, kind: str) -> str:
 def attention(requested: str, kind: str, max_length: int) -> str:
     """Return the attention implementation. `auto` leaves the choice to transformers, except on a CPU.
 
-    On a CPU, PyTorch's scaled dot product has no training kernel with dropout. Its kernel without dropout is slower
-    than plain matrix products at these lengths (docs/decisions/0028). Longer rows need the lower memory use of the
-    former.
+    On a CPU, `auto` selects eager attention up to `LONGEST_EAGER_TOKENS`. PyTorch's scaled dot product has no training
+    kernel with dropout there, and its kernel without dropout is slower than plain matrix products at these lengths
+    (docs/decisions/0028). Longer rows need the lower memory use of the scaled dot product.
     """
     return "eager" if requested == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else requested
 
 
 def peak_flops_per_second(name: str) -> Optional[float]:
-    """Return the device's peak in 16-bit matrix products, FLOP/s, or None if it is unknown."""
+    """Return a device's peak FLOP/s in 16-bit matrix products, or None if it is unknown."""
     return next((peak for model, peak in FLOPS_PER_SECOND.items() if model in name), None)
 
 
 def memory_metrics(kind: str) -> Dict[str, float]:
-    """Return the peak memory so far, GiB: of the process, and of the GPU if the job uses one."""
+    """Return the peak memory so far in GiB: the process's, and the GPU's if the job uses one."""
     # ru_maxrss is in KiB on Linux and in bytes on macOS.
     unit = 1 if sys.platform == "darwin" else 1024
     metrics = {"memory/peak_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB}
@@ -87,7 +87,7 @@ def memory_metrics(kind: str) -> Dict[str, float]:
 
 
 def process_age_seconds() -> float:
-    """Return the seconds since this process started, including the start of the interpreter."""
+    """Return the seconds since this process started, including the interpreter's start."""
     try:
         started_ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])

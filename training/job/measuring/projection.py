@@ -1,13 +1,13 @@
-"""Estimate the remaining time of a training run from its first steps, with an interval. Pure.
+"""Estimate a training's remaining time from its first steps, with an interval. Pure.
 
-The time of a step depends on the length of its batch, and all lengths are known in advance. The estimator of survey
-sampling uses this (Cochran, Sampling Techniques, 3rd edition 1977, chapter 7): it fits a straight line of seconds over
-positions to the measured steps and evaluates it at the mean of the remaining ones. Because the order of steps is
-random, the estimate is right on average even if the relation is not a straight line.
+A step's time depends on the length of its batch, and all lengths are known in advance. The regression estimator of
+survey sampling uses this (Cochran, Sampling Techniques, 3rd edition 1977, chapter 7): it fits a straight line of
+seconds over positions to the measured steps and evaluates it at the mean of the remaining steps. Because the order of
+steps is random, the estimate is right on average even if the relation is not a straight line.
 
-Consecutive steps tend to be slow together, for instance because of another tenant or a hot device. So the error of the
-mean is computed from the means of blocks of consecutive steps (batch means: Law, Simulation Modeling and Analysis, 5th
-edition 2015, section 9.5.3), not as if the steps were independent.
+Consecutive steps tend to be slow together, for instance because of another tenant or a hot device. The error of the
+mean is therefore computed from the means of blocks of consecutive steps, not as if the steps were independent (batch
+means: Law, Simulation Modeling and Analysis, 5th edition 2015, section 9.5.3).
 """
 
 import math
@@ -27,7 +27,7 @@ T_975 = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-"""97.5 % quantiles of Student's t for 1 to 30 degrees of freedom. The job's containers may lack scipy."""
+"""97.5 % quantiles of Student's t for 1 to 30 degrees of freedom: the job's containers may lack scipy."""
 
 
 class Estimate(NamedTuple):
@@ -83,25 +83,25 @@ def remaining(
     if len(seconds) < MIN_STEPS:
         return None
     line = fit(seconds, positions)
-    away = mean_to_come - line.mean_positions
+    distance = mean_to_come - line.mean_positions
     variance = float((line.residuals**2).sum()) / (len(seconds) - 2)
-    error_of_slope = variance / line.spread * away**2 if line.spread > 0 else 0.0
-    blocks = _blocks(line.residuals)
-    error_of_mean = float(blocks.var(ddof=1)) / len(blocks)
-    # The steps to come are a sample too, and add their own noise. It is as correlated as the measured noise.
-    error_to_come = error_of_mean * len(seconds) / max(steps_to_come, 1)
-    reach = t_975(len(blocks) - 1) * math.sqrt(error_of_mean + error_to_come + error_of_slope)
+    slope_variance = variance / line.spread * distance**2 if line.spread > 0 else 0.0
+    block_means = _block_means(line.residuals)
+    mean_variance = float(block_means.var(ddof=1)) / len(block_means)
+    # The steps to come are a sample too, and add noise with the same correlation as the measured noise.
+    variance_to_come = mean_variance * len(seconds) / max(steps_to_come, 1)
+    half_width = t_975(len(block_means) - 1) * math.sqrt(mean_variance + variance_to_come + slope_variance)
     mean = line.at(mean_to_come)
-    return Estimate(*(steps_to_come * max(each, 0.0) for each in (mean, mean - reach, mean + reach)))
+    return Estimate(*(steps_to_come * max(each, 0.0) for each in (mean, mean - half_width, mean + half_width)))
 
 
-def t_975(freedom: int) -> float:
+def t_975(degrees_of_freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t. Beyond the table, the error is below 0.1 %."""
-    return T_975[freedom - 1] if freedom <= len(T_975) else 1.96 + 2.4 / freedom
+    return T_975[degrees_of_freedom - 1] if degrees_of_freedom <= len(T_975) else 1.96 + 2.4 / degrees_of_freedom
 
 
-def _blocks(values: np.ndarray) -> np.ndarray:
-    """Return the means of sqrt(n) blocks, but at most `MAX_BLOCKS`. The last block takes the remainder."""
+def _block_means(values: np.ndarray) -> np.ndarray:
+    """Return the means of about sqrt(n) blocks, at most `MAX_BLOCKS`. The last block includes the remainder."""
     size = len(values) // min(math.isqrt(len(values)), MAX_BLOCKS)
     starts = np.arange(len(values) // size) * size
     return np.asarray(np.add.reduceat(values, starts) / np.diff([*starts, len(values)]))

@@ -12,9 +12,10 @@ FLOPS_PER_PARAMETER_AND_TOKEN = 6
 def throughput_metrics(
     steady: Optional[Steady], steady_work: Work, parameters: int, peak_flops_per_second: Optional[float]
 ) -> Dict[str, float]:
-    """Return `throughput/*`.
+    """Return `throughput/*`; empty without `steady`.
 
-    `steady_work` and the peak cover all devices. `parameters` counts those that take part in matrix products.
+    `steady_work` and `peak_flops_per_second` cover all devices. `parameters` is the number of parameters that take part
+    in matrix products.
     """
     if steady is None:
         return {}
@@ -38,9 +39,9 @@ def throughput_metrics(
 def multiplied_parameters(model: Any) -> int:
     """Return the number of parameters that every token is multiplied with: all except the embeddings.
 
-    Embeddings are looked up. A head that shares its weights with the embeddings does multiply them: with GPT-2's
-    vocabulary, that is a third of the work. Counted as in PaLM's utilisation, Chowdhery et al. 2022,
-    https://arxiv.org/abs/2204.02311, appendix B (whose attention term is left out here).
+    Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
+    with GPT-2's vocabulary, that is a third of the work. Counted as for PaLM's utilisation, but without the attention
+    term: Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix B.
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
     weight: Any = getattr(model.get_output_embeddings(), "weight", None)
@@ -50,7 +51,7 @@ def multiplied_parameters(model: Any) -> int:
 
 
 def _repeated_parameters(model: Any) -> int:
-    """Return the parameters of layers that run more than once: ALBERT's layers share one set of weights."""
+    """Return the parameters that shared layers add when they run again: ALBERT's layers share one set of weights."""
     groups = getattr(model.config, "num_hidden_groups", None)
     if not groups:
         return 0
@@ -64,7 +65,7 @@ def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
 
 
 def padding_metrics(work: Work) -> Dict[str, float]:
-    """Return the share of the computed positions that is not padding."""
+    """Return the share of computed positions that are not padding."""
     return {"padding/efficiency": work.tokens / work.positions} if work.positions else {}
 
 

@@ -1,6 +1,6 @@
-"""Jobs on several hosts: settings of each host, and files that only the first host keeps.
+"""Jobs on several hosts: settings that differ between hosts, and files that only the first host writes.
 
-The service stores the checkpoint folders of all hosts under one address, so only the first host writes there.
+The service stores the checkpoint folders of all hosts under one address, so only the first host writes checkpoints.
 """
 
 import os
@@ -23,14 +23,15 @@ def configure_host(environment: "MutableMapping[str, str]" = os.environ) -> None
         host = environment.get("SM_CURRENT_HOST") or environment.get("GROUP_RANK", "0")
         environment[CACHE_VARIABLE] = str(Path(environment[CACHE_VARIABLE]) / host)
     if environment.get("SM_NETWORK_INTERFACE_NAME"):
-        # By default, gloo uses the address of the host's name, which other hosts may be unable to reach.
+        # By default, gloo uses the address of the host's name, which other hosts may not be able to reach.
         environment.setdefault("GLOO_SOCKET_IFNAME", environment["SM_NETWORK_INTERFACE_NAME"])
 
 
 def gather_random_states(checkpoint: Path) -> None:
     """Collect the random states of all processes in the checkpoint that the first host writes.
 
-    Every process calls this after writing its own states under Trainer's file name. It returns when all are collected.
+    Every process calls this after writing its own states under Trainer's file name. Returns when all processes have
+    called it.
     """
     if not ranks.on_several_hosts() or not ranks.can_exchange_flags():
         ranks.wait_for_all()
@@ -43,7 +44,7 @@ def gather_random_states(checkpoint: Path) -> None:
 
 
 def broadcast_weights(model: Any) -> None:
-    """Copy the first process's weights to all others, if the hosts cannot read each other's files."""
+    """Copy the first process's weights to all others if there are several hosts, which cannot share files."""
     if not ranks.on_several_hosts():
         return
     import torch
@@ -53,7 +54,7 @@ def broadcast_weights(model: Any) -> None:
 
 
 def _take_states(checkpoint: Path) -> Optional[bytes]:
-    """Read and delete this process's random-state file. Return None if the file does not need to move."""
+    """Read and delete this process's file of random states. Return None on the first host, where the file stays."""
     if ranks.on_first_host():
         return None
     file = _states_file(checkpoint, ranks.rank())

@@ -1,4 +1,4 @@
-"""Ranks of a job's processes, and exchanges between them. Launchers set the ranks in environment variables."""
+"""Ranks of a job's processes, and exchanges between them. Launchers pass the ranks in environment variables."""
 
 import os
 import sys
@@ -11,18 +11,18 @@ LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def rank() -> int:
-    """Return the number of this process, from 0."""
-    return int(_xla("get_ordinal")) if _under_xla() else _first(RANK_VARIABLES, 0)
+    """Return the rank of this process, from 0."""
+    return int(_xla("get_ordinal")) if _under_xla() else _first_set(RANK_VARIABLES, 0)
 
 
 def count() -> int:
     """Return the number of processes."""
-    return int(_xla("xrt_world_size")) if _under_xla() else _first(COUNT_VARIABLES, 1)
+    return int(_xla("xrt_world_size")) if _under_xla() else _first_set(COUNT_VARIABLES, 1)
 
 
 def local_count() -> int:
     """Return the number of processes on this host."""
-    return _first(LOCAL_COUNT_VARIABLES, count())
+    return _first_set(LOCAL_COUNT_VARIABLES, count())
 
 
 def on_several_hosts() -> bool:
@@ -32,11 +32,11 @@ def on_several_hosts() -> bool:
 
 def on_first_host() -> bool:
     """Return True if this process runs on the same host as rank 0. Launchers number the processes host by host."""
-    return rank() == _first(LOCAL_RANK_VARIABLES, rank())
+    return rank() == _first_set(LOCAL_RANK_VARIABLES, rank())
 
 
 def gather(value: Any) -> List[Any]:
-    """Return the values of all processes, by rank. All of them must call this at the same point."""
+    """Return the values of all processes, by rank. All processes must call this at the same point."""
     if count() == 1:
         return [value]
     import torch
@@ -47,11 +47,11 @@ def gather(value: Any) -> List[Any]:
 
 
 def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
-    """Return the sums over all processes. All of them must call this at the same point."""
+    """Return the sums over all processes. All processes must call this at the same point."""
     if count() == 1:
         return list(values)
     if _under_xla():
-        # Under XLA, batches are always full and all processes have equally many.
+        # Under XLA, batches are always full, and all processes have the same number of them.
         return [value * count() for value in values]
     import torch
 
@@ -61,7 +61,7 @@ def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
 
 
 def wait_for_all() -> None:
-    """Return once every process has called this."""
+    """Wait until every process has called this."""
     if count() == 1:
         return
     if _under_xla():
@@ -78,14 +78,14 @@ def can_exchange_flags() -> bool:
 
 
 def shared_flag() -> "Optional[SharedFlag]":
-    """Return a flag shared by all processes, or None for a single process. All of them must call this."""
+    """Return a flag that all processes share, or None for a single process. All processes must call this."""
     return SharedFlag() if count() > 1 else None
 
 
 class SharedFlag:
-    """Flag that all processes see raised at the same step, one step after any of them raised it.
+    """Flag that is raised for all processes at the same step, one step after any of them raised it.
 
-    The CPUs exchange it while the devices compute, so no device is waited for.
+    The CPUs exchange it while the devices compute, so that no process waits for its device.
     """
 
     def __init__(self) -> None:
@@ -96,25 +96,25 @@ class SharedFlag:
         self._exchange: Any = None
 
     def raised_before(self, raised: bool) -> bool:
-        """Return True if any process had raised its flag at the previous call."""
+        """Raise the flag if `raised` is True. Return True if any process had raised it by the previous call."""
         import torch
 
         if self._exchange is not None:
             self._exchange.wait()
         before = self._flag is not None and bool(self._flag.item())
-        # A raised flag stays raised: the processes may receive their signals at different times.
+        # A raised flag stays raised, because the processes may receive their signals at different times.
         self._flag = torch.tensor(int(raised or before))
         maximum = torch.distributed.ReduceOp.MAX
         self._exchange = torch.distributed.all_reduce(self._flag, op=maximum, group=self._group, async_op=True)
         return before
 
 
-def _first(variables: Sequence[str], otherwise: int) -> int:
+def _first_set(variables: Sequence[str], otherwise: int) -> int:
     return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
 
 
 def _under_xla() -> bool:
-    """Return True if torch_xla's launcher started this process. The launcher has then imported torch_xla."""
+    """Return True if torch_xla's launcher started this process: the launcher has then imported torch_xla."""
     return "torch_xla" in sys.modules
 
 

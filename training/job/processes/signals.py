@@ -1,7 +1,7 @@
-"""Handle SIGTERM: a job that keeps checkpoints finishes its step and saves, any other ends at once.
+"""Handle SIGTERM: a job with checkpoints finishes its step and saves; any other job ends immediately.
 
-A separate thread waits for the signal, because the main thread may be waiting for a device or for another process,
-where no Python code runs.
+A separate thread waits for the signal. The main thread may be waiting for a device or another process, and cannot run a
+signal handler then.
 """
 
 import signal
@@ -21,7 +21,7 @@ class StopRequest:
         """Store the callbacks.
 
         `end_process` reports the stop and ends the process. `another_failed` returns True when another process has
-        failed, so that waiting for a common step is pointless.
+        failed, so that the processes can no longer finish a step together.
         """
         self.is_requested = False
         self._may_finish_step = False
@@ -32,18 +32,19 @@ class StopRequest:
     def install(self) -> None:
         """Handle SIGTERM from now on.
 
-        Call it before any other thread starts, so that all of them leave the signal to this one.
+        Call this before any other thread starts: threads inherit the blocked signal, which leaves it to this object's
+        thread.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=self._wait, name="stop request", daemon=True).start()
 
     def allow_finishing_step(self) -> None:
-        """From now on, finish the step and save a checkpoint when stopped. All processes must call this together."""
+        """Make later stops finish the step and save a checkpoint. All processes must call this together."""
         self._shared = ranks.shared_flag()
         self._may_finish_step = True
 
     def end_if_requested(self) -> None:
-        """Announce that no step follows. Ends the process if a stop was requested."""
+        """Announce that no step follows, and end the process if a stop was requested."""
         self._may_finish_step = False
         if self.is_requested:
             self.end()
@@ -51,7 +52,7 @@ class StopRequest:
     def should_stop(self) -> bool:
         """Return True if the training should stop at this step.
 
-        Called by all processes at once, it returns the same to all.
+        All processes must call this at the same step. It returns the same value in all of them.
         """
         if not self._may_finish_step:
             return False
@@ -64,7 +65,7 @@ class StopRequest:
     def claim_end(self) -> None:
         """Return only in the first thread that calls this, which may then report the outcome.
 
-        Others block until the exit.
+        Other threads block until the process exits.
         """
         self._end_lock.acquire()
 

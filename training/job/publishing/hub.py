@@ -14,7 +14,7 @@ from reporting.events import Events
 from settings.arguments import Arguments
 
 IGNORED_FILES = ("training_args.bin", "checkpoint-*")
-"""Trainer's own files, which contain local paths."""
+"""Trainer's own files, which are not pushed because they contain local paths."""
 MESSAGE_CHARACTERS = 400
 
 
@@ -23,7 +23,7 @@ class Destination:
     """The repository to push to."""
 
     repository: str
-    """owner/name."""
+    """Name on the Hub: owner/name."""
     revision: Optional[str]
     """Branch; None means main."""
     message: str
@@ -32,15 +32,17 @@ class Destination:
 
 
 def open_destination(arguments: Arguments, environment: Mapping[str, str], events: Events) -> Optional[Destination]:
-    """Create the repository and check that it accepts the token. Return it, or None if the job does not push.
+    """Create the repository and check that it accepts the token.
 
-    Called before the training, so that a wrong token or name costs seconds. Raises `ArgumentError`.
+    Return the destination, or None if the job does not push. Raises `ArgumentError`.
+
+    Called before the training, so that a wrong token or name costs seconds, not a training.
     """
     if arguments.push_to_hub is None:
         return None
     token = find_token(arguments.push_token_variable, arguments.push_token_secret, environment)
     events.hide(token)
-    # Old versions of huggingface_hub send the token in this form with large files.
+    # For large files, old versions of huggingface_hub send the token in this form.
     events.hide(b64encode(f"access_token:{token}".encode()).decode())
     message = arguments.push_message or f"{arguments.task} trained by trainfare"
     destination = Destination(arguments.push_to_hub, arguments.push_revision, message, token)
@@ -49,7 +51,7 @@ def open_destination(arguments: Arguments, environment: Mapping[str, str], event
             _open(destination, arguments.push_private)
     except ArgumentError:
         raise
-    # Each version raises different classes for a refusal, a wrong name or a missing network.
+    # Each version of huggingface_hub raises different classes for a refusal, a wrong name or a missing network.
     except Exception as error:
         raise ArgumentError(f"cannot push to {destination.repository}: {error_message(error, events)}") from error
     return destination
@@ -62,7 +64,10 @@ def _open(destination: Destination, private: bool) -> None:
     target = {"repo_id": destination.repository, "token": destination.token}
     api.create_repo(private=private, exist_ok=True, **target)
     if private and not api.model_info(**target).private:
-        raise ArgumentError(f"push_to_hub: repository {destination.repository} is public, but push_private is set")
+        raise ArgumentError(
+            f"push_to_hub: repository {destination.repository} is public, but push_private is True: "
+            "use a private repository, or set push_private to False"
+        )
     if destination.revision is not None:
         if not hasattr(api, "create_branch"):
             raise ArgumentError("push_revision needs huggingface_hub 0.12 or later; this image can only push to main")
@@ -72,9 +77,8 @@ def _open(destination: Destination, private: bool) -> None:
 def push(folder: Path, destination: Destination, events: Events) -> Dict[str, Any]:
     """Upload the folder.
 
-    Return the repository with the address and commit of the upload, or with the reason of the failure.
-
-    A failure is reported, not raised, because a job that fails loses its model.
+    Return the repository with the address and commit of the upload, or with the reason for the failure. A failure is
+    reported, not raised, because a job that fails loses its model.
     """
     from huggingface_hub import HfApi
 
@@ -94,7 +98,7 @@ def push(folder: Path, destination: Destination, events: Events) -> Dict[str, An
         reason = error_message(error, events)
         events.emit(
             "note",
-            message=f"could not push to {destination.repository}: {reason}; the job's artifact has the model",
+            message=f"could not push to {destination.repository}: {reason}; the model is in the job's artifact",
         )
         return {**result, "failure": reason}
     events.emit("note", message=f"pushed to {destination.repository}")
@@ -103,7 +107,7 @@ def push(folder: Path, destination: Destination, events: Events) -> Dict[str, An
 
 @contextmanager
 def _masked_output(events: Events) -> Iterator[None]:
-    """Hold back what the library prints, such as warnings of the server, and print it without the token."""
+    """Hold back the library's output, such as warnings from the server, and print it without the token."""
     printed = io.StringIO()
     try:
         with redirect_stdout(printed), redirect_stderr(printed):
@@ -113,7 +117,7 @@ def _masked_output(events: Events) -> Iterator[None]:
 
 
 def error_message(error: Exception, events: Events) -> str:
-    """Return an error's message on one line, masked. The server's own message is often on a later line."""
+    """Return an error's message as one line without the token. The server's own message is often on a later line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return events.mask(f"{type(error).__name__}: {' '.join(lines)}")[:MESSAGE_CHARACTERS]
 

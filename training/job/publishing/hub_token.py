@@ -1,4 +1,4 @@
-"""Read the token for the Hugging Face Hub from an environment variable or a secret. No message quotes it."""
+"""Read the token for the Hugging Face Hub from an environment variable or a secret. No message contains the token."""
 
 import json
 import re
@@ -11,9 +11,9 @@ ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
 
 
 def find_token(variable: str, secret: Optional[str], environment: Mapping[str, str]) -> str:
-    """Return the token from the secret in AWS Secrets Manager if one is named, else from the variable.
+    """Return the token from the named secret in AWS Secrets Manager, or without `secret` from the variable.
 
-    If the secret is a JSON object, the token is the value under the variable's name. Raises `ArgumentError`.
+    If the secret is a JSON object, its value under the variable's name is the token. Raises `ArgumentError`.
     """
     if secret is None:
         source, text = f"environment variable {variable}", environment.get(variable, "")
@@ -22,7 +22,7 @@ def find_token(variable: str, secret: Optional[str], environment: Mapping[str, s
     if not text.strip():
         raise ArgumentError(f"push_to_hub needs a token, but {source} is empty")
     if not TOKEN.fullmatch(text.strip()):
-        raise ArgumentError(f"push_to_hub needs a token, but {source} contains characters that no token has")
+        raise ArgumentError(f"push_to_hub needs a token, but {source} contains characters that no token can have")
     return text.strip()
 
 
@@ -32,7 +32,7 @@ def _secret(name: str, key: str, environment: Mapping[str, str]) -> str:
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
-        raise ArgumentError(f"secret {name} needs boto3, which this image does not have") from None
+        raise ArgumentError(f"secret {name} cannot be read: boto3 is not installed in this image") from None
     try:
         client = boto3.client("secretsmanager", region_name=_region(name, environment))
         text = str(client.get_secret_value(SecretId=name).get("SecretString", ""))
@@ -51,6 +51,6 @@ def _parsed(text: str) -> Optional[Mapping[str, Any]]:
 
 
 def _region(name: str, environment: Mapping[str, str]) -> Optional[str]:
-    """Return the region in the secret's ARN, else the container's. None leaves the choice to boto3."""
+    """Return the region in the secret's ARN, else the container's region. With None, boto3 selects the region."""
     arn = ARN_REGION.fullmatch(name)
     return arn.group(1) if arn else environment.get("AWS_REGION") or environment.get("SM_REGION") or None

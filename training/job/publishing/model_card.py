@@ -9,14 +9,14 @@ PIPELINES = {
     "question-answering": "question-answering",
     "causal-lm": "text-generation",
 }
-"""The Hub's name of each task."""
+"""The Hub's name for each task."""
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 HIDDEN_SETTINGS = ("model", "model_revision", "push_")
 HIDDEN_METRICS = ("_runtime", "_per_second")
 
 
 def model_card(title: str, base_model: Optional[str], settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Return the card. `base_model` is a name on the Hub, or None for a private model, whose location stays private."""
+    """Return the card. `base_model` is a name on the Hub; None hides the location of a private model."""
     task = str(settings["task"])
     head = ["library_name: transformers", "tags: [trainfare]"]
     head += [f"pipeline_tag: {PIPELINES[task]}"] if task in PIPELINES else []

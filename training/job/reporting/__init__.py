@@ -1,4 +1,4 @@
-"""Events, failures and errors: everything a job reports to the outside.
+"""Events, failures and errors: everything that a job reports.
 
-Imports nothing heavy, because it must work whatever else fails. Open `events.py` first.
+Imports nothing heavy, because it must work even if other imports fail. Open `events.py` first.
 """

@@ -2,7 +2,7 @@
 
 
 class ArgumentError(Exception):
-    """An argument or environment variable is unknown, missing or wrong."""
+    """An argument or environment variable is unknown, missing or invalid."""
 
 
 class BadData(Exception):
@@ -20,5 +20,5 @@ class CheckpointNotWritten(Exception):
 class Stopped(BaseException):
     """SIGTERM was received.
 
-    A `BaseException`, so that no library handles it as an error of its own and continues.
+    A `BaseException`, so that no library catches it as an ordinary error and continues.
     """

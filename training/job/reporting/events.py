@@ -1,4 +1,4 @@
-"""Write the job's events: one line each on standard output, and the same JSON in `events.jsonl`.
+"""Write the job's events as lines on standard output and, with the same JSON, in `events.jsonl`.
 
 `training/contract/events.py` documents the events and reads them.
 """
@@ -14,14 +14,14 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 EVENT_PREFIX = "trainfare-event "
 PART_PREFIX = "trainfare-part "
 MAX_CHARACTERS = 4000
-"""Longest event on one line; a longer one is split into parts. At four bytes a character, a part stays below the 16 KiB
-that Docker passes on as one line, and far below CloudWatch's 256 KiB. Both cut longer lines."""
+"""Longest event on one line; a longer event is split into parts. At four bytes per character, a part stays below
+Docker's limit of 16 KiB per line, and far below CloudWatch's 256 KiB. Both cut longer lines."""
 FILE_NAME = "events.jsonl"
 HIDDEN = "(hidden)"
 
 
 class Events:
-    """Writer of numbered events. Of several processes, only the first writes."""
+    """Writer of numbered events. Only a job's first process should enable it."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Events:
         self._secrets: List[str] = []
 
     def hide(self, secret: str) -> None:
-        """Replace this secret in every event from now on, whatever message it appears in."""
+        """Replace this secret in all later events, in whichever field it appears."""
         self._secrets.append(secret)
 
     def mask(self, text: str) -> str:
-        """Return the text with all secrets replaced, in plain and in JSON spelling."""
+        """Return the text with all secrets replaced, both as plain text and as escaped in JSON."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN).replace(json.dumps(secret)[1:-1], HIDDEN)
         return text
@@ -50,7 +50,7 @@ class Events:
     def emit(self, kind: str, **fields: Any) -> None:
         """Write one event.
 
-        Values unknown to JSON are converted: NumPy's numbers to numbers, anything else (such as a path) to text.
+        Values that JSON cannot represent are converted: NumPy's numbers to numbers, others (such as paths) to text.
         """
         if self._enabled:
             with self._lock:
@@ -59,8 +59,8 @@ class Events:
     def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
-        text = self.mask(json.dumps(event, default=_plain, ensure_ascii=False))
-        # Earlier output that `print` has buffered must come first.
+        text = self.mask(json.dumps(event, default=_to_json_value, ensure_ascii=False))
+        # Buffered output of earlier `print` calls must come first.
         sys.stdout.flush()
         for line in _lines(event, text):
             self._write_line(line + "\n")
@@ -68,9 +68,9 @@ class Events:
             os.write(self._file, (text + "\n").encode("utf-8"))
 
     def _write_line(self, line: str) -> None:
-        """Write the line in as few system calls as possible, so that the output of several processes does not mix.
+        """Write the line in as few system calls as possible, so that lines of several processes do not mix.
 
-        An interrupt can end a write half-way. The next event then starts on a new line.
+        An interrupt can end a write halfway. The next event then starts on a new line.
         """
         rest = (("\n" if self._inside_a_line else "") + line).encode("utf-8")
         self._inside_a_line = True
@@ -80,7 +80,7 @@ class Events:
 
 
 def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
-    """Yield the event as one line, or in parts of the form "sequence time number/count text"."""
+    """Yield the event as one line, or as parts of the form `sequence time number/count text`."""
     if len(text) <= MAX_CHARACTERS:
         yield EVENT_PREFIX + text
         return
@@ -95,5 +95,5 @@ def _open(folder: Path) -> int:
     return os.open(str(folder / FILE_NAME), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)

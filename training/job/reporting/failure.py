@@ -1,6 +1,6 @@
-"""Report why a job failed, in a form that a program can classify.
+"""Report why a job failed, with a failure class for programs and a message for people.
 
-Imports nothing heavy, because it must work whatever else fails.
+Imports nothing heavy, because it must work even if other imports fail.
 """
 
 import re
@@ -32,9 +32,8 @@ EXIT_STOPPED = 143
 def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
     """Emit a `failure` event, write the `failure` file, and return the exit code.
 
-    Of several processes, the one that fails first writes the file. The others then fail in an exchange with it, or are
-    stopped by their launcher. Only the first process emits events, so it reports the file's content instead of its own
-    error.
+    The process that fails first writes the file. The job's other processes then fail in an exchange with it, or their
+    launcher stops them. Only rank 0 emits events, so it reports the file's content instead of its own error.
     """
     file = output / FILE_NAME if output is not None else None
     kind, message = failure_class(error), _message(error)
@@ -46,7 +45,7 @@ def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
         return EXIT_STOPPED
     print(text, end="", file=sys.stderr)
     if file is not None:
-        _write_first(file, events.mask(f"{kind}: {message}")[:FILE_CHARACTERS])
+        _write_unless_exists(file, events.mask(f"{kind}: {message}")[:FILE_CHARACTERS])
     return EXIT_FAILED
 
 
@@ -72,7 +71,7 @@ def _message(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _write_first(file: Path, text: str) -> None:
+def _write_unless_exists(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""The job's arguments, checked and resolved before anything is trained.
+"""The job's arguments, checked and resolved before the training starts.
 
 Open `arguments.py` first.
 """

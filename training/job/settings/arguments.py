@@ -1,4 +1,4 @@
-"""The job's arguments: `--name value` pairs, every value a string, as script mode passes them."""
+"""The job's arguments, which script mode passes as pairs `--name value` of strings."""
 
 import dataclasses
 import difflib
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from compilation.compilers import COMPILERS
+from data.padding import PADDING_KINDS
 from reporting.errors import ArgumentError
 from tasks import TASKS
 
@@ -18,7 +19,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "optimizer": ("auto", "adamw"),
     "dropout": ("auto", "torch"),
-    "padding": ("longest", "buckets", "max_length"),
+    "padding": PADDING_KINDS,
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),
     "save_strategy": ("none", "epoch", "steps"),
@@ -63,41 +64,42 @@ RULES: Dict[str, Rule] = {
 class Arguments:
     """Settings of the job, resolved by the planner.
 
-    The experiment's schema defines every field and its default. A field that every plan passes is required here; the
-    others are None, empty, or have the schema's default.
+    The experiment's schema defines every field and its default. Fields that every plan passes are required here. The
+    other fields default to None, to empty or to the schema's default.
     """
 
     task: str
     """A key of `tasks.TASKS`."""
     weights: str
-    """pretrained, or random to train the model's architecture from scratch."""
+    """pretrained; random: train the model's architecture from scratch."""
     compiler: str
     """A key of `compilers.COMPILERS`."""
     precision: str
-    """Number format of matrix products. auto takes bf16 where the device is fast at it, else fp16 on a GPU, else
+    """Number format of matrix products. auto selects bf16 if the device computes it fast, else fp16 on a GPU, else
     fp32."""
     padding: str
-    """longest of the batch; buckets: the smallest of `bucket_lengths` that fits; max_length."""
+    """longest: the batch's longest row; buckets: the smallest of `bucket_lengths` that fits; max_length."""
     length_grouping: bool
     """Batch rows of similar length together, unless all are padded to `max_length`."""
     attention: str
-    """Attention implementation. auto takes eager on a CPU, else the default of transformers."""
+    """Attention implementation. auto selects eager for rows of up to 1,024 tokens on a CPU, else the default of
+    transformers."""
     dropout: str
     """Random bits of dropout on a CPU: auto draws them in bulk, torch draws one number per element."""
     optimizer: str
-    """AdamW kernel: auto takes the fused one where torch has it."""
+    """AdamW kernel: auto selects the fused kernel if torch has one for the device."""
     max_length: int
-    """Longest sequence, in tokens. Staging has already cut the rows to it."""
+    """Longest sequence, in tokens. Staging has already cut the rows to this length."""
     batch_size: int
     """Training samples per device and batch."""
     eval_batch_size: int
     """Evaluation samples per device and batch."""
     drop_last: bool
-    """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
+    """Leave out an epoch's last rows if they do not fill a batch on every device."""
     gradient_accumulation_steps: int
     """Batches per device and optimizer step."""
     learning_rate: float
-    """Peak learning rate, already scaled to the global batch size."""
+    """Peak learning rate, already scaled for the global batch size."""
     adam_beta1: float
     """Decay of Adam's first moment."""
     adam_beta2: float
@@ -115,17 +117,17 @@ class Arguments:
     seed: int
     """Seed of the data order, new layers and dropout."""
     logging_steps: int
-    """Optimizer steps between two logged losses. The first and the last step are always logged."""
+    """Optimizer steps between two logged losses. The first and last steps are always logged."""
     eval_strategy: str
-    """Schedule of evaluations. The end of training is always evaluated."""
+    """Schedule of evaluations: end, epoch or steps. The end of the training is always evaluated."""
     save_strategy: str
-    """Schedule of checkpoints."""
+    """Schedule of checkpoints: none, epoch or steps."""
     save_total_limit: int
     """Number of checkpoints to keep."""
     save_model: bool
     """Write the trained model and its tokenizer."""
     steady_after_steps: int
-    """Optimizer steps left out of the steady throughput as warm-up."""
+    """Optimizer steps that the steady throughput leaves out as warm-up."""
 
     model: str = ""
     """Name on the Hub; ignored when the job has a channel `model`."""
@@ -138,34 +140,34 @@ class Arguments:
     epochs: Optional[float] = None
     """Passes over the training rows. Exactly one of `epochs` and `max_steps` is set."""
     max_steps: Optional[int] = None
-    """Optimizer steps."""
+    """Optimizer steps of the training."""
     eval_steps: Optional[int] = None
-    """Optimizer steps between two evaluations, with `eval_strategy` steps."""
+    """Optimizer steps between two evaluations if `eval_strategy` is steps."""
     save_steps: Optional[int] = None
-    """Optimizer steps between two checkpoints, with `save_strategy` steps."""
+    """Optimizer steps between two checkpoints if `save_strategy` is steps."""
     best_metric: Optional[str] = None
-    """Evaluation metric, such as `eval_f1_macro`, that selects the model to keep. None keeps the last model."""
+    """Evaluation metric, such as `eval_f1_macro`, that selects the model to save. None saves the last model."""
     push_to_hub: Optional[str] = None
-    """Repository on the Hub, owner/name, that receives the trained model. None pushes nothing."""
+    """Repository on the Hub, owner/name, to push the trained model to. None pushes nothing."""
     push_private: bool = True
-    """Create the repository as private, and refuse one that is public."""
+    """Create the repository as private, and refuse to push to a public one."""
     push_revision: Optional[str] = None
     """Branch to push to. None means main."""
     push_message: Optional[str] = None
     """Commit message."""
     push_token_variable: str = "HF_TOKEN"
-    """Environment variable that holds the token."""
+    """Environment variable that contains the token."""
     push_token_secret: Optional[str] = None
-    """Secret of AWS Secrets Manager, by name or ARN, that holds the token instead."""
+    """Name or ARN of a secret in AWS Secrets Manager that contains the token instead."""
     probe_precision: Optional[float] = None
-    """Train only until the projected duration is this certain: half the width of its 95 % interval over its value.
-    None trains to the end."""
+    """Train only until the projected duration is this precise: half the width of its 95 % interval divided by its
+    value. None trains to the end."""
     probe_samples: Optional[int] = None
-    """Samples after which a probe ends in any case. None means a tenth of the training."""
+    """Samples after which a probe ends at the latest. None means a tenth of the training."""
     probe_eval_samples: int = 256
-    """Validation rows in the evaluations of a probe or a calibration."""
+    """Validation rows that a probe or a calibration evaluates."""
     calibration_batch_sizes: Tuple[int, ...] = ()
-    """Batch sizes per device, ascending: measure a few steps of each, and train nothing."""
+    """Batch sizes per device, ascending. The job measures a few steps of each and trains nothing."""
     calibration_seconds: float = 2.0
     """Approximate seconds for which each batch size is measured."""
     target_metric: Optional[str] = None
@@ -173,7 +175,7 @@ class Arguments:
     target_value: Optional[float] = None
     """Value to reach."""
     target_direction: Optional[str] = None
-    """min: at or below the value; max: at or above. None means min for losses and perplexity, and max for others."""
+    """min: at or below the value; max: at or above. None means min for losses and perplexity, else max."""
     target_stop: bool = False
     """Stop training when the target is reached."""
 
@@ -182,65 +184,65 @@ FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}
 REQUIRED = tuple(name for name, field in FIELDS.items() if field.default is dataclasses.MISSING)
 
 EARLIER_NAMES = {"per_device_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
-"""Names in plans and checkpoints of earlier versions -> names now."""
+"""Name in plans and checkpoints of earlier versions -> current name."""
 
 
-def parse(words: Sequence[str]) -> Arguments:
+def parse(argv: Sequence[str]) -> Arguments:
     """Return the arguments. Raises `ArgumentError` with the name, the value and the rule."""
-    values = {name: _value(name, text) for name, text in _pairs(words)}
+    values = {name: _value(name, text) for name, text in _name_value_pairs(argv)}
     missing = [name for name in REQUIRED if name not in values]
     if missing:
-        raise ArgumentError(f"{', '.join(missing)} must be given")
+        raise ArgumentError(f"missing argument{'s' if len(missing) > 1 else ''}: {', '.join(missing)}")
     arguments = Arguments(**values)
     _check_together(arguments)
     return arguments
 
 
-def _pairs(words: Sequence[str]) -> List[Tuple[str, str]]:
+def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
     pairs = []
-    for at in range(0, len(words), 2):
-        name = EARLIER_NAMES.get(words[at][2:], words[at][2:])
-        if not words[at].startswith("--") or name not in FIELDS:
-            raise ArgumentError(f"unknown argument {words[at]!r}.{_nearest(name)}")
-        if at + 1 == len(words):
+    for at in range(0, len(argv), 2):
+        name = EARLIER_NAMES.get(argv[at][2:], argv[at][2:])
+        if not argv[at].startswith("--") or name not in FIELDS:
+            raise ArgumentError(f"unknown argument {argv[at]!r}.{_suggestion(name)}")
+        if at + 1 == len(argv):
             raise ArgumentError(f"argument {name} has no value")
-        pairs.append((name, words[at + 1]))
+        pairs.append((name, argv[at + 1]))
     return pairs
 
 
-def _nearest(name: str) -> str:
+def _suggestion(name: str) -> str:
     matches = difflib.get_close_matches(name, list(FIELDS), n=1, cutoff=0.6)
     return f" Did you mean '--{matches[0]}'?" if matches else ""
 
 
 def _value(name: str, text: str) -> Any:
-    words, convert = CONVERSIONS[FIELDS[name].type]
+    description, convert = CONVERSIONS[FIELDS[name].type]
     try:
         value = convert(text)
     except ValueError:
-        raise ArgumentError(f"{name} is {text!r}: it must be {words}") from None
+        raise ArgumentError(f"{name} is {text!r}: it must be {description}") from None
     if name in CHOICES and value not in CHOICES[name]:
         raise ArgumentError(f"{name} is {text!r}: it must be one of {', '.join(CHOICES[name])}")
-    rule, holds = RULES.get(name, ("", lambda _: True))
-    if not holds(value):
+    rule, is_valid = RULES.get(name, ("", lambda _: True))
+    if not is_valid(value):
         raise ArgumentError(f"{name} is {text!r}: it must be {rule}")
     return value
 
 
-def _lengths(text: str) -> Tuple[int, ...]:
-    lengths = tuple(int(part) for part in text.split(",") if part.strip())
-    if any(length < 1 for length in lengths) or list(lengths) != sorted(set(lengths)):
+def _ascending_numbers(text: str) -> Tuple[int, ...]:
+    numbers = tuple(int(part) for part in text.split(",") if part.strip())
+    if any(number < 1 for number in numbers) or list(numbers) != sorted(set(numbers)):
         raise ValueError(text)
-    return lengths
+    return numbers
 
 
-def _number(text: str) -> float:
+def _finite_number(text: str) -> float:
     if not math.isfinite(float(text)):
         raise ValueError(text)
     return float(text)
 
 
-def _truth(text: str) -> bool:
+def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
     return text.lower() == "true"
@@ -248,7 +250,7 @@ def _truth(text: str) -> bool:
 
 TEXT = ("text", str)
 WHOLE = ("a whole number", int)
-NUMBER = ("a finite number", _number)
+NUMBER = ("a finite number", _finite_number)
 
 CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
     str: TEXT,
@@ -257,8 +259,8 @@ CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
     Optional[int]: WHOLE,
     float: NUMBER,
     Optional[float]: NUMBER,
-    bool: ("True or False", _truth),
-    Tuple[int, ...]: ("ascending whole numbers, such as 16,32,64", _lengths),
+    bool: ("True or False", _boolean),
+    Tuple[int, ...]: ("ascending whole numbers, such as 16,32,64", _ascending_numbers),
 }
 
 
@@ -267,7 +269,7 @@ def _check_together(arguments: Arguments) -> None:
         if getattr(arguments, f"{name}_strategy") == "steps" and getattr(arguments, f"{name}_steps") is None:
             raise ArgumentError(f"{name}_strategy steps needs {name}_steps")
     if (arguments.epochs is None) == (arguments.max_steps is None):
-        raise ArgumentError("exactly one of epochs and max_steps must be given")
+        raise ArgumentError("set exactly one of epochs and max_steps")
     _check_best(arguments)
     if arguments.padding == "buckets" and not arguments.bucket_lengths:
         raise ArgumentError("padding buckets needs bucket_lengths")
@@ -277,7 +279,7 @@ def _check_together(arguments: Arguments) -> None:
         other = "probe_precision" if arguments.probe_precision else "push_to_hub"
         raise ArgumentError(f"calibration_batch_sizes and {other} exclude each other: a calibration trains nothing")
     if (arguments.target_metric is None) != (arguments.target_value is None):
-        raise ArgumentError("target_metric and target_value must be given together")
+        raise ArgumentError("target_metric and target_value must be set together")
     if arguments.target_stop and arguments.target_metric is None:
         raise ArgumentError("target_stop is True, but target_metric is not set")
 
@@ -287,6 +289,6 @@ def _check_best(arguments: Arguments) -> None:
     saves = (arguments.save_strategy, arguments.save_strategy == "steps" and arguments.save_steps)
     if arguments.best_metric is not None and evaluates != saves:
         raise ArgumentError(
-            f"best_metric is {arguments.best_metric!r}: every evaluation needs its checkpoint, so save_strategy and "
-            "save_steps must be the same as eval_strategy and eval_steps"
+            f"best_metric is {arguments.best_metric!r}: every evaluation needs a checkpoint, so save_strategy and "
+            "save_steps must equal eval_strategy and eval_steps"
         )

@@ -1,4 +1,4 @@
-"""Folders of the container, from the `SM_*` variables of SageMaker's script mode."""
+"""The container's folders, from the `SM_*` variables of SageMaker's script mode."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +9,14 @@ from reporting.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders of one job."""
+    """The folders of one job."""
 
     model: Path
-    """Folder for the trained model. It becomes the model artifact."""
+    """Folder for the trained model, from which the service makes the model artifact."""
     output: Path
     """Folder for the file `failure`."""
     output_data: Path
-    """Folder for `events.jsonl` and other files to keep."""
+    """Folder for `events.jsonl` and other output files."""
     train: Path
     """Channel with the training rows."""
     validation: Path
@@ -24,11 +24,11 @@ class Folders:
     pretrained: Optional[Path]
     """Channel with the initial model. None loads the model from the Hub."""
     checkpoints: Optional[Path]
-    """Folder that the service keeps when the job is interrupted. None keeps no checkpoints."""
+    """Folder for checkpoints, which the service keeps when the job is interrupted. None if there is no such folder."""
 
 
-def folders(environment: Mapping[str, str]) -> Folders:
-    """Return the folders in the environment. Raises `ArgumentError` for a missing variable."""
+def read_folders(environment: Mapping[str, str]) -> Folders:
+    """Return the folders that the environment names. Raises `ArgumentError` for a missing variable."""
     return Folders(
         model=_folder(environment, "SM_MODEL_DIR"),
         output=_folder(environment, "SM_OUTPUT_DIR"),
@@ -42,7 +42,9 @@ def folders(environment: Mapping[str, str]) -> Folders:
 
 def _folder(environment: Mapping[str, str], variable: str) -> Path:
     if not environment.get(variable):
-        raise ArgumentError(f"environment variable {variable} is not set: it must name a folder (see SageMaker's SM_*)")
+        raise ArgumentError(
+            f"environment variable {variable} is not set: it must be the path of a folder (see SageMaker's SM_*)"
+        )
     return Path(environment[variable])
 
 

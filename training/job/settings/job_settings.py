@@ -1,4 +1,4 @@
-"""Settings of one job: its arguments, folders and data, resolved before training."""
+"""Settings of one job: its arguments, folders and data, resolved before the training starts."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from processes import ranks
 from reporting.errors import ArgumentError, BadData
 from reporting.events import Events
 from settings.arguments import Arguments, parse
-from settings.folders import Folders, folders
+from settings.folders import Folders, read_folders
 from settings.trainer_arguments import global_batch_size
 from tasks import TASKS
 from weights.pretrained import Pretrained
@@ -27,9 +27,9 @@ class Settings:
     """Everything that is known before the model is loaded."""
 
     arguments: Arguments
-    """Arguments of the command line."""
-    places: Folders
-    """Folders of the container."""
+    """The job's arguments."""
+    folders: Folders
+    """The container's folders."""
     compiler: NoCompiler
     """Compiler, checked but not yet applied."""
     device_kind: str
@@ -43,23 +43,23 @@ class Settings:
     validation: Channel
     """Validation rows."""
     resumed: Optional[Tuple[Path, Progress]]
-    """Checkpoint to resume from, and its progress."""
+    """Checkpoint to resume from, and its progress; None for a new training."""
 
     @property
     def model_location(self) -> str:
-        """Folder of the channel `model`, or else the name on the Hub."""
-        return str(self.places.pretrained or self.arguments.model)
+        """Folder of the channel `model` if the job has one, else the name on the Hub."""
+        return str(self.folders.pretrained or self.arguments.model)
 
     @property
     def pretrained(self) -> Pretrained:
-        """Initial model."""
+        """Source of the initial model."""
         arguments = self.arguments
         attention = hardware.attention(arguments.attention, self.device_kind, self.train.metadata.max_length)
         return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
 
     @property
     def task(self) -> Any:
-        """Module of the task."""
+        """Module of the task (see `tasks`)."""
         return TASKS[self.arguments.task]
 
     @property
@@ -78,13 +78,13 @@ class Settings:
 
     @property
     def eval_padding(self) -> Padding:
-        """Padding of evaluation batches. Eager code does not profit from buckets, XLA does."""
+        """Padding of evaluation batches. Evaluation is not compiled, so it uses buckets only with XLA."""
         kind = "longest" if self.padding.kind == "buckets" and self.device_kind != "xla" else self.padding.kind
         return Padding(kind, self.validation.metadata.max_length, self.arguments.bucket_lengths)
 
     @property
     def evaluated(self) -> Channel:
-        """Rows to evaluate, sorted by length so that batches need little padding. Scores do not depend on the order."""
+        """Rows to evaluate, sorted by length to reduce padding. Scores do not depend on the order."""
         validation = self.validation
         if self.evaluates_sample:
             validation = validation.sample(self.arguments.probe_eval_samples)
@@ -92,7 +92,7 @@ class Settings:
 
     @property
     def is_probe(self) -> bool:
-        """True if training stops once its projected duration is certain enough."""
+        """True if the training ends once its projected duration is precise enough."""
         return self.arguments.probe_precision is not None
 
     @property
@@ -102,7 +102,7 @@ class Settings:
 
     @property
     def evaluates_sample(self) -> bool:
-        """True if evaluations only measure their duration on a sample."""
+        """True if evaluations use a sample of the rows, because only their duration is of interest."""
         return self.is_probe or self.is_calibration
 
     @property
@@ -114,62 +114,63 @@ class Settings:
     def unfinished_checkpoints(self) -> Optional[Path]:
         """Folder of a checkpoint until it is complete; None if the job writes no checkpoints.
 
-        Other instances send what they write to the first one (see `processes`).
+        Processes on other hosts write to a temporary folder and send its content to the first host (see
+        `processes/hosts.py`).
         """
-        if not self.saves or self.places.checkpoints is None:
+        if not self.saves or self.folders.checkpoints is None:
             return None
-        return checkpoint_files.unfinished(self.places.checkpoints if ranks.on_first_host() else self.places.output)
+        return checkpoint_files.unfinished(self.folders.checkpoints if ranks.on_first_host() else self.folders.output)
 
     @property
     def progress_before(self) -> Progress:
-        """Progress of earlier starts."""
+        """Progress of the job's earlier starts."""
         return self.resumed[1] if self.resumed else NO_PROGRESS
 
     @property
     def target(self) -> Optional[Target]:
-        """Target of the training."""
+        """Target of the training, or None."""
         arguments = self.arguments
         if arguments.target_metric is None or arguments.target_value is None:
             return None
-        # A probe continues until its projection is certain enough, whatever the target.
+        # A probe ignores the target: it continues until its projection is precise enough.
         stops = arguments.target_stop and not self.is_probe
         target = Target(arguments.target_metric, arguments.target_value, arguments.target_direction, stops=stops)
-        # Reached by an earlier start, if the target was the same.
-        reached = self.progress_before.target or {}
-        before = Target(**reached) if reached else target
+        # An earlier start may have reached the target, which counts if the target is still the same.
+        recorded = self.progress_before.target or {}
+        before = Target(**recorded) if recorded else target
         same = replace(before, seconds=None, samples=None) == target
         return replace(before, stops=stops) if same else target
 
     @property
     def best(self) -> Optional[BestEvaluation]:
-        """Best evaluation of earlier starts. None if the best model is not selected."""
+        """Best evaluation of earlier starts; None if `best_metric` is not set."""
         metric = self.arguments.best_metric
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
-        """Return the effective hyperparameters: the arguments, with `auto` resolved."""
+        """Return the effective hyperparameters: the arguments, with precision and attention resolved."""
         return {**asdict(self.arguments), "precision": self.precision, "attention": self.pretrained.attention}
 
 
-def settle(words: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:
-    """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` for invalid ones."""
-    arguments = parse(words)
-    places = folders(environment)
+def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:
+    """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` if they are invalid."""
+    arguments = parse(argv)
+    folders = read_folders(environment)
     compiler = COMPILERS[arguments.compiler]()
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
-    train, validation = (_channel(folder, arguments.task) for folder in (places.train, places.validation))
-    _check_together(arguments, places, train, validation)
+    train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
+    _check_together(arguments, folders, train, validation)
     return Settings(
         arguments=arguments,
-        places=places,
+        folders=folders,
         compiler=compiler,
         device_kind=device_kind,
         precision=hardware.precision(arguments.precision, device_kind),
         processes=ranks.count(),
         train=train,
         validation=validation,
-        resumed=_resumed(places, events),
+        resumed=_resumed(folders, events),
     )
 
 
@@ -179,22 +180,25 @@ def _channel(folder: Path, task: str) -> Channel:
     return channel
 
 
-def _resumed(places: Folders, events: Events) -> Optional[Tuple[Path, Progress]]:
-    if places.checkpoints is None:
+def _resumed(folders: Folders, events: Events) -> Optional[Tuple[Path, Progress]]:
+    if folders.checkpoints is None:
         return None
-    return checkpoint_files.newest(places.checkpoints, lambda message: events.emit("note", message=message))
+    return checkpoint_files.newest(folders.checkpoints, lambda message: events.emit("note", message=message))
 
 
-def _check_together(arguments: Arguments, places: Folders, train: Channel, validation: Channel) -> None:
-    if places.pretrained is None and not arguments.model:
-        raise ArgumentError("model is not given: name a model on the Hub, or give the job a channel 'model'")
-    if arguments.save_strategy != "none" and places.checkpoints is None:
+def _check_together(arguments: Arguments, folders: Folders, train: Channel, validation: Channel) -> None:
+    if folders.pretrained is None and not arguments.model:
+        raise ArgumentError("model is not set: name a model on the Hub, or give the job a channel 'model'")
+    if arguments.save_strategy != "none" and folders.checkpoints is None:
         raise ArgumentError(
-            f"save_strategy is {arguments.save_strategy!r}, but there is no folder for checkpoints: "
+            f"save_strategy is {arguments.save_strategy!r}, but the job has no folder for checkpoints: "
             "set SM_CHECKPOINT_DIR, or give the job a checkpoint URI"
         )
     batch = arguments.batch_size * ranks.count()
     if arguments.drop_last and train.metadata.rows < batch:
-        raise BadData(f"drop_last leaves nothing: {places.train} has {train.metadata.rows} rows, a batch takes {batch}")
+        raise BadData(
+            f"drop_last would drop all rows: {folders.train} has {train.metadata.rows} rows, but one batch on every "
+            f"device needs {batch}"
+        )
     if train.metadata.label_names != validation.metadata.label_names:
-        raise BadData(f"{places.train} and {places.validation} name different classes")
+        raise BadData(f"{folders.train} and {folders.validation} have different label_names")

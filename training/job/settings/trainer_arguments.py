@@ -1,4 +1,4 @@
-"""Trainer's arguments from ours, in the names of the installed version of transformers."""
+"""Convert the job's arguments to Trainer's, under the names of the installed version of transformers."""
 
 import inspect
 import math
@@ -18,7 +18,7 @@ RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_ba
 def trainer_arguments(
     arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int, label_names: List[str]
 ) -> TrainingArguments:
-    """Return Trainer's arguments. `folder` takes the checkpoints; `label_names` are the model's label inputs."""
+    """Return Trainer's arguments. `folder` is for checkpoints; `label_names` are the model's label inputs."""
     evaluates_at_end = arguments.eval_strategy == "end"
     newest: Dict[str, Any] = {
         "output_dir": str(folder),
@@ -33,13 +33,13 @@ def trainer_arguments(
         "max_grad_norm": arguments.max_grad_norm,
         "lr_scheduler_type": _scheduler(arguments),
         "warmup_steps": math.ceil(arguments.warmup_samples / global_batch_size(arguments, processes)),
-        # Trainer ignores the epochs where the steps are set; it takes -1 for steps that are not set.
+        # Trainer ignores the epochs if the steps are set. -1 means that they are not set.
         "num_train_epochs": arguments.epochs or 1.0,
         "max_steps": arguments.max_steps or -1,
         "seed": arguments.seed,
         "logging_steps": arguments.logging_steps,
         "logging_first_step": True,
-        # The filter reads the loss at every step, which waits for the device, and hides a loss that has become NaN.
+        # The filter reads the loss at every step, which waits for the device, and hides NaN losses.
         "logging_nan_inf_filter": False,
         "eval_strategy": "no" if evaluates_at_end else arguments.eval_strategy,
         "eval_steps": arguments.eval_steps,
@@ -53,7 +53,7 @@ def trainer_arguments(
         "use_cpu": device_kind == "cpu",
         "ddp_backend": "gloo" if device_kind == "cpu" and processes > 1 else None,
         "ddp_find_unused_parameters": False,
-        # Pinned memory speeds up copies to a GPU and nothing else.
+        # Pinned memory only speeds up copies to a GPU.
         "dataloader_pin_memory": device_kind == "cuda",
         "remove_unused_columns": False,
         "disable_tqdm": True,
@@ -85,16 +85,16 @@ def _scheduler(arguments: Arguments) -> str:
 
 
 def workers(requested: Optional[int], device_kind: str) -> int:
-    """Return the number of processes that build batches. On a CPU they would compete with training for its cores."""
+    """Return the number of processes that build batches. On a CPU, they would compete with training for the cores."""
     if requested is not None:
         return requested
     return 2 if device_kind == "cuda" else 0
 
 
 def _optimizer(requested: str, device_kind: str) -> str:
-    """Return the name of fused AdamW where torch has it: on GPUs since 2.0, on CPUs since 2.4.
+    """Return Trainer's name for fused AdamW if torch has it, else for plain AdamW.
 
-    Trainer accepts the name since transformers 4.25.
+    torch has it on GPUs since 2.0 and on CPUs since 2.4. Trainer accepts the name since transformers 4.25.
     """
     if requested == "adamw":
         return "adamw_torch"

@@ -18,34 +18,34 @@ MAY_CHANGE = frozenset(
         *("push_to_hub", "push_private", "push_revision", "push_message", "push_token_variable", "push_token_secret"),
     )
 )
-"""Arguments that change what is logged or kept, but no weight."""
+"""Arguments that do not affect the trained weights, only what is measured, logged, saved or pushed."""
 
 VALUES_PER_PARAMETER = 256
-"""Values hashed of each parameter: enough to distinguish two models of the same shape, and fast to read."""
+"""Values of each parameter that are hashed: enough to distinguish models of the same shape, and fast to read."""
 
 
 def identity(settings: Settings, model: Any) -> Dict[str, Any]:
-    """Return everything that determines the trained weights, by name: settings, data, and the model before step 1."""
+    """Return everything that determines the trained weights, by name: settings, data, and the initial model."""
     values = {name: value for name, value in settings.effective().items() if name not in MAY_CHANGE}
-    # The checkpoint stores JSON, which has lists and no tuples.
+    # The checkpoint stores JSON, which has lists but no tuples.
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {**plain, "processes": settings.processes, "data": _digest_of_rows(settings), "weights": _digest_of(model)}
+    return {**plain, "processes": settings.processes, "data": _rows_digest(settings), "weights": _weights_digest(model)}
 
 
 def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) -> None:
-    """Raise `ArgumentError` when a checkpoint belongs to another training."""
-    before = _as_written_today(before)
+    """Raise `ArgumentError` when a checkpoint belongs to a different training."""
+    before = _with_current_names(before)
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
         raise ArgumentError(
-            f"{checkpoint} belongs to another training: {differing}. Use the same values, or an empty folder for the "
-            "checkpoints"
+            f"{checkpoint} belongs to a different training: {differing}. Use the same values, or an empty folder for "
+            "the checkpoints"
         )
 
 
-def _as_written_today(before: Dict[str, Any]) -> Dict[str, Any]:
-    """Return an identity that an earlier version may have written, with the names and values of this version."""
+def _with_current_names(before: Dict[str, Any]) -> Dict[str, Any]:
+    """Return an identity with the current names and values. An earlier version may have written it."""
     current = {EARLIER_NAMES.get(name, name): value for name, value in before.items()}
     if current.get("max_steps") == -1:
         current["max_steps"] = None
@@ -54,7 +54,7 @@ def _as_written_today(before: Dict[str, Any]) -> Dict[str, Any]:
     return current
 
 
-def _digest_of_rows(settings: Settings) -> str:
+def _rows_digest(settings: Settings) -> str:
     rows = settings.train.rows
     digest = hashlib.sha256(rows.lengths.tobytes())
     for column in (rows.tokens, rows.types, *rows.columns.values()):
@@ -63,7 +63,7 @@ def _digest_of_rows(settings: Settings) -> str:
     return digest.hexdigest()[:16]
 
 
-def _digest_of(model: Any) -> str:
+def _weights_digest(model: Any) -> str:
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         values = parameter.detach().flatten()[:VALUES_PER_PARAMETER].cpu().numpy()

@@ -1,12 +1,12 @@
-"""Tasks that a job can train: one file each, all with the same names.
+"""Tasks that a job can train: one file each. Every file defines the same names.
 
-COLUMNS     integer columns of the channel's rows that the task reads, besides the tokens
-LABELS      the model's names of its labels
-check       raises `BadData` for an invalid channel
-load_model  returns the model with the task's head
-targets     returns the label arrays of a padded batch
-kept        reduces a batch's predictions to what the scorer needs: one row for each row of the batch
-Scorer      computes metrics and tables from the reduced predictions, in the order of evaluation
+COLUMNS             integer columns of the channel's rows that the task reads, besides the tokens
+LABELS              names of the model's label inputs
+check               raises `BadData` for an invalid channel
+load_model          returns the model with the task's head
+targets             returns the label arrays of a padded batch
+reduce_predictions  reduces a batch's predictions to what the scorer needs, with one row for each row of the batch
+Scorer              computes metrics and tables from the reduced predictions, which are in the order of evaluation
 """
 
 from typing import Any, Dict

@@ -1,11 +1,11 @@
-"""Answers to questions: windows of a context, the best spans over all of them, their scores and their text.
+"""Answers to questions: windows of a context, the best spans over all windows, their scores and their text.
 
-The only implementation: evaluation imports it, the local endpoint loads it by path, and each logged model and each
-archive for SageMaker holds a copy. So it imports nothing of ours and runs on Python 3.8 with NumPy alone.
+This is the only implementation: evaluation imports it, the local endpoint loads it by path, and each logged model and
+each archive for SageMaker contains a copy. It therefore imports nothing of ours and needs only Python 3.8 and NumPy.
 
-A context that is longer than a window is cut into windows that overlap. As in Hugging Face's `run_qa.py`, the likeliest
+A context that is longer than a window is cut into overlapping windows. As in Hugging Face's `run_qa.py`, the likeliest
 starts of each window are paired with its likeliest ends. A pair must lie in the context, must not end before it starts
-and must not be too long. The answer is the pair with the highest sum of logits over all windows. Its score is the
+and must not be too long. The answer is the pair with the highest sum of logits in any window. Its score is the
 probability of its start times the probability of its end, each over the context's tokens of all windows.
 """
 
@@ -16,46 +16,46 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 OPTIONS_FILE = "answer_options.json"
-"""File of a model's folder that holds the options that the model was trained with."""
-PAIRS_AT_A_TIME = 400_000
-"""Pairs of a start and an end that are held in memory at once, about 10 MB."""
-WINDOWS_A_FORWARD = 16
-"""Windows that the model reads at once."""
+"""File in a model's folder with the options of its training."""
+MAX_PAIRS_IN_MEMORY = 400_000
+"""Pairs of a start and an end that are in memory at the same time, about 10 MB."""
+WINDOWS_PER_BATCH = 16
+"""Windows in one batch of the model."""
 
 Row = Tuple[List[int], List[int]]
 """Token ids and type ids of one window, without padding."""
 Offsets = List[Tuple[int, int]]
-"""Characters of a text that each of its tokens covers: first, one past the last."""
+"""Characters that each token of a text covers: the first, and one past the last."""
 Lines = List[np.ndarray]
-"""Logits of the context's tokens, one array a window."""
+"""Logits of the context tokens, one array per window."""
 Forward = Callable[[Dict[str, np.ndarray]], Tuple[np.ndarray, np.ndarray]]
-"""Runs the model on a padded batch and returns the logits of start and end, windows x positions."""
+"""Runs the model on a padded batch and returns the start logits and the end logits, windows x positions."""
 
 
 class AnswerOptions(NamedTuple):
-    """Options of a training that its answers depend on."""
+    """Options of a training that affect the answers."""
 
     max_length: int = 384
     """Tokens of a window, including the question and special tokens."""
     doc_stride: Optional[int] = None
-    """Tokens that neighbouring windows share; None: 128, but at most a third of a window."""
+    """Tokens that neighbouring windows share; None means 128, but at most a third of a window."""
     n_best_answers: int = 20
-    """Likeliest starts and ends of a window that are paired."""
+    """Number of likeliest starts and of likeliest ends of a window that are paired."""
     max_answer_length: int = 30
-    """Tokens of the longest answer."""
+    """Longest answer, in tokens."""
 
 
 class Windows(NamedTuple):
-    """Position of the context in each window; arrays of one number a window."""
+    """Position of the context in each window; every array has one number per window."""
 
     question: np.ndarray
     """Number of the window's question, from 0."""
     context_at: np.ndarray
-    """Position of the first token of the context."""
+    """Position in the window of its first context token."""
     first_token: np.ndarray
     """Number of that token in the question's whole context, from 0."""
     tokens: np.ndarray
-    """Tokens of the context in the window. All other positions (question, padding) cannot be part of an answer."""
+    """Number of context tokens in the window. Other positions (question, padding) cannot be part of an answer."""
 
 
 class Tokens(NamedTuple):
@@ -64,38 +64,38 @@ class Tokens(NamedTuple):
     ids: List[int]
     type_ids: List[int]
     context_at: int
-    """Position of the first token of the context."""
+    """Position of the first context token."""
     offsets: Offsets
-    """Characters of the context's tokens."""
+    """Characters of the context tokens."""
 
     def room(self, window_tokens: int) -> int:
-        """Return the number of tokens of the context that fit in a window."""
+        """Return the number of context tokens that fit in a window."""
         return window_tokens - (len(self.ids) - len(self.offsets))
 
 
 def options_of(record: Mapping[str, Any]) -> AnswerOptions:
-    """Return the options that a training recorded, with the default for each that is missing."""
+    """Return the options that a training recorded. Missing options have their default."""
     return AnswerOptions(**{name: int(record[name]) for name in AnswerOptions._fields if record.get(name) is not None})
 
 
 def read_options(folder: Path) -> AnswerOptions:
-    """Return the options recorded in a model's folder; the defaults if it has no record."""
+    """Return the options recorded in a model's folder, or the defaults if it has no record."""
     path = folder / OPTIONS_FILE
     return options_of(json.loads(path.read_text("utf-8")) if path.exists() else {})
 
 
 def stride_of(options: AnswerOptions, window_tokens: int) -> int:
-    """Return the tokens that neighbouring windows share; at most a third of windows shorter than in training."""
+    """Return the tokens that neighbouring windows share: in shorter windows than in training, at most a third."""
     if options.doc_stride is not None and window_tokens >= options.max_length:
         return options.doc_stride
     return min(128 if options.doc_stride is None else options.doc_stride, window_tokens // 3)
 
 
 def tokenize(tokenizer: Any, question: str, context: str) -> Tokens:
-    """Tokenize a question and its context with a fast tokenizer, as staging does for training.
+    """Tokenize a question and its context with a fast tokenizer, in the same way as staging does for training.
 
-    Leading blanks of the question are dropped: SQuAD has questions with hundreds of them. The context comes first if
-    the tokenizer pads on the left (XLNet).
+    Leading blanks of the question are dropped: SQuAD has questions with hundreds of them. If the tokenizer pads on the
+    left (XLNet), the context comes first.
     """
     context_part = 1 if tokenizer.padding_side == "right" else 0
     texts = [question.lstrip(), context] if context_part else [context, question.lstrip()]
@@ -107,9 +107,9 @@ def tokenize(tokenizer: Any, question: str, context: str) -> Tokens:
 
 
 def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Windows]:
-    """Return the windows of one question; neighbours share `stride` tokens of the context.
+    """Return the windows of one question. Neighbours share `stride` tokens of the context.
 
-    Raises ValueError if a window has no room for more of the context than it shares.
+    Raises ValueError if a window has no room for more context tokens than it shares with its neighbour.
     """
     room, length = tokens.room(window_tokens), len(tokens.offsets)
     if length <= room:
@@ -117,13 +117,13 @@ def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Win
     elif room > stride:
         first_token = list(range(0, length - stride, room - stride))
     else:
-        taken = f"the question takes {window_tokens - room} of the {window_tokens} tokens of max_length"
+        problem = f"the question takes {window_tokens - room} of the {window_tokens} tokens of max_length"
         raise ValueError(
-            f"{taken}, which leaves {room} for its context of {length}; doc_stride is {stride} and must be smaller"
+            f"{problem}, which leaves {room} for the {length} of its context; doc_stride {stride} must be below {room}"
             if room > 0
-            else f"{taken}, which leaves no room for its context"
+            else f"{problem}, which leaves no room for its context"
         )
-    held = [min(room, length - first) for first in first_token]
+    counts = [min(room, length - first) for first in first_token]
     before, after = tokens.context_at, tokens.context_at + length
 
     def window_of(values: List[int], first: int, count: int) -> List[int]:
@@ -131,16 +131,16 @@ def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Win
 
     rows = [
         (window_of(tokens.ids, first, count), window_of(tokens.type_ids, first, count))
-        for first, count in zip(first_token, held)
+        for first, count in zip(first_token, counts)
     ]
     zeros = np.zeros(len(rows), dtype=np.int64)
-    return rows, Windows(zeros, zeros + before, np.array(first_token), np.array(held))
+    return rows, Windows(zeros, zeros + before, np.array(first_token), np.array(counts))
 
 
 def answer_question(
     tokenizer: Any, forward: Forward, question: str, context: str, options: AnswerOptions, top_k: int = 1
 ) -> List[Dict[str, Any]]:
-    """Return the `top_k` best answers, the best first; see `answers_of`.
+    """Return the `top_k` best answers as `answers_of` does, the best first.
 
     Raises ValueError if the question is so long that a window has no room for the context.
     """
@@ -148,7 +148,7 @@ def answer_question(
     if not tokens.offsets:
         return []
     room, stride = tokens.room(options.max_length), stride_of(options, options.max_length)
-    # Training refuses a question that leaves no more room than windows share. Here they share half of it.
+    # Training refuses a question that leaves no more room than windows share. Here, windows share half of the room.
     rows, windows = cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
     starts, ends = _context_logits(tokenizer, forward, rows, windows)
     return answers_of(context, tokens.offsets, windows, starts, ends, options, top_k)
@@ -158,8 +158,8 @@ def _context_logits(tokenizer: Any, forward: Forward, rows: Sequence[Row], windo
     starts: Lines = []
     ends: Lines = []
     on_left = tokenizer.padding_side == "left"
-    for first in range(0, len(rows), WINDOWS_A_FORWARD):
-        part = rows[first : first + WINDOWS_A_FORWARD]
+    for first in range(0, len(rows), WINDOWS_PER_BATCH):
+        part = rows[first : first + WINDOWS_PER_BATCH]
         width = max(len(ids) for ids, _ in part)
         for logits, lines in zip(forward(_padded(tokenizer, part, width)), (starts, ends)):
             for at, ((ids, _), line) in enumerate(zip(part, logits), start=first):
@@ -187,8 +187,8 @@ def answers_of(
 ) -> List[Dict[str, Any]]:
     """Return the `top_k` best answers of one question as `{"answer", "score", "start", "end"}`, the best first.
 
-    Start and end are characters of the context. The list is empty if no span is possible. The score is NaN if a logit
-    is NaN or infinite: the model's weights are broken.
+    `start` and `end` are characters of the context. The list is empty if no span is possible. The score is NaN if a
+    logit is NaN or infinite, which means that the model's weights are broken.
     """
     with np.errstate(invalid="ignore"):
         normalizer = sum(float(np.logaddexp.reduce(np.concatenate(each).astype(np.float64))) for each in (starts, ends))
@@ -207,9 +207,9 @@ def no_answer() -> Dict[str, Any]:
 
 
 def stripped(context: str, start: int, end: int) -> Tuple[str, int, int]:
-    """Return the text of some characters of the context without blanks around it, and its first and last character.
+    """Return the text from `start` to `end` without the blanks around it, and its new start and end.
 
-    The last is one past the end. A piece of blanks alone gives an empty text.
+    `end` is one past the last character. The text is empty if it consists of blanks.
     """
     piece = context[start:end]
     start += len(piece) - len(piece.lstrip())
@@ -220,7 +220,7 @@ def stripped(context: str, start: int, end: int) -> Tuple[str, int, int]:
 def n_best_spans(
     windows: Windows, starts: Lines, ends: Lines, options: AnswerOptions, top_k: int
 ) -> List[Tuple[float, int, int]]:
-    """Return the `top_k` best spans of one question as (sum of logits, first token, last token), each span once."""
+    """Return the `top_k` best distinct spans of one question as (sum of logits, first token, last token)."""
     windows = windows._replace(context_at=np.zeros_like(windows.tokens))
     spans, sums = _best_of_windows(_stacked(starts), _stacked(ends), windows, options, top_k)
     best: Dict[Tuple[int, int], float] = {}
@@ -241,13 +241,13 @@ def _stacked(lines: Lines) -> np.ndarray:
 def best_spans(
     start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, questions: int, options: AnswerOptions
 ) -> np.ndarray:
-    """Return the first and last token of each question's answer within its whole context: questions x 2.
+    """Return the first and last token of each question's answer in its whole context, questions x 2.
 
-    Logits are windows x positions. A question without a span has -1.
+    Logits are windows x positions. Both tokens are -1 for a question without a possible span.
     """
     spans, sums = _best_of_windows(start_logits, end_logits, windows, options, 1)
     best = np.full((questions, 2), -1, dtype=np.int64)
-    # In ascending order, so that the best is written last; of equal sums, the first window's.
+    # Ascending, so that the best is written last. Of equal sums, the first window's is written last.
     order = np.lexsort((-np.arange(len(sums)), sums[:, 0]))
     order = order[np.isfinite(sums[order, 0])]
     best[windows.question[order]] = spans[order, 0]
@@ -258,7 +258,7 @@ def _best_of_windows(
     start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, options: AnswerOptions, top_k: int
 ) -> Tuple[np.ndarray, np.ndarray]:
     """Return the best spans of each window, windows x spans x 2, and their sums of logits; -inf for a missing span."""
-    step = max(1, PAIRS_AT_A_TIME // options.n_best_answers**2)
+    step = max(1, MAX_PAIRS_IN_MEMORY // options.n_best_answers**2)
     width = int(windows.tokens.max())
     spans, sums = [], []
     for start in range(0, len(start_logits), step):
@@ -272,7 +272,7 @@ def _best_of_windows(
 
 
 def _in_context(logits: np.ndarray, windows: Windows, width: int) -> np.ndarray:
-    """Return the context's logits, windows x `width`. Missing positions and non-finite logits become -inf."""
+    """Return the context tokens' logits, windows x `width`. Missing positions and non-finite logits become -inf."""
     position = np.arange(width)
     columns = np.minimum(windows.context_at[:, None] + position, logits.shape[1] - 1)
     inside = np.take_along_axis(logits.astype(np.float64), columns, axis=1)
@@ -296,5 +296,5 @@ def _best_pairs(
 
 
 def _highest(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the columns of the `count` highest values of each row, the highest first, the leftmost of equals."""
+    """Return the columns of each row's `count` highest values, the highest first. Equal values keep their order."""
     return np.argsort(-values, axis=1, kind="stable")[:, :count]

@@ -20,41 +20,41 @@ LARGEST_EXPONENT = 709.0
 
 
 def check(channel: Channel) -> None:
-    """Raise `BadData` if a row has nothing to predict: in a batch of its own its loss would be NaN."""
+    """Raise `BadData` if a row has no token to predict: alone in a batch, its loss would be NaN."""
     short = np.flatnonzero(channel.rows.lengths < 2)
     if len(short):
         raise BadData(
-            f"{channel.folder / DATA}: row {short[0]} has one token; the next one is learnt, so two are needed"
+            f"{channel.folder / DATA}: row {short[0]} has one token, but learning to predict the next token needs two"
         )
 
 
 def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
     """Return the model with a head for the vocabulary."""
-    head = {"is_decoder": True} if _may_look_ahead(pretrained) else {}
+    head = {"is_decoder": True} if _may_be_encoder(pretrained) else {}
     return load(transformers.AutoModelForCausalLM, pretrained, **head)
 
 
-def _may_look_ahead(pretrained: Pretrained) -> bool:
-    """Return whether the architecture can be an encoder (as BERT), which attends to later tokens by default."""
+def _may_be_encoder(pretrained: Pretrained) -> bool:
+    """Return True if the architecture can be an encoder, such as BERT, which attends to later tokens by default."""
     source = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
     try:
         return hasattr(transformers.AutoConfig.from_pretrained(pretrained.location, **source), "is_decoder")
     except (OSError, ValueError):
-        return False  # loading the model raises the proper error
+        return False  # Loading the model raises the same error with a message.
 
 
 def targets(batch: Batch) -> Dict[str, np.ndarray]:
-    """Return each token as its own label: the models shift them. Padding and filler rows have no label."""
+    """Return each token as its own label, because the models shift the labels. Padding and filler rows have none."""
     labels = np.where(batch.attention_mask == 1, batch.input_ids, IGNORED_LABEL)
     labels[len(batch.rows) :] = IGNORED_LABEL
     return {"labels": labels}
 
 
-def kept(predictions: Any, labels: Any) -> Any:
-    """Return the summed loss and the count of predicted tokens of each row, rows x 2.
+def reduce_predictions(predictions: Any, labels: Any) -> Any:
+    """Return each row's summed loss and number of predicted tokens, rows x 2.
 
-    They replace the logits, which for GPT-2 take 100 MB for a row of 512 tokens. The rows are processed one by one,
-    because each needs as much memory again.
+    They replace the logits, which are 100 MB for a row of 512 tokens with GPT-2. Rows are processed one by one, because
+    each needs that much memory again.
     """
     logits = predictions[0] if isinstance(predictions, tuple) else predictions
     rows = []
@@ -73,17 +73,17 @@ class Scorer:
         pass
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
-        # Replaces Trainer's own eval_loss, the mean of the batches' means.
+        # Replaces Trainer's eval_loss, which is the mean of the batch means.
         loss_sum, tokens = np.asarray(prediction.predictions, dtype=np.float64).sum(axis=0)
         loss = float(loss_sum / tokens)
         perplexity = _perplexity(loss)
         return {"loss": loss, **({} if perplexity is None else {"perplexity": perplexity})}
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
-        """Return no tables."""
+        """Return an empty dictionary: this task has no tables."""
         return {}
 
 
 def _perplexity(loss: float) -> Optional[float]:
-    """Return exp(loss), or None if it is not finite: the model diverged."""
+    """Return exp(loss), or None if it is not finite because the model diverged."""
     return math.exp(loss) if loss <= LARGEST_EXPONENT else None

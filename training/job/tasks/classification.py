@@ -14,7 +14,8 @@ from weights.pretrained import Pretrained, load
 COLUMNS = ("label",)
 LABELS = ("labels",)
 SOURCE_ROWS = "source_rows.json"
-"""File of the channel: row numbers in the data of its first rows, as a list. Their predictions are reported."""
+"""File in the channel: a list with the row numbers, in the user's data, of the channel's first rows. The predictions
+for these rows are reported."""
 
 
 def check(channel: Channel) -> None:
@@ -24,7 +25,7 @@ def check(channel: Channel) -> None:
     if len(outside):
         at = outside[0]
         file = channel.folder / DATA
-        raise BadData(f"{file}: row {at} has label {labels[at]}; there are {classes} classes, from 0")
+        raise BadData(f"{file}: row {at} has label {labels[at]}, but labels are 0 to {classes - 1}")
 
 
 def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
@@ -38,19 +39,19 @@ def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
         num_labels=len(names),
         id2label=names,
         label2id={name: at for at, name in names.items()},
-        # Set here; else the model infers it from its first batch, which adds a program to compile.
+        # If unset, the model infers it from its first batch, which adds a program to compile.
         problem_type="single_label_classification",
-        # GPT-like models find a row's last token by it.
+        # Models like GPT use it to find a row's last token.
         pad_token_id=metadata.pad_token_id,
     )
 
 
 def targets(batch: Batch) -> Dict[str, np.ndarray]:
     """Return the class of each row."""
-    return {"labels": np.array([row["label"] for row in batch.rows] + [IGNORED_LABEL] * batch.fill)}
+    return {"labels": np.array([row["label"] for row in batch.rows] + [IGNORED_LABEL] * batch.filler_rows)}
 
 
-def kept(predictions: Any, labels: Any) -> Any:
+def reduce_predictions(predictions: Any, labels: Any) -> Any:
     """Return the logits unchanged."""
     return predictions
 
@@ -61,7 +62,7 @@ def _source_rows(channel: Channel) -> List[int]:
 
 
 class Scorer:
-    """Score predictions for Trainer, and keep those of the last evaluation for the tables."""
+    """Computes the scores for Trainer, and keeps the last evaluation's results for the tables."""
 
     def __init__(self, channel: Channel) -> None:
         self._label_names = list(channel.metadata.label_names)

@@ -24,7 +24,7 @@ def class_scores(matrix: np.ndarray) -> Dict[str, np.ndarray]:
 
 
 def summary(matrix: np.ndarray) -> Dict[str, float]:
-    """Return accuracy, and the means over the classes that occur or were predicted (as scikit-learn's macro does)."""
+    """Return accuracy, weighted F1, and macro means (over the classes that occur or are predicted, as scikit-learn)."""
     scores = class_scores(matrix)
     present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
     macro = {f"{name}_macro": float(scores[name][present].mean()) for name in ("precision", "recall", "f1")}
@@ -33,7 +33,7 @@ def summary(matrix: np.ndarray) -> Dict[str, float]:
 
 
 def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
-    """Return one row a class."""
+    """Return one row for each class."""
     scores = class_scores(matrix)
     return [
         {
@@ -58,9 +58,9 @@ def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[
 def prediction_rows(
     source_rows: Sequence[int], labels: np.ndarray, logits: np.ndarray, label_names: Sequence[str]
 ) -> List[Dict[str, Any]]:
-    """Return one row for each prediction, with the probability that the model gives the class it chose."""
+    """Return one row for each prediction, with the model's probability for the predicted class."""
     logits = logits.astype(np.float64)
-    # The softmax of the largest: 1 / sum of exp(logit - largest).
+    # Softmax of the largest logit: 1 / sum of exp(logit - largest).
     probabilities = 1 / np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
     predictions = zip(source_rows, labels.tolist(), logits.argmax(axis=-1).tolist(), probabilities.tolist())
     return [

@@ -16,7 +16,7 @@ COLUMNS = ("start_position", "end_position")
 LABELS = ("start_positions", "end_positions")
 
 MAX_TABLE_ROWS = 1_000
-"""Rows of the table of predictions. The scores count all questions."""
+"""Most rows of the table of predictions. The scores include all questions."""
 
 
 def check(channel: Channel) -> None:
@@ -26,8 +26,8 @@ def check(channel: Channel) -> None:
     if len(outside):
         at = outside[0]
         raise BadData(
-            f"{channel.folder / DATA}: row {at} has start_position {starts[at]} and end_position {ends[at]}; "
-            f"it has {channel.rows.lengths[at]} tokens, counted from 0"
+            f"{channel.folder / DATA}: row {at} has start_position {starts[at]} and end_position {ends[at]}, "
+            f"which is not a span of its tokens 0 to {channel.rows.lengths[at] - 1}"
         )
 
 
@@ -41,23 +41,24 @@ def load_model(pretrained: Pretrained, metadata: ChannelMetadata) -> Any:
 def targets(batch: Batch) -> Dict[str, np.ndarray]:
     """Return the positions of the answers in the batch.
 
-    Filler rows get a position past the end, which the models leave out of the loss.
+    Filler rows get a position past the end, which the models ignore in the loss.
     """
     return {
         label: np.array(
-            [int(row[column]) + start for row, start in zip(batch.rows, batch.starts)] + [batch.length] * batch.fill
+            [int(row[column]) + start for row, start in zip(batch.rows, batch.starts)]
+            + [batch.length] * batch.filler_rows
         )
         for label, column in zip(LABELS, COLUMNS)
     }
 
 
-def kept(predictions: Any, labels: Any) -> Any:
+def reduce_predictions(predictions: Any, labels: Any) -> Any:
     """Return the logits unchanged."""
     return predictions
 
 
 class Scorer:
-    """Score predictions for Trainer, and keep the last answers for the table."""
+    """Computes the scores for Trainer, and keeps the last evaluation's answers for the table."""
 
     def __init__(self, channel: Channel) -> None:
         self._rows = channel.rows
@@ -65,9 +66,9 @@ class Scorer:
         self._answer_rows: List[Dict[str, Any]] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
-        # Some models return more than the logits of start and end.
+        # Some models return more than start logits and end logits.
         start_logits, end_logits = prediction.predictions[:2]
-        # Padding on the left moves a row as far as its label.
+        # Padding on the left moves a row's tokens as far as its labels.
         shift = prediction.label_ids[0] - self._rows.columns[COLUMNS[0]]
         answers = self._answers(start_logits, end_logits, shift)
         scores = [squad_scores.scores(*pair) for pair in zip(answers, self._questions.references)]

@@ -1,4 +1,4 @@
-"""Questions of a validation channel: their contexts, their right answers, and the windows that its rows hold."""
+"""Questions of a validation channel: their contexts, their right answers, and the window of each row."""
 
 import json
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ WINDOWS = "windows.parquet"
 
 @dataclass(frozen=True)
 class Questions:
-    """Data for scoring; every list has one entry a question."""
+    """Data for scoring. Every list has one entry per question."""
 
     ids: List[str]
     contexts: List[str]
     references: List[List[str]]
     """Right answers."""
     token_starts: List[np.ndarray]
-    """First character of each token of the context."""
+    """First character of each context token."""
     token_ends: List[np.ndarray]
-    """One past the last character of each token of the context."""
+    """One past the last character of each context token."""
     windows: Windows
     """Position of the context in each row of the channel, in the order of its rows."""
     options: AnswerOptions
 
     def text(self, question: int, first: int, last: int) -> str:
-        """Return the text of some tokens of a question's context; a first token of -1 means no answer."""
+        """Return the text from one token of a question's context to another; empty if `first` is -1."""
         if first < 0:
             return ""
         start, end = self.token_starts[question][first], self.token_ends[question][last]
@@ -70,5 +70,5 @@ def _windows(channel: Channel, context_tokens: np.ndarray) -> Windows:
     valid &= (windows.tokens > 0) & (windows.context_at + windows.tokens <= channel.rows.lengths)
     valid &= windows.first_token + windows.tokens <= context_tokens[np.where(valid, windows.question, 0)]
     if not valid.all():
-        raise BadData(f"{file}: row {channel.rows.numbers[~valid][0]} names tokens that the channel does not have")
+        raise BadData(f"{file}: row {channel.rows.numbers[~valid][0]} refers to tokens that the channel does not have")
     return windows

@@ -13,7 +13,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(answer: str) -> str:
-    """Return an answer in lower case, without ASCII punctuation, articles and repeated blanks."""
+    """Return an answer in lower case, without ASCII punctuation, articles or repeated blanks."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
 
 
@@ -23,7 +23,7 @@ def exact_match(prediction: str, reference: str) -> float:
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Return the F1 of the words of the normalised answers, percent; 0 if they share none."""
+    """Return the F1 in percent of the normalised answers' words; 0 if they share no word."""
     predicted, expected = normalised(prediction).split(), normalised(reference).split()
     shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
     return 200.0 * shared / (len(predicted) + len(expected)) if shared else 0.0
@@ -32,14 +32,14 @@ def f1(prediction: str, reference: str) -> float:
 def scores(prediction: str, references: Sequence[str]) -> Tuple[float, float]:
     """Return (exact match, F1) in percent, each the best over the references.
 
-    A question without references has no answer; as in version 2, an empty prediction is the right one.
+    A question without references has no answer. For it, as in version 2 of SQuAD, an empty prediction is right.
     """
     if not references:
-        right = 0.0 if normalised(prediction) else 100.0
-        return right, right
-    return best(exact_match, prediction, references), best(f1, prediction, references)
+        score = 0.0 if normalised(prediction) else 100.0
+        return score, score
+    return best_score(exact_match, prediction, references), best_score(f1, prediction, references)
 
 
-def best(score: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:
+def best_score(score: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:
     """Return the highest score over the references."""
     return max(score(prediction, reference) for reference in references)

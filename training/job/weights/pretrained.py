@@ -1,4 +1,4 @@
-"""Load a model with the head of a task, from its weights or from its configuration alone, and save its tokenizer."""
+"""Load a model with a task's head, from its weights or only from its configuration, and save its tokenizer."""
 
 import inspect
 import shutil
@@ -31,9 +31,9 @@ class Pretrained:
     revision: Optional[str] = None
     """Branch, tag or commit on the Hub; None means main."""
     weights: str = "pretrained"
-    """pretrained | random: random initialises the architecture from its configuration."""
+    """pretrained | random. With random, the weights are initialised from the configuration."""
     attention: str = "auto"
-    """auto | sdpa | eager | flash_attention_2: attention implementation; auto leaves the choice to transformers."""
+    """Attention implementation: auto | sdpa | eager | flash_attention_2. With auto, transformers selects it."""
 
     @property
     def is_folder(self) -> bool:
@@ -42,9 +42,10 @@ class Pretrained:
 
 
 def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
-    """Return the model with its weights in single precision. `head` are fields of its configuration.
+    """Return the model with its weights in single precision. `head` has fields for its configuration.
 
-    Raises `ArgumentError` when the model cannot be found or read, and `Unsupported` when it lacks the attention.
+    Raises `ArgumentError` when the model cannot be found or read, and `Unsupported` when it does not support the
+    attention implementation.
     """
     source: Dict[str, Any] = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
     options = {**source, **_attention(pretrained.attention)}
@@ -63,23 +64,23 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
         raise ArgumentError(f"model {pretrained.location!r} cannot be loaded: {message}") from error
     except ImportError as error:
         raise Unsupported(f"attention {pretrained.attention}: {str(error).strip().splitlines()[0]}") from error
-    # Newer versions keep the precision that the weights were saved in, but optimizers need single precision.
+    # Newer versions of transformers keep the precision of the saved weights, but optimizers need single precision.
     return model.float()
 
 
 def supports_token_types(model: Any, highest: int) -> bool:
     """Return True if the model accepts token types from 0 to `highest`.
 
-    A tokenizer may produce types that its model does not use: DistilBERT takes none, RoBERTa only type 0.
+    A tokenizer may produce types that its model does not accept: DistilBERT accepts none, RoBERTa only type 0.
     """
-    known = getattr(model.config, "type_vocab_size", highest + 1)
-    return "token_type_ids" in inspect.signature(model.forward).parameters and highest < known
+    type_count = getattr(model.config, "type_vocab_size", highest + 1)
+    return "token_type_ids" in inspect.signature(model.forward).parameters and highest < type_count
 
 
 def save_tokenizer(location: str, revision: Optional[str], folder: Path) -> None:
-    """Copy the tokenizer files of a model folder into `folder`, or fetch them from the Hub.
+    """Copy the tokenizer files of a model folder, or fetch the tokenizer from the Hub, into `folder`.
 
-    The training itself needs no tokenizer.
+    The training itself does not use a tokenizer.
     """
     if not Path(location).is_dir():
         transformers.AutoTokenizer.from_pretrained(location, revision=revision or "main").save_pretrained(str(folder))
@@ -94,9 +95,11 @@ def save_tokenizer(location: str, revision: Optional[str], folder: Path) -> None
 def _attention(attention: str) -> Dict[str, Any]:
     if attention == "auto":
         return {}
-    # The argument exists since transformers 4.36. Before, all models had only eager attention.
+    # The argument exists since transformers 4.36. Earlier versions had only eager attention.
     if tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 36):
         return {"attn_implementation": attention}
     if attention == "eager":
         return {}
-    raise Unsupported(f"attention {attention} needs transformers 4.36 or later; this is {transformers.__version__}")
+    raise Unsupported(
+        f"attention {attention} needs transformers 4.36 or later, but {transformers.__version__} is installed"
+    )

@@ -1,7 +1,7 @@
-"""Read weights from safetensors files, for versions of transformers that cannot.
+"""Read weights from safetensors files when transformers cannot, as in SageMaker's compiler images.
 
-SageMaker's compiler images have such versions. The format is an 8-byte little-endian length, a JSON header of that
-length with each tensor's type, shape and position, then the tensors: https://github.com/huggingface/safetensors#format.
+A file starts with an 8-byte little-endian length, followed by a JSON header of that length with each tensor's type,
+shape and position, and then the tensors: https://github.com/huggingface/safetensors#format.
 """
 
 import json
@@ -34,7 +34,7 @@ def is_needed(folder: Path) -> bool:
 
 
 def load(auto_class: Any, folder: Path, **head: Any) -> Any:
-    """Return the model in a folder. `head` are fields of its configuration."""
+    """Return the model in a folder. `head` has fields for its configuration."""
     config = transformers.AutoConfig.from_pretrained(str(folder), **head)
     return auto_class.from_pretrained(None, config=config, state_dict=read(folder), ignore_mismatched_sizes=True)
 
@@ -66,5 +66,5 @@ def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> Any:
     if begin == end:
         return torch.empty(shape, dtype=kind)
     raw = torch.frombuffer(content, dtype=torch.uint8, count=end - begin, offset=start + begin)
-    # Copy the bytes: a tensor in the file is not necessarily aligned for its type.
+    # Copy the bytes, because a tensor in the file may not be aligned for its type.
     return raw.clone().view(kind).reshape(shape)

@@ -1,4 +1,4 @@
-"""Create a container's folders for a job, and pack the model that the job saves. Standard library only."""
+"""Create a job's container folders, and pack the model that the job saves. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from training.services.local import toolkit
 from training.services.local.variables import script_variables
 
 ROOT = "/opt/ml"
-"""Root of these folders in a container."""
+"""Root of the folders in a container."""
 FOLDERS = ("code", "model", "input/config", "input/data", "output/data", "checkpoints")
 
-# Environment variables of this machine that a job inherits. All others, secrets included, stay out of the job, as they
-# would stay out of a container.
+# Environment variables of this machine that a job inherits. As in a container, a job does not see any others, such as
+# secrets.
 INHERITED_NAMES = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CC", "CXX"),
@@ -34,14 +34,14 @@ INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_")
 
 SECRET_VARIABLES = "TRAINFARE_SECRET_VARIABLES"
 """Environment variable of a request that lists further variables, separated by commas. The job inherits these from the
-environment of the process that starts it, so their values are never written to a request, a disk or a tracker."""
+process that starts it, so their values are never written to a request, a disk or a tracking server."""
 
-# As in AWS's deep-learning containers: a printed line appears in the log at once.
+# As in AWS's deep-learning containers: a printed line appears in the log immediately.
 IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
 
 
 class DataError(Exception):
-    """A channel, the source or a folder of the request cannot be used. The message says which one and why."""
+    """A channel, the source or a folder of the request cannot be used. The message states which one and why."""
 
 
 def local_path(uri: str) -> Path:
@@ -54,7 +54,7 @@ def local_path(uri: str) -> Path:
 
 
 def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Return the request with `/opt/ml` replaced by `base` in hyperparameters that are container paths.
+    """Return the request with `/opt/ml` replaced by `base` in all hyperparameters that are container paths.
 
     Published workloads pass paths such as `/opt/ml/model`, which exist only in a container.
     """
@@ -70,8 +70,8 @@ def _is_container_path(name: str, value: object) -> TypeGuard[str]:
     return isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/") and not name.startswith("sagemaker_")
 
 
-def lay_out(base: Path, request: Mapping[str, Any]) -> None:
-    """Create the container's folders under `base` and fill them with source, data and configuration.
+def create_folders(base: Path, request: Mapping[str, Any]) -> None:
+    """Create the container's folders under `base`, with the source, links to the data, and the configuration.
 
     Raises DataError.
     """
@@ -116,7 +116,7 @@ def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a source archive. Raises DataError when the file is not a tar archive."""
+    """Unpack a source archive. Raises DataError if the file is not a tar archive."""
     try:
         with tarfile.open(archive) as tar:
             # Python before 3.11.4 has no filters, so `extractall` has no `filter` argument there.
@@ -136,7 +136,7 @@ def _link_checkpoints(request: Mapping[str, Any], folder: Path) -> None:
 
 
 def _link_channel(channel: Mapping[str, Any], data: Path) -> None:
-    """Link a channel into the data folder. A single file becomes a folder that holds it, as on SageMaker."""
+    """Link a channel into the data folder. As on SageMaker, a single file becomes a folder that contains it."""
     name = channel["ChannelName"]
     source = local_path(channel["DataSource"]["S3DataSource"]["S3Uri"])
     if source.is_dir():
@@ -153,8 +153,8 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment variables of the job's processes.
 
-    The order of precedence is that of a container: the toolkit's variables override the request's, and the request's
-    override the image's.
+    Precedence is as in a container: the toolkit's variables override those of the request, which override those of the
+    image.
     """
     secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
     inherited = {
@@ -177,7 +177,7 @@ def artifact_path(request: Mapping[str, Any]) -> Path:
 
 
 def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
-    """Pack the model folder, delete it, and return the archive's path, or None when the job saved no model.
+    """Pack the model folder, delete it, and return the archive's path, or None if the job saved no model.
 
     Raises DataError.
     """
@@ -188,7 +188,7 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
             return None
         artifact.parent.mkdir(parents=True, exist_ok=True)
         unfinished = artifact.with_name(f".{artifact.name}.new")
-        # Weights do not compress, and the time to compress them would be billed.
+        # Weights hardly compress, and the time to compress them would be billed.
         with tarfile.open(unfinished, "w:gz", compresslevel=0) as tar:
             for path in sorted(model.iterdir()):
                 tar.add(path, arcname=path.name)

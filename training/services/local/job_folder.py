@@ -12,10 +12,10 @@ from typing import Any
 from training.state.locks import exclusive_lock, is_exclusively_locked
 
 TAIL_BYTES = 64 * 1024
-"""Bytes at the end of a log that are searched for the reason of a failure."""
+"""Number of bytes at the end of a log in which the reason for a failure is searched."""
 
 State = dict[str, Any]
-"""The changing part of a Description, with times in seconds since the epoch, plus `SupervisorPid`."""
+"""The fields of a Description that change, with times in seconds since the epoch, and `SupervisorPid`."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class JobFolder:
         temporary.write_text(json.dumps(state))
         temporary.replace(self.path / "state.json")
 
-    def hold(self) -> int:
-        """Take the supervisor's lock for the life of this process. The kernel releases it when the process dies."""
+    def lock_for_supervisor(self) -> int:
+        """Hold the supervisor's lock until this process exits. The kernel releases it however the process ends."""
         return exclusive_lock(self.path / "supervisor.lock")
 
     def is_supervised(self) -> bool:
-        """Return whether the job's supervisor is alive. The check takes a shared lock, so several may check at once."""
+        """Return whether the job's supervisor is alive. Several processes may check at the same time."""
         return is_exclusively_locked(self.path / "supervisor.lock")
 
     def lines(self) -> Iterator[str]:
-        """Yield the log's lines without their line ends; nothing when the job printed nothing."""
+        """Yield the log's lines without line ends."""
         if self.log.exists():
             with self.log.open(encoding="utf-8", errors="replace", newline="\n") as log:
                 yield from (line.rstrip("\n") for line in log)
@@ -78,7 +78,7 @@ class JobFolder:
             return log.read().decode("utf-8", "replace").splitlines()
 
     def failure_text(self) -> str:
-        """Return the content of `output/failure`, or an empty string when the script wrote none."""
+        """Return the content of `output/failure`, or an empty string if the script did not write it."""
         try:
             return (self.base / "output" / "failure").read_text(encoding="utf-8", errors="replace")
         except OSError:

@@ -8,10 +8,10 @@ from typing import Any
 from training.services.local.job_folder import JobFolder, State
 
 MAX_REASON_CHARACTERS = 1024
-"""Longest FailureReason that the API allows."""
+"""Length of the longest FailureReason that the API allows."""
 
 TERMINAL = {"Completed": "Completed", "Failed": "Failed", "Stopped": "Stopped", "MaxRuntimeExceeded": "Stopped"}
-"""Map of each final secondary status to the status it implies."""
+"""Final secondary statuses, each with the status that it implies."""
 
 
 def first_state(supervisor_pid: int) -> State:
@@ -38,7 +38,7 @@ def with_transition(state: State, secondary_status: str, message: str, now: floa
 
 
 def _status(state: State, secondary_status: str) -> str:
-    """Return the job's status. A stopped job is `Stopping` until it has ended, also while it uploads its model."""
+    """Return the job's status. A stopped job is `Stopping` until it has ended, even while it uploads its model."""
     if secondary_status in TERMINAL:
         return TERMINAL[secondary_status]
     stopping = secondary_status == "Stopping" or state.get("TrainingJobStatus") == "Stopping"
@@ -59,7 +59,7 @@ def with_billing(state: State, now: float) -> State:
 
 
 class Record:
-    """The state of one job, kept on disk by its supervisor."""
+    """The state of one job, which its supervisor writes to disk."""
 
     def __init__(self, folder: JobFolder) -> None:
         self._folder = folder
@@ -73,7 +73,7 @@ class Record:
         self._save(with_transition(self._state, secondary_status, message, now))
 
     def end_billing(self) -> float:
-        """End billing and return the current time, in seconds since the epoch. It is written when the job ends."""
+        """End billing and return the current time, in seconds since the epoch. `end` writes it to disk."""
         now = time.time()
         self._state = with_billing(self._state, now)
         return now
@@ -84,7 +84,7 @@ class Record:
         self.end("Failed", "Training job failed", FailureReason=reason[:MAX_REASON_CHARACTERS])
 
     def end(self, secondary_status: str, message: str, **fields: Any) -> None:
-        """Record the end of the job, after billing has ended. `fields` are further fields of the description."""
+        """Record the end of the job, after `end_billing`. `fields` are further fields of the description."""
         now = self._state.get("TrainingEndTime", time.time())
         self._save(with_transition(self._state | fields, secondary_status, message, now))
 

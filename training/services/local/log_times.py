@@ -1,7 +1,7 @@
-"""Times of the lines of a local log, kept in a file beside the log. Standard library only.
+"""Times of the lines in a local log, stored in a file beside the log. Standard library only.
 
-A script's lines carry no time of their own. While the job runs, marks of (time, log size in bytes) are written, so
-each line has the time at which it first appeared, and every reader gets the same times.
+The lines that a script prints have no times. Therefore marks of (time, log size in bytes) are written while the job
+runs. They give each line the time at which it first appeared, which is the same for every reader.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ class LogTimes:
 
     @property
     def marked_bytes(self) -> int | None:
-        """Bytes of the log whose time is known; None for a log without marks."""
+        """Number of bytes of the log whose time is known; None for a log without marks."""
         if self._content is None:
             return None
         return self._mark(len(self) - 1)[1] if len(self) else 0
 
     def at(self, ends: Iterable[int], otherwise: float) -> list[float]:
-        """Return the times of the lines that end at these bytes, in seconds since the epoch.
+        """Return the times of the lines whose line ends are at these byte positions, in seconds since the epoch.
 
-        A line after the last mark gets the time `otherwise`.
+        Lines after the last mark get the time `otherwise`.
         """
-        indexes = (bisect.bisect_left(range(len(self)), end, key=lambda at: self._mark(at)[1]) for end in ends)
+        indexes = (bisect.bisect_left(range(len(self)), end, key=lambda number: self._mark(number)[1]) for end in ends)
         return [self._mark(index)[0] if index < len(self) else otherwise for index in indexes]
 
     def __len__(self) -> int:
         return len(self._content or b"") // MARK.size
 
-    def _mark(self, at: int) -> tuple[float, int]:
-        time, size = MARK.unpack_from(self._content or b"", at * MARK.size)
+    def _mark(self, number: int) -> tuple[float, int]:
+        time, size = MARK.unpack_from(self._content or b"", number * MARK.size)
         return time, size

@@ -20,7 +20,7 @@ ELLIPSIS = "\n[...]\n"
 def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str]) -> str:
     """Return the reason in the form that SageMaker and its toolkit use.
 
-    `failure_text` is the content of `output/failure`; it is empty when the script did not write the file.
+    `failure_text` is the content of `output/failure`; it is empty if the script did not write the file.
     """
     message = failure_text.strip() or _last_traceback(log_tail)
     signal_number = _killed_by(outcome.exit_code, log_tail)
@@ -32,7 +32,7 @@ def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str])
 
 
 def shortened(text: str, limit_characters: int) -> str:
-    """Return a quarter of the limit from the text's start and the rest from its end, which holds the error."""
+    """Shorten text in the middle. A quarter of the limit is the start; the rest is the end, which has the error."""
     if len(text) <= limit_characters:
         return text
     beginning = limit_characters // 4
@@ -49,8 +49,8 @@ def _last_traceback(log_tail: Sequence[str]) -> str:
 def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
     """Return the number of the signal that killed the script, or 0.
 
-    torchrun itself exits with 1 and reports a signal as a negative `exitcode`. The process that failed first is under
-    the last heading; torchrun ended the others itself.
+    torchrun itself exits with 1 and logs a signal as a negative `exitcode`. The last heading contains the process that
+    failed first; torchrun stopped the others.
     """
     if exit_code == EXIT_CODE_OF_SIGKILL:
         return int(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Start a job's processes, wait for them, and kill what is left. Linux only; standard library only."""
+"""Start a job's processes, wait for them, and kill any that are left. Linux only; standard library only."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Program:
     cores: Sequence[int]
     """Numbers of the cores to run on; empty for any core."""
     memory_bytes: int | None
-    """Limit on the data segment of each process, bytes; None for no limit."""
+    """Limit on the data segment of each process in bytes; None for no limit."""
     inherited: Sequence[int]
     """File descriptors that the processes inherit."""
     limit_seconds: float
-    """Run time after which the program is stopped, seconds."""
+    """Seconds after which the program is stopped."""
     grace_seconds: float
-    """Time between SIGTERM and SIGKILL, seconds."""
+    """Seconds between SIGTERM and SIGKILL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ class Outcome:
 def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     """Run the program until it exits.
 
-    The caller must have blocked SIGTERM, which stops the program, and SIGCHLD. `on_stop` is called before the program
-    is sent SIGTERM. Raises OSError when the program cannot start.
+    The caller must have blocked SIGTERM and SIGCHLD. SIGTERM to this process stops the program. `on_stop` is called
+    before the program receives SIGTERM. Raises OSError if the program cannot start.
     """
     kills_before = out_of_memory_kills()
     deadline = time.monotonic() + program.limit_seconds
@@ -71,7 +71,7 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
         on_stop(ended_by)
         os.killpg(process.pid, signal.SIGTERM)
         _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
-    # The group's leader is not reaped yet, so its process ID cannot have been reused for another group.
+    # The group's leader has not been reaped yet, so its process ID cannot belong to a new group.
     os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
     kill_marked(program.environment[MARKER])
@@ -102,7 +102,7 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
 
 
 def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker) -> EndedBy:
-    """Wait until the process ends, the deadline passes or SIGTERM arrives, and mark the log's growth meanwhile.
+    """Wait until the process ends, the deadline passes or SIGTERM arrives. Meanwhile, mark the log's growth.
 
     `deadline` is on the monotonic clock.
     """
@@ -120,8 +120,8 @@ def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMa
 def kill_marked(base_dir: str) -> None:
     """Kill every process that carries the job's marker, including those that left its process group.
 
-    Repeat until none is left, because a process may have forked meanwhile. The number of rounds is limited: a process
-    that waits for a device dies only when the device responds.
+    Repeat until no such process is left, because a process may have forked meanwhile. The number of rounds is limited,
+    because a process that waits for a device dies only after the device responds.
     """
     for _ in range(KILL_ROUNDS):
         pids = marked_processes(base_dir)
@@ -158,7 +158,7 @@ def out_of_memory_kills() -> int:
 
 
 def _kill_counters() -> list[Path]:
-    """Return the files that may hold the counter, the one nearest to this process first."""
+    """Return the files that may contain the counter, starting with the closest cgroup."""
     files: list[Path] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -167,6 +167,6 @@ def _kill_counters() -> list[Path]:
                 files.append(Path(f"/sys/fs/cgroup/{path}/memory.events"))
             elif "memory" in controllers.split(","):
                 files.append(Path(f"/sys/fs/cgroup/memory/{path}/memory.oom_control"))
-    # In a container these paths may not exist; its own cgroup is then mounted at the top.
+    # In a container these paths may not exist. Then the container's cgroup is mounted at the root.
     mounted = [Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control")]
     return [*files, *mounted, Path("/proc/vmstat")]

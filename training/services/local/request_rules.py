@@ -1,4 +1,4 @@
-"""Checks of a request before the local service creates the job. Pure, except that it reads the number of cores."""
+"""Check a request before the local service creates the job. Pure, except that it reads the number of cores."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def check(request: Request) -> None:
     if not re.fullmatch(JOB_NAME_PATTERN, name):
         raise InputError(f"Job name '{name}' is not allowed: it must match {JOB_NAME_PATTERN}.")
     if resources["InstanceCount"] != 1:
-        raise InputError(f"instance_count is {resources['InstanceCount']}; the local service runs on one machine.")
+        raise InputError(f"instance_count is {resources['InstanceCount']}; it must be 1 on the local service.")
     hyperparameters = toolkit.decoded(request["HyperParameters"])
     program = str(hyperparameters.get("sagemaker_program", ""))
     if not re.fullmatch(PROGRAM_PATTERN, program) or ".." in program.split("/"):
-        raise InputError(f"sagemaker_program is '{program}'; it must be a path within the source such as train.py.")
+        raise InputError(f"sagemaker_program is '{program}'; it must be a path within the source, such as train.py.")
     _check_images(hyperparameters)
     _check_variables(request.get("Environment", {}))
 
@@ -38,7 +38,7 @@ def _check_images(hyperparameters: dict[str, Any]) -> None:
         )
     for key in toolkit.DISTRIBUTION_KEYS:
         if hyperparameters.get(key) and key != "sagemaker_torch_distributed_enabled":
-            raise InputError(f"{key} needs a launcher of SageMaker's images; the local service has only torchrun.")
+            raise InputError(f"{key} requires a launcher of SageMaker's images; the local service has only torchrun.")
 
 
 def _check_variables(variables: dict[str, str]) -> None:

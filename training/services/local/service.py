@@ -1,9 +1,9 @@
-"""A training service on this machine that takes SageMaker's requests and returns SageMaker's descriptions.
+"""A training service on this machine that accepts SageMaker's requests and returns SageMaker's descriptions.
 
-All state is on disk, under the service's root, so any process can describe, follow, stop or collect any job:
+All state is on disk, under the service's root, so any process can describe, follow or stop any job:
 
     jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lock, opt/ml/ (the container)
-    slots/          one lock for each core and GPU, and the queue of waiting jobs
+    slots/          a lock for each core and GPU, and the queue of waiting jobs
 """
 
 from __future__ import annotations
@@ -36,20 +36,18 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""
 
-UNSHOWN_FIELDS = frozenset({"Tags"})
+OMITTED_FIELDS = frozenset({"Tags"})
 """Fields of a request that its description omits. SageMaker has a separate call for tags."""
 
-ABANDONED = (
-    "InternalServerError: Killed: the job's supervisor is gone; a signal killed it or the machine was restarted."
-)
+ABANDONED = "InternalServerError: Killed: the job's supervisor is gone; it was killed or the machine was restarted."
 
 
 class LocalService:
     """Service for jobs on this machine. Each job has its own supervisor, which outlives the process that started it.
 
-    A request's Environment may also hold TRAINFARE_CORES (number of cores of the job; default all),
+    A request's Environment may also contain TRAINFARE_CORES (number of cores for the job; default all),
     TRAINFARE_MEMORY_GIB (limit on the data segment of each process) and TRAINFARE_STOP_GRACE_SECONDS (default 120).
-    A description also holds `BillableSecondsExact` (float).
+    A description also contains `BillableSecondsExact` (float).
     """
 
     name = "local"
@@ -58,11 +56,11 @@ class LocalService:
     jobs_command = "python -m experiments jobs"
 
     def __init__(self, root: Path) -> None:
-        # The processes of a job are found by this path, so every process must spell it the same way.
+        # A job's processes are found by this path, so every process must use the same spelling.
         self._root = root.resolve()
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises JobExists when the name is taken, InputError when this machine cannot run the job."""
+        """Start the job. Raises JobExists if the name is taken, or InputError if this machine cannot run the job."""
         request_rules.check(request)
         folder = self._path(request["TrainingJobName"])
         if JobFolder(folder).request_file.exists():
@@ -74,7 +72,7 @@ class LocalService:
             raise ServiceError(f"Job {folder.name} could not be started: {error}.") from error
 
     def _stage(self, folder: Path, request: Request) -> None:
-        # A folder whose name starts with a full stop never counts as a job, even if this process is killed.
+        # A folder whose name starts with a full stop is never a job, even if this process is killed.
         staged = JobFolder(Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)))
         try:
             staged.request_file.write_text(json.dumps(request))
@@ -108,7 +106,7 @@ class LocalService:
         return _description(folder.request(), _state(folder))
 
     def stop(self, job_name: str) -> None:
-        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing when the job has ended."""
+        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
         folder = self._job(job_name)
         state = _state(folder)
         if state["TrainingJobStatus"] in TERMINAL_STATUSES:
@@ -118,7 +116,7 @@ class LocalService:
         except ProcessLookupError:
             return
         try:
-            # Check again: the process ID could have been reused before it was opened.
+            # Check again, because the process ID could have been reused before it was opened.
             if folder.is_supervised():
                 signal.pidfd_send_signal(process, signal.SIGTERM)
         finally:
@@ -128,7 +126,7 @@ class LocalService:
         """Return the log lines after `cursor`, a number of bytes, or from the start."""
         folder = self._job(job_name)
         offset_bytes = _offset(cursor)
-        # Read the status before the log: if the job has ended by now, the log read below is complete.
+        # Read the status before the log: if the job has ended, the log that is read next is complete.
         complete = _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
         if not folder.log.exists():
             return LogPage(lines=[], cursor=str(offset_bytes))
@@ -151,20 +149,20 @@ class LocalService:
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first."""
         folders = self._path("").glob("[!.]*/state.json")
-        jobs = [job for file in folders if (job := self._described(file.parent.name))]
+        jobs = [job for file in folders if (job := self._describe_if_exists(file.parent.name))]
         if running_only:
             jobs = [job for job in jobs if job["TrainingJobStatus"] not in TERMINAL_STATUSES]
         return sorted(jobs, key=lambda job: job["CreationTime"], reverse=True)
 
-    def _described(self, job_name: str) -> Description | None:
-        """Return the job's state, or None when the job has just been deleted."""
+    def _describe_if_exists(self, job_name: str) -> Description | None:
+        """Return the job's state, or None if the job has just been deleted."""
         try:
             return self.describe(job_name)
         except (JobNotFound, FileNotFoundError):
             return None
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return the content of a file in the job's output data folder, or None when the file does not exist."""
+        """Return the content of a file in the job's output data folder, or None if the file does not exist."""
         data = self._job(job_name).base / "output" / "data"
         file = (data / filename).resolve()
         inside = file.is_relative_to(data.resolve())
@@ -200,14 +198,14 @@ def _offset(cursor: str | None) -> int:
 
 
 def _page_bytes(marks: LogTimes, offset_bytes: int, complete: bool) -> int:
-    """Return the number of bytes to read. While the job runs, lines without a recorded time are left for later."""
+    """Return the number of bytes to read. While the job runs, lines without a recorded time are not read yet."""
     if complete or marks.marked_bytes is None:
         return PAGE_BYTES
     return min(PAGE_BYTES, max(0, marks.marked_bytes - offset_bytes))
 
 
 def _whole_lines(content: bytes, complete: bool) -> bytes:
-    """Return `content` up to its last line end; all of it at the end of a complete log or within an overlong line."""
+    """Return `content` up to its last line end, or all of it at the end of a complete log or in an overlong line."""
     end = content.rfind(b"\n") + 1
     is_last_page = complete and len(content) < PAGE_BYTES
     is_overlong = end == 0 and len(content) == PAGE_BYTES
@@ -230,7 +228,7 @@ def _state(folder: JobFolder) -> State:
 
 
 def _description(request: Request, state: State) -> Description:
-    fields = {"Environment": {}} | {name: value for name, value in request.items() if name not in UNSHOWN_FIELDS}
+    fields = {"Environment": {}} | {name: value for name, value in request.items() if name not in OMITTED_FIELDS}
     fields |= {name: _with_times(name, value) for name, value in state.items() if name != "SupervisorPid"}
     return fields
 

@@ -1,7 +1,7 @@
-"""Assignment of this machine's GPUs and cores to jobs: one lock file each, and a first-come, first-served queue.
+"""Assign this machine's GPUs and cores to jobs, with one lock file each and a first-come, first-served queue.
 
-A lock is a flock on an open file. The kernel releases it when its last holder exits, so a killed job keeps no core.
-A job inherits the locks from its supervisor and keeps them if it outlives it. Standard library only.
+A lock is a flock on an open file. The kernel releases it when its last holder exits, so a killed job frees its cores.
+A job inherits the locks from its supervisor and keeps them if it outlives the supervisor. Standard library only.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Slot:
 def machine(environment: Mapping[str, str]) -> Machine:
     """Return the GPUs and cores that a job with this environment may use.
 
-    CUDA_VISIBLE_DEVICES, from the job's environment or else from this process's, limits the GPUs.
+    CUDA_VISIBLE_DEVICES limits the GPUs. It is read from the job's environment, or else from that of this process.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -82,7 +82,7 @@ def gpu_names(listing: str) -> tuple[str, ...]:
 
 
 def requested_cores(environment: Mapping[str, str]) -> int | None:
-    """Return the number of cores that the job requests, or None when it requests none. Raises InputError."""
+    """Return the number of cores that the job requests, or None if it does not request any. Raises InputError."""
     text = environment.get(CORES_VARIABLE)
     if text is None:
         return None
@@ -97,31 +97,31 @@ def requested_cores(environment: Mapping[str, str]) -> int | None:
 def slot_request(environment: Mapping[str, str], processes: int, machine: Machine) -> SlotRequest:
     """Return the GPUs and cores that a job with this many processes needs.
 
-    On a machine with GPUs each process needs one; else the job needs cores, by default all. Raises InputError.
+    On a machine with GPUs, each process needs one GPU. Otherwise it needs cores, by default all. Raises InputError.
     """
     cores = requested_cores(environment)
     if not machine.gpus:
         return SlotRequest(gpus=0, cores=cores or len(machine.cores))
     if processes > len(machine.gpus):
-        raise InputError(f"The job needs {processes} devices; this machine has {len(machine.gpus)}.")
+        raise InputError(f"The job requires {processes} devices, but this machine has {len(machine.gpus)}.")
     return SlotRequest(gpus=processes, cores=cores or 0)
 
 
-def take(root: Path, request: SlotRequest, machine: Machine, pause: Callable[[float], bool]) -> Slot | None:
-    """Wait in order of arrival until a slot is free, and return it, or None when the job was stopped meanwhile.
+def wait_for_slot(root: Path, request: SlotRequest, machine: Machine, pause: Callable[[float], bool]) -> Slot | None:
+    """Wait in order of arrival until a slot is free, and return it, or None if the job was stopped meanwhile.
 
     `pause(seconds)` waits and returns whether the job was stopped.
     """
     root.mkdir(parents=True, exist_ok=True)
     with _ticket(root / "queue") as ticket:
         while True:
-            if _is_first(ticket) and (slot := _try_take(root, request, machine)):
+            if _is_first(ticket) and (slot := _try_slot(root, request, machine)):
                 return slot
             if pause(POLL_SECONDS):
                 return None
 
 
-def _try_take(root: Path, request: SlotRequest, machine: Machine) -> Slot | None:
+def _try_slot(root: Path, request: SlotRequest, machine: Machine) -> Slot | None:
     gpus = _lock_some(root, [f"gpu-{gpu}" for gpu in machine.gpus], request.gpus)
     cores = _lock_some(root, [f"core-{core}" for core in machine.cores], request.cores)
     locks = (*gpus.values(), *cores.values())
@@ -136,15 +136,15 @@ def _try_take(root: Path, request: SlotRequest, machine: Machine) -> Slot | None
 
 
 def _lock_some(root: Path, names: Iterable[str], count: int) -> dict[str, int]:
-    """Lock up to `count` of the named resources, and return their file descriptors by name."""
-    held: dict[str, int] = {}
+    """Lock up to `count` of the resources, and return their file descriptors by name."""
+    descriptors: dict[str, int] = {}
     for name in names:
-        if len(held) == count:
+        if len(descriptors) == count:
             break
         lock = _try_lock(root / quote(name, safe=""))
         if lock is not None:
-            held[name] = lock
-    return held
+            descriptors[name] = lock
+    return descriptors
 
 
 def _try_lock(path: Path) -> int | None:
@@ -163,7 +163,7 @@ def _release(locks: Iterable[int]) -> None:
 def _ticket(queue: Path) -> Iterator[Path]:
     """Create a locked file whose name sorts by time of arrival.
 
-    The file gets this name only after it is locked, so no other process ever sees it unlocked.
+    The file is locked before it gets this name, so no other process ever sees it unlocked.
     """
     queue.mkdir(exist_ok=True)
     unnamed = queue / f".{uuid.uuid4().hex}"
@@ -178,7 +178,7 @@ def _ticket(queue: Path) -> Iterator[Path]:
 
 
 def _is_first(ticket: Path) -> bool:
-    """Return whether no process that is still alive arrived earlier."""
+    """Return whether all processes that arrived earlier have exited."""
     earlier = (other for other in sorted(ticket.parent.glob("[0-9]*")) if other.name < ticket.name)
     return all(_is_abandoned(other) for other in earlier)
 

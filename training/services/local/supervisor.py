@@ -1,8 +1,8 @@
 """The process that runs one local job: `python -m training.services.local.supervisor STAGED FOLDER`.
 
-It outlives the process that started it. STAGED holds the request; renaming it to FOLDER creates the job, so a job
-exists if and only if its supervisor has run. The supervisor prints `created` or `exists` on standard output; standard
-error is a file in STAGED. Standard library only, so that it starts quickly.
+It outlives the process that started it. STAGED contains the request. Renaming STAGED to FOLDER creates the job, so a
+job exists if and only if its supervisor has run. The supervisor prints `created` or `exists` on standard output;
+standard error is a file in STAGED. Standard library only, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXISTS = "exists"
 MEMORY_VARIABLE = "TRAINFARE_MEMORY_GIB"
 GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
 STOP_GRACE_SECONDS = 120.0
-"""SageMaker's time between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL, as on SageMaker."""
 
 FINAL_STATUSES = {
     "itself": ("Completed", "Training job completed"),
@@ -41,22 +41,22 @@ FINAL_STATUSES = {
 def main(staged: str, final: str) -> None:
     """Create the job and run it to its end."""
     if os.fork() > 0:
-        os._exit(0)  # The caller waits only for this process; its child continues, and the caller need not reap it.
-    # Blocked signals stay pending until the code waits for them: no stop is lost, and no handler interrupts anything.
+        os._exit(0)  # The caller waits only for this process. Its child continues; the caller need not reap it.
+    # Blocked signals stay pending until the code waits for them, so no stop is lost and no handler interrupts the code.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     folder = JobFolder(Path(final))
-    created = _claim(JobFolder(Path(staged)), folder)
+    created = _create_job(JobFolder(Path(staged)), folder)
     _reply(CREATED if created else EXISTS)
     if created:
         _supervise(folder, job_record.Record(folder))
 
 
-def _claim(staged: JobFolder, final: JobFolder) -> bool:
-    """Turn the staged folder into the job. Returns False when the job exists.
+def _create_job(staged: JobFolder, final: JobFolder) -> bool:
+    """Rename the staged folder to create the job. Return False if the job exists.
 
-    The supervisor's lock is taken first, so no other process ever sees the job without it.
+    The supervisor's lock is acquired first, so no other process ever sees the job without it.
     """
-    staged.hold()
+    staged.lock_for_supervisor()
     staged.write_state(job_record.first_state(os.getpid()))
     try:
         staged.path.rename(final.path)
@@ -69,42 +69,42 @@ def _claim(staged: JobFolder, final: JobFolder) -> bool:
 
 
 def _reply(word: str) -> None:
-    """Send the reply to the caller, which may be dead by now, and close the pipe on which it waits."""
+    """Send the reply to the caller, which may have died, and close the pipe on which it waits."""
     with contextlib.suppress(BrokenPipeError):
         os.write(1, word.encode())
-    # Standard error is already a file beside the job.
+    # Standard error is already a file in the job's folder.
     os.dup2(2, 1)
 
 
-def _supervise(folder: JobFolder, log: job_record.Record) -> None:
-    """Run the job, and record its failure if anything goes wrong."""
+def _supervise(folder: JobFolder, record: job_record.Record) -> None:
+    """Run the job, and record a failure if an error occurs."""
     try:
-        supervise(folder, folder.request(), log)
+        supervise(folder, folder.request(), record)
     except (container.DataError, InputError) as error:
-        log.fail(f"ClientError: {str(error).rstrip('.')}.")
+        record.fail(f"ClientError: {str(error).rstrip('.')}.")
     except Exception as error:
         traceback.print_exc()
-        log.fail(f"InternalServerError: {type(error).__name__}: {error}")
+        record.fail(f"InternalServerError: {type(error).__name__}: {error}")
 
 
-def supervise(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record) -> None:
+def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.Record) -> None:
     """Wait for a slot, create the container's folders, run the script, and pack its model."""
-    slot = _slot(folder, request, log)
+    slot = _slot(folder, request, record)
     if slot is None:
-        log.end("Stopped", "Training job stopped before it started")
+        record.end("Stopped", "Training job stopped before it started")
         return
-    log.enter("Downloading", "Downloading input data and the source")
+    record.enter("Downloading", "Downloading input data and the source")
     request = container.relocate_paths(request, folder.base)
-    container.lay_out(folder.base, request)
-    log.enter("Training", "Training in progress")
-    outcome = processes.run(_program(folder, request, slot), lambda ended_by: _announce(log, ended_by))
+    container.create_folders(folder.base, request)
+    record.enter("Training", "Training in progress")
+    outcome = processes.run(_program(folder, request, slot), lambda ended_by: _record_stop(record, ended_by))
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
-        _finish_failed(folder, request, log, outcome)
+        _finish_failed(folder, request, record, outcome)
     else:
-        _finish(folder, request, log, outcome)
+        _finish(folder, request, record, outcome)
 
 
-def _slot(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record) -> slots.Slot | None:
+def _slot(folder: JobFolder, request: Mapping[str, Any], record: job_record.Record) -> slots.Slot | None:
     variables = request.get("Environment", {})
     machine = slots.machine(variables)
     slot_request = slots.slot_request(variables, _processes(request), machine)
@@ -113,11 +113,11 @@ def _slot(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record)
     def pause(seconds: float) -> bool:
         nonlocal announced
         if not announced:
-            log.enter("Pending", "Waiting for devices or cores that other jobs hold")
+            record.enter("Pending", "Waiting for devices or cores that other jobs use")
             announced = True
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
 
-    return slots.take(folder.path.parent.parent / "slots", slot_request, machine, pause)
+    return slots.wait_for_slot(folder.path.parent.parent / "slots", slot_request, machine, pause)
 
 
 def _processes(request: Mapping[str, Any]) -> int:
@@ -141,27 +141,29 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
     )
 
 
-def _announce(log: job_record.Record, ended_by: processes.EndedBy) -> None:
+def _record_stop(record: job_record.Record, ended_by: processes.EndedBy) -> None:
     if ended_by == "stop":
-        log.enter("Stopping", "Stopping the training job")
+        record.enter("Stopping", "Stopping the training job")
 
 
-def _finish(folder: JobFolder, request: Mapping[str, Any], log: job_record.Record, outcome: processes.Outcome) -> None:
+def _finish(
+    folder: JobFolder, request: Mapping[str, Any], record: job_record.Record, outcome: processes.Outcome
+) -> None:
     """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
-    log.enter("Uploading", "Uploading the model")
+    record.enter("Uploading", "Uploading the model")
     artifact = container.upload_model(folder.base, request)
-    ended = log.end_billing()
+    ended = record.end_billing()
     fields: dict[str, Any] = {"ModelArtifacts": {"S3ModelArtifacts": artifact.as_uri()}} if artifact else {}
-    log.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended), **fields)
+    record.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended), **fields)
 
 
 def _finish_failed(
-    folder: JobFolder, request: Mapping[str, Any], log: job_record.Record, outcome: processes.Outcome
+    folder: JobFolder, request: Mapping[str, Any], record: job_record.Record, outcome: processes.Outcome
 ) -> None:
-    ended = log.end_billing()
+    ended = record.end_billing()
     reason = job_outcome.failure_reason(outcome, folder.failure_text(), folder.log_tail())
     metrics = _metrics(folder, request, ended)
-    log.end("Failed", "Training job failed", FailureReason=reason, FinalMetricDataList=metrics)
+    record.end("Failed", "Training job failed", FailureReason=reason, FinalMetricDataList=metrics)
 
 
 def _metrics(folder: JobFolder, request: Mapping[str, Any], ended: float) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""The command and configuration files of the SageMaker training toolkit (sagemaker-training 5.1.4), without it.
+"""Command and configuration files like those of the SageMaker training toolkit (sagemaker-training 5.1.4).
 
-Pure functions of a request; a test compares them with the toolkit itself. Standard library only.
+Pure functions of a request. A test compares them with the toolkit itself. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HOST = "localhost"
 NETWORK_INTERFACE = "lo"
 INSTANCE_GROUP = "homogeneousCluster"
 
-# sagemaker_training/params.py: these configure the toolkit and are never passed to the script.
+# sagemaker_training/params.py: these keys configure the toolkit and are never passed to the script.
 CONSUMED_KEYS = frozenset(
     {
         "sagemaker_program",
@@ -59,12 +59,12 @@ def user_hyperparameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def framework_parameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters that choose the launcher."""
+    """Return the hyperparameters that determine the launcher."""
     return {k: v for k, v in hyperparameters.items() if k not in CONSUMED_KEYS and k.startswith("sagemaker_")}
 
 
 def arguments(hyperparameters: Mapping[str, Any]) -> list[str]:
-    """Return the script's command-line arguments, sorted by name. A name of one letter gets one hyphen."""
+    """Return the script's command-line arguments, sorted by name. One-letter names get one hyphen."""
     pairs = ((("--" if len(k) > 1 else "-") + k, _argument(hyperparameters[k])) for k in sorted(hyperparameters))
     return [word for pair in pairs for word in pair]
 

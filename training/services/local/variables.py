@@ -18,7 +18,7 @@ INFO_LOG_LEVEL = 20
 def script_variables(request: Mapping[str, Any], base: Path, *, cpus: int, gpus: int) -> dict[str, str]:
     """Return the variables that the platform and the toolkit set for the script.
 
-    `cpus` and `gpus` are the numbers that the job may use, not those of the machine.
+    `cpus` and `gpus` are the numbers of CPUs and GPUs that the job may use, not those of the machine.
     """
     values = _settings(request, base, cpus, gpus)
     snapshot = {name: value for name, value in values.items() if name not in ("channels", "hps", "framework_params")}
@@ -84,7 +84,7 @@ def _distribution_groups(framework: Mapping[str, Any]) -> Any:
 
 
 def _snapshot_only(request: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of SM_TRAINING_ENV that no other variable holds under the same name."""
+    """Return the fields of SM_TRAINING_ENV that have no variable of the same name."""
     folders = _channel_folders(request, Path(values["input_dir"]).parent)
     groups = values["distribution_instance_groups"]
     return {

@@ -1,4 +1,4 @@
-"""Account, role, bucket and network of jobs on AWS, and the upload of a job's source and data."""
+"""AWS account, role, bucket and network of jobs, and the upload of a job's source and data."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class AwsContext:
     role_arn: str
     storage: Storage
     fields: Mapping[str, Any]
-    """Values of the `SPEC_FIELDS` that are set."""
+    """Values of those `SPEC_FIELDS` that are set."""
     _uris: dict[str, str] = field(default_factory=dict)
     """Uploads so far: local URI to S3 URI."""
 
     def resolve(self, spec: JobSpec) -> JobSpec:
-        """Return the job as it will run on AWS, but with local source and data. Raises InputError if it cannot run."""
+        """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
         region = self.clients.region
         image = default_image(spec.compiler, spec.instance_type, region) if spec.image == "local" else spec.image
         resolved = spec.model_copy(
@@ -56,7 +56,7 @@ class AwsContext:
         return resolved
 
     def upload(self, spec: JobSpec, log: Log) -> JobSpec:
-        """Upload the job's source and channels, each only once, and return the job with their S3 URIs."""
+        """Upload the job's source and channels, each once, and return the job with their S3 URIs."""
         resolved = self.resolve(spec)
         for note in advice(resolved):
             log(f"Note: {note}")
@@ -79,7 +79,7 @@ class AwsContext:
 
 
 def open_aws_context(options: Mapping[str, Any], clients: Clients | None = None) -> AwsContext:
-    """Return the context for an experiment's `aws` fields; the SDK's configuration provides fields that are not set.
+    """Return the context for an experiment's `aws` fields. Fields that are not set come from the SDK's configuration.
 
     Pass `clients` to reuse existing ones of the same region. Raises AccessError or InputError before anything is
     uploaded or started.
@@ -97,9 +97,9 @@ def open_aws_context(options: Mapping[str, Any], clients: Clients | None = None)
 
 
 def _environment(spec: JobSpec) -> dict[str, str]:
-    """Return the job's variables with a compiler cache folder inside the container.
+    """Return the job's variables, with the compiler cache in a folder of the container.
 
-    With checkpoints the cache lies among them, so that it is kept for a later job.
+    If the job keeps checkpoints, the cache is in their folder, so that a later job can use it.
     """
     variables = dict(spec.environment)
     if "TORCHINDUCTOR_CACHE_DIR" in variables:
@@ -118,9 +118,9 @@ def gpu_count(instance_type: str, region: str) -> int | None:
 
 
 def _check_devices(spec: JobSpec, gpus: int | None) -> None:
-    """Check that `devices` is the number of GPUs, because SageMaker's launchers start a process on each GPU.
+    """Raise InputError if `devices` is not the number of GPUs.
 
-    With any other number the learning rate would be scaled wrongly. Raises InputError.
+    SageMaker's launchers start a process on each GPU. With any other number, the learning rate would be scaled wrongly.
     """
     if gpus is not None and launcher_of(spec) is not None and spec.devices != gpus:
         raise InputError(

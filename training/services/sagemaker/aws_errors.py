@@ -1,4 +1,4 @@
-"""Translation of boto3's errors into our own, each with a message that says what to do."""
+"""Translate boto3's errors into our own, with messages that say what to do."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def translated(what: str) -> Iterator[None]:
 
 
 def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
-    """Return our error for AWS's error response."""
+    """Return our error for an error response of AWS."""
     code, message = str(response["Error"].get("Code")), str(response["Error"].get("Message", ""))
     reason = message.strip().rstrip(".") or code
     if code in EXPIRED:

@@ -1,4 +1,4 @@
-"""The boto3 clients of one account and region, one for each service, shared by the whole process."""
+"""boto3 clients of one account and region: one per service, shared by the whole process."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from botocore.config import Config
 
 from training.contract.errors import InputError
 from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.rate_limit import Pace
+from training.services.sagemaker.rate_limit import RateLimiter
 
-QUICK_TRIES = 3
-"""Attempts of the first call, so that a wrong region or a missing network is reported soon."""
-PATIENT_TRIES = 10
-"""Attempts of every other call; they take about two minutes. AWS's variable AWS_MAX_ATTEMPTS overrides the number."""
+QUICK_ATTEMPTS = 3
+"""Number of attempts for the first call, so that a wrong region or a missing network is reported soon."""
+DEFAULT_ATTEMPTS = 10
+"""Number of attempts for all other calls, which take about two minutes. AWS_MAX_ATTEMPTS overrides it."""
 CALLS_PER_SECOND = 8.0
-CALLS_AT_ONCE = 8
-PACED = ("sagemaker", "logs")
-"""Services that allow an account about ten calls a second, shared by all its users."""
+BURST_CALLS = 8
+RATE_LIMITED_SERVICES = ("sagemaker", "logs")
+"""Services that allow about ten calls a second per account, shared by all its users."""
 
 
-def _patient_tries() -> int:
+def _default_attempts() -> int:
     text = os.environ.get("AWS_MAX_ATTEMPTS", "")
-    return int(text) if text.isdigit() and int(text) > 0 else PATIENT_TRIES
+    return int(text) if text.isdigit() and int(text) > 0 else DEFAULT_ATTEMPTS
 
 
-def _config(tries: int) -> Config:
-    # Adaptive: once AWS throttles, all calls of the process slow down together, with jitter between them.
+def _config(attempts: int) -> Config:
+    # Adaptive: if AWS throttles, all calls of the process slow down together, with jitter between them.
     return Config(
-        retries={"mode": "adaptive", "total_max_attempts": tries},
+        retries={"mode": "adaptive", "total_max_attempts": attempts},
         connect_timeout=10,
         read_timeout=60,
         max_pool_connections=32,
@@ -50,26 +50,26 @@ class Clients:
             raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
         self.region: str = self.session.region_name
         self._client: Any = self.session.client
-        self._made: dict[tuple[str, str, bool], Any] = {}
+        self._clients: dict[tuple[str, str, bool], Any] = {}
         self._lock = threading.Lock()
-        self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
+        self._rate_limiter = RateLimiter(CALLS_PER_SECOND, BURST_CALLS)
 
     def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:
-        """Return the client of a service, such as `sagemaker`, in this region or another.
+        """Return the client of a service, such as `sagemaker`, in `region` or else in the default region.
 
-        A `quick` client gives up soon when the service does not answer.
+        A `quick` client makes only a few attempts if the service does not answer.
         """
         key = service, region or self.region, quick
-        tries = QUICK_TRIES if quick else _patient_tries()
+        attempts = QUICK_ATTEMPTS if quick else _default_attempts()
         # Creating a client is not thread-safe; using one is.
         with self._lock:
-            if key not in self._made:
+            if key not in self._clients:
                 with translated(service):
-                    client = self._client(service, region_name=key[1], config=_config(tries))
-                if service in PACED:
+                    client = self._client(service, region_name=key[1], config=_config(attempts))
+                if service in RATE_LIMITED_SERVICES:
                     client.meta.events.register("before-send", self._wait)
-                self._made[key] = client
-            return self._made[key]
+                self._clients[key] = client
+            return self._clients[key]
 
     def _wait(self, **_: Any) -> None:
-        self._pace.wait()
+        self._rate_limiter.wait()

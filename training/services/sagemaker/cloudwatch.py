@@ -1,8 +1,8 @@
-"""A job's log in CloudWatch, read page by page, each line once.
+"""Read a job's log in CloudWatch page by page, each line once.
 
-CloudWatch may return events late, repeated, or out of order among streams. So each page reads the last `LATE_SECONDS`
-of the log again, and drops the events whose id was read before. Events that arrive even later are read at the end of
-the job, when the whole log is read again from its start.
+CloudWatch may return events late, repeatedly, or out of order among streams. Therefore each page reads the last
+`LATE_SECONDS` of the log again, and drops events whose id was read before. Events that arrive even later are read at
+the end of the job, when the whole log is read again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from training.contract.service import LogPage
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
 PAGE_EVENTS = 10_000
-"""Most events that FilterLogEvents returns at once."""
+"""Maximum number of events that FilterLogEvents returns per call."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Cursor:
     """Position up to which a log was read."""
 
     newest_ms: int = 0
-    """Time of the newest event that was read, milliseconds since the epoch."""
+    """Time of the newest event that was read, in milliseconds since the epoch."""
     recent_ids: frozenset[str] = frozenset()
     """Ids of events that were read and may be returned again."""
 
     @property
     def from_ms(self) -> int:
-        """Time from which to request events, milliseconds since the epoch."""
+        """Time from which to request events, in milliseconds since the epoch."""
         return max(0, self.newest_ms - 1000 * LATE_SECONDS)
 
     def text(self) -> str:
@@ -51,9 +51,9 @@ def read_cursor(text: str | None) -> Cursor:
 
 
 def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
-    """Return the lines of `events` that were not read before `cursor`, ordered by time, with the new cursor."""
+    """Return the lines of those `events` that were not read before, ordered by time, with the new cursor."""
     fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.recent_ids}
-    # Ids are increasing numbers, so a shorter one is smaller.
+    # Ids are increasing numbers, so a shorter id is smaller.
     ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], len(each["eventId"]), each["eventId"]))
     newest_ms = max([cursor.newest_ms, *(each["timestamp"] for each in ordered)])
     after = Cursor(newest_ms)
@@ -61,14 +61,14 @@ def page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
     recent_ids = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
     lines, times = [], []
     for each in ordered:
-        machine = _other_machine(each.get("logStreamName", ""))
+        prefix = _instance_prefix(each.get("logStreamName", ""))
         for line in str(each["message"]).rstrip("\n").split("\n"):
-            lines.append(machine + line)
+            lines.append(prefix + line)
             times.append(each["timestamp"] / 1000)
     return LogPage(lines=lines, cursor=Cursor(newest_ms, frozenset(recent_ids)).text(), times=times)
 
 
-def _other_machine(stream: str) -> str:
-    """Return the prefix for lines of a stream `JOB/algo-2-TIME`: the machine's name, or "" for the first machine."""
-    machine = stream.rpartition("/")[2].rpartition("-")[0]
-    return "" if machine in {"", "algo-1"} else f"[{machine}] "
+def _instance_prefix(stream: str) -> str:
+    """Return the prefix for lines of a stream `JOB/algo-2-TIME`: the instance's name, or "" for the first instance."""
+    instance = stream.rpartition("/")[2].rpartition("-")[0]
+    return "" if instance in {"", "algo-1"} else f"[{instance}] "

@@ -15,7 +15,7 @@ ASSUMED = re.compile(r"arn:aws[a-z-]*:sts::\d{12}:assumed-role/([^/]+)/")
 
 
 def account_of(clients: Clients) -> str:
-    """Return the account's number. Raises AccessError when there are no valid credentials."""
+    """Return the account's number. Raises AccessError if no valid credentials exist."""
     with translated("AWS"):
         return str(clients.get("sts", quick=True).get_caller_identity()["Account"])
 
@@ -24,7 +24,7 @@ def role_of(clients: Clients, role: str | None) -> str:
     """Return the ARN of the role for jobs: `role`, an ARN or a name, or else the role that this process runs as.
 
     Inside SageMaker (a notebook, Studio, a job) this process runs as a role that jobs may assume. Elsewhere `role` is
-    required, because SageMaker may rarely assume a person's own role.
+    required, because SageMaker can rarely assume the role of a user.
     """
     if role and ROLE_ARN.fullmatch(role):
         return role
@@ -36,8 +36,8 @@ def role_of(clients: Clients, role: str | None) -> str:
     if assumed and "sagemaker" in caller.lower():
         return _by_name(clients, assumed[1])
     raise InputError(
-        "aws.role is not set, and this does not run inside SageMaker: set it to a role that SageMaker may assume, or "
-        "set one in the SageMaker SDK's config.yaml (docs/aws.md)."
+        "aws.role is not set, and this process does not run inside SageMaker: set aws.role to a role that SageMaker "
+        "may assume, or set a role in the SageMaker SDK's config.yaml (docs/aws.md)."
     )
 
 
@@ -48,6 +48,6 @@ def _by_name(clients: Clients, name: str) -> str:
         except ClientError as error:
             if error.response["Error"]["Code"] == "NoSuchEntity":
                 raise AccessError(
-                    f"Role {name} does not exist in this account: set aws.role to a name or ARN."
+                    f"Role {name} does not exist in this account: set aws.role to the name or ARN of a role."
                 ) from error
             raise

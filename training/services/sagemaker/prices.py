@@ -14,7 +14,7 @@ from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
 
 PRICE_LIST_REGION = "us-east-1"
-"""Region of the price list API, which only a few regions serve; its prices cover all regions."""
+"""Region of the price list API. Only a few regions serve it; its prices cover all regions."""
 CACHED_DAYS = 7
 
 Component = Literal["Training", "Hosting"]
@@ -24,8 +24,8 @@ Component = Literal["Training", "Hosting"]
 def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
     """Return (USD per hour, ISO date of publication) of the only price in the entries, or None.
 
-    An entry is a JSON text with `product`, `terms` and `publicationDate`. Entries with equal prices count as one. With
-    two different prices None is returned, because it is unknown which one applies.
+    An entry is a JSON text with `product`, `terms` and `publicationDate`. Equal prices count as one. If prices differ,
+    the result is None, because it is unknown which price applies.
     """
     prices: set[float] = set()
     published = ""
@@ -49,7 +49,7 @@ def listed_price(
 ) -> Price | None:
     """Return the price of an instance type in the clients' region from AWS's price list, or None.
 
-    Prices are cached in the file `cache` for a week. If the list cannot be read, a note is logged and no error raised.
+    Prices are cached in the file `cache` for a week. If the list cannot be read, a note is logged and None returned.
     """
     key = f"{clients.region} {instance_type}" + ("" if component == "Training" else f" {component}")
     cached = _read_cache(cache)
@@ -63,7 +63,7 @@ def listed_price(
     if listed is None:
         log(
             f"Note: costs are omitted: the price list does not have exactly one price for {key}; "
-            "set aws.prices to a table of prices."
+            "set aws.prices to a price table."
         )
         return None
     cached[key] = {"usd_per_hour": listed[0], "date": listed[1], "read": _today().isoformat()}
@@ -75,15 +75,15 @@ def listed_price(
 
 
 def table_price(table: Path, instance_type: str) -> Price | None:
-    """Return the price in the user's own JSON table, or None if the table does not list the instance type.
+    """Return the price in the user's JSON table, or None if the table does not contain the instance type.
 
     The table has the form `{"date": ..., "usd_per_hour": {"ml.g5.xlarge": 1.4}}`. Raises InputError for any other file.
     """
     try:
-        read = json.loads(table.read_text("utf-8"))
-        day, prices = date.fromisoformat(read["date"]), read["usd_per_hour"]
+        content = json.loads(table.read_text("utf-8"))
+        day, prices = date.fromisoformat(content["date"]), content["usd_per_hour"]
         value = prices.get(instance_type)
-        figure = None if value is None else float(value)
+        price = None if value is None else float(value)
     except OSError as error:
         raise InputError(f"Price table {table} cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -91,11 +91,11 @@ def table_price(table: Path, instance_type: str) -> Price | None:
             f'Price table {table} must be JSON such as {{"date": "2026-11-01", "usd_per_hour": '
             f'{{"ml.g5.xlarge": 1.408}}}}: {error}.'
         ) from error
-    if figure is None:
+    if price is None:
         return None
-    if not 0 < figure < 10_000:
-        raise InputError(f"Price table {table}: {instance_type} costs {figure}; a price is between 0 and 10,000 USD.")
-    return Price(usd_per_hour=figure, source=table.name, date=day.isoformat())
+    if not 0 < price < 10_000:
+        raise InputError(f"Price table {table}: {instance_type} is {price}; a price must be between 0 and 10,000 USD.")
+    return Price(usd_per_hour=price, source=table.name, date=day.isoformat())
 
 
 def _price_list(clients: Clients, instance_type: str, component: Component) -> list[str]:
@@ -116,7 +116,7 @@ def _read_cache(cache: Path) -> dict[str, Mapping[str, Any]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ServiceError(f"The cache of prices {cache} cannot be read: {error}. Delete the file.") from error
+        raise ServiceError(f"The price cache {cache} cannot be read: {error}. Delete the file.") from error
 
 
 def _price(entry: Mapping[str, Any]) -> Price:

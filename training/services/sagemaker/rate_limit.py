@@ -1,4 +1,4 @@
-"""A limit on the rate of this process's calls, over all jobs and threads."""
+"""Limit the rate of this process's calls, over all jobs and threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-class Pace:
+class RateLimiter:
     """A rate limiter that allows at most burst + t * per_second calls in any t seconds.
 
     Further calls wait for their turn; none is rejected.
@@ -22,16 +22,16 @@ class Pace:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._interval_seconds = 1 / per_second
-        self._ahead_seconds = (burst - 1) * self._interval_seconds
+        self._burst_seconds = (burst - 1) * self._interval_seconds
         self._clock, self._sleep = clock, sleep
-        self._turn = -float("inf")
+        self._next_turn = -float("inf")
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Block until it is this call's turn."""
+        """Block until the next call is allowed."""
         with self._lock:
             now = self._clock()
-            self._turn = max(self._turn + self._interval_seconds, now - self._ahead_seconds)
-            pause_seconds = self._turn - now
+            self._next_turn = max(self._next_turn + self._interval_seconds, now - self._burst_seconds)
+            pause_seconds = self._next_turn - now
         if pause_seconds > 0:
             self._sleep(pause_seconds)

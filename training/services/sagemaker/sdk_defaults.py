@@ -1,6 +1,6 @@
-"""Settings of the SageMaker SDK's configuration files, under the names of our fields.
+"""Read the settings in the SageMaker SDK's configuration files, under the names of our fields.
 
-These are the administrator's and the user's `config.yaml`; see
+The files are the administrator's and the user's `config.yaml`; see
 https://sagemaker.readthedocs.io/en/stable/overview.html.
 """
 

@@ -21,11 +21,11 @@ EFA_TYPES = ("ml.g4dn.8xlarge", "ml.g4dn.12xlarge", "ml.g5.48xlarge", "ml.p3dn.2
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
 
 Rule = Callable[[JobSpec, Image | None], str | None]
-"""A function that returns the error of a job in its image, or None."""
+"""Function that returns the error of a job with this image, or None."""
 
 
 def check_sdk_rules(spec: JobSpec) -> None:
-    """Raise InputError for a job that SageMaker would reject, or that could not run once started."""
+    """Raise InputError for a job that SageMaker would reject or that could not run."""
     image = read_image(spec.image)
     for rule in RULES:
         if message := rule(spec, image):
@@ -33,12 +33,12 @@ def check_sdk_rules(spec: JobSpec) -> None:
 
 
 def advice(spec: JobSpec) -> list[str]:
-    """Return notes on settings of a job that can run but would be better with other settings."""
+    """Return notes on a job that can run but would run better with different settings."""
     notes = []
     if launcher_of(spec) == "xla" and spec.instance_type not in EFA_TYPES:
         notes.append(
             f"{spec.instance_type} has no Elastic Fabric Adapter, which the Training Compiler uses between devices; "
-            f"{', '.join(EFA_TYPES)} have one."
+            f"instance types with an adapter: {', '.join(EFA_TYPES)}."
         )
     if spec.compiler == "trcomp" and spec.compiler_debug:
         notes.append("The Training Compiler's debug mode slows training down; turn it off to measure time.")
@@ -46,7 +46,7 @@ def advice(spec: JobSpec) -> list[str]:
     if spec.launcher == "smp" and partitions > 1:
         notes.append(
             f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
-            "as if each GPU had its own copy. Training under it was never tested: check the first losses."
+            "as if each GPU had its own copy. Training with smp was never tested: check the first losses."
         )
     return notes
 
@@ -96,7 +96,7 @@ def _compiler_image(spec: JobSpec, image: Image | None) -> str | None:
     if not needs_compiler and image and image.has_training_compiler:
         return (
             f"compiler '{spec.compiler}' does not run in the Training Compiler's image {spec.image}: "
-            f"use 'trcomp-off' as the control within that image"
+            "use 'trcomp-off' to train without the compiler in that image"
         )
     if needs_compiler and image and image.transformers and not (1, 9) <= image.pytorch[:2] <= (1, 11):
         return (
@@ -118,7 +118,7 @@ def _compiler_launcher(spec: JobSpec, image: Image | None) -> str | None:
     if launcher == "xla" and is_old:
         return f"launcher 'xla' needs PyTorch 1.11 or later; the image has {image.pytorch_text if image else ''}"
     if launcher != "xla" and not is_old:
-        return f"compiler '{spec.compiler}' needs launcher 'xla' from PyTorch 1.11 on, not '{launcher}'"
+        return f"compiler '{spec.compiler}' needs launcher 'xla' with PyTorch 1.11 or later, not '{launcher}'"
     return None
 
 
@@ -194,7 +194,7 @@ POSITIVE = ("microbatches", "partitions", "active_microbatches")
 
 
 def _wrong_parameters(spec: JobSpec) -> Iterator[str]:
-    """Yield the errors of `model_parallel`, by the rules of the SDK's `validate_mp_config`."""
+    """Yield the errors in `model_parallel`, by the rules of the SDK's `validate_mp_config`."""
     options = spec.model_parallel
     for name, allowed in ALLOWED.items():
         if name in options and options[name] not in allowed:
@@ -202,22 +202,22 @@ def _wrong_parameters(spec: JobSpec) -> Iterator[str]:
     for name in POSITIVE:
         value = options.get(name, 1)
         if type(value) is not int or value < 1:
-            yield f"model_parallel.{name} is {value!r}; it must be a whole number from 1"
+            yield f"model_parallel.{name} is {value!r}; it must be a whole number of at least 1"
     for name, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
             yield f"model_parallel.{name} is {value}; it must be a finite number"
     if options.get("auto_partition") is False and "default_partition" not in options:
         yield "model_parallel.default_partition is required when auto_partition is false"
     default, parts = options.get("default_partition", 0), options.get("partitions", 0)
-    is_below = type(default) is int and isinstance(parts, int) and 0 <= default < parts
-    if "default_partition" in options and isinstance(parts, int) and not is_below:
+    is_valid = type(default) is int and isinstance(parts, int) and 0 <= default < parts
+    if "default_partition" in options and isinstance(parts, int) and not is_valid:
         yield f"model_parallel.default_partition is {default!r}; it must be below partitions, {parts}"
     weight = options.get("memory_weight", 0.0)
     if not isinstance(weight, (int, float)) or not 0.0 <= weight <= 1.0:
         yield f"model_parallel.memory_weight is {weight!r}; it must be from 0 to 1"
     port = options.get("ddp_port", 0)
     if type(port) is not int or port < 0:
-        yield f"model_parallel.ddp_port is {port!r}; it must be a whole number from 0"
+        yield f"model_parallel.ddp_port is {port!r}; it must be a whole number of at least 0"
     if not isinstance(options.get("partition_file", ""), str):
         yield f"model_parallel.partition_file is {options['partition_file']!r}; it must be text"
     for name in ("ddp_port", "ddp_dist_backend"):
@@ -230,7 +230,7 @@ def _wrong_parameters(spec: JobSpec) -> Iterator[str]:
 def _spot(spec: JobSpec, _: Image | None) -> str | None:
     if not spec.spot:
         if spec.max_wait_seconds is not None:
-            return f"max_wait_seconds {spec.max_wait_seconds} applies only to spot training, but spot is off"
+            return f"max_wait_seconds {spec.max_wait_seconds} applies only to spot training, but spot is false"
         return None
     if not (spec.checkpoint_uri or "").startswith("s3://"):
         return "spot needs a checkpoint URI in S3: without one, an interrupted job starts again and is billed twice"

@@ -19,9 +19,9 @@ from training.services.sagemaker.clients import Clients
 
 LIST_PAGE = 100
 MAX_LISTED = 500
-"""Limit on the number of listed jobs. An account may have thousands, and each page of a hundred is a call."""
+"""Limit on the number of listed jobs. An account may have thousands, and each page of 100 jobs is a call."""
 MAX_OUTPUT_BYTES = 2**30
-"""Size limit of an output archive that is read."""
+"""Size limit of an output archive that is read into memory."""
 
 
 class SageMakerService:
@@ -45,7 +45,7 @@ class SageMakerService:
         return f"AWS_REGION={self.region} python -m experiments jobs --service sagemaker"
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises JobExists when the name is taken, or QuotaError, AccessError or InputError."""
+        """Start the job. Raises JobExists if the name is taken, or QuotaError, AccessError or InputError."""
         with self._translated(request["TrainingJobName"]):
             self._sagemaker.create_training_job(**request)
 
@@ -59,17 +59,17 @@ class SageMakerService:
         return {"Environment": {}, "FinalMetricDataList": [], **description}
 
     def stop(self, job_name: str) -> None:
-        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing when the job has ended."""
+        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
         try:
             with self._translated(job_name):
                 self._sagemaker.stop_training_job(TrainingJobName=job_name)
         except InputError:
-            # Described only after an error: that saves a call for each of the many jobs that are still running.
+            # The job is described only after an error, which saves a call for each running job.
             if self.describe(job_name)["TrainingJobStatus"] not in TERMINAL_STATUSES | {"Stopping"}:
                 raise
 
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
-        """Return the log lines of all machines after `cursor`, or from the start, ordered by time."""
+        """Return the log lines of all instances after `cursor`, or from the start, ordered by time."""
         _check_name(job_name)
         position = cloudwatch.read_cursor(cursor)
         events = list(self._events(job_name, position))
@@ -95,14 +95,14 @@ class SageMakerService:
             return [_listed(summary) for page in pages for summary in page["TrainingJobSummaries"]]
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return the content of a file in the job's output data folder, or None when the file does not exist."""
+        """Return the content of a file in the job's output data folder, or None if the file does not exist."""
         description = self.describe(job_name)
         uri = f"{description['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{job_name}/output/output.tar.gz"
         archive = self._read(uri)
         if archive is None:
             return None
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
-            # With several machines the toolkit keeps a folder for each; with one, its files are at the top.
+            # With several instances the toolkit packs a folder for each; with one, the files are at the top level.
             for member in tar.getmembers():
                 if member.isfile() and member.name.removeprefix("./").removeprefix("data/") == filename:
                     file = tar.extractfile(member)
@@ -157,14 +157,14 @@ class SageMakerService:
                 return None
             if response["ContentLength"] > MAX_OUTPUT_BYTES:
                 raise ServiceError(
-                    f"{uri} has {response['ContentLength'] / 2**30:.1f} GiB, more than the limit of "
-                    f"{MAX_OUTPUT_BYTES // 2**30} GiB for reading it."
+                    f"{uri} is {response['ContentLength'] / 2**30:.1f} GiB; the limit for reading it is "
+                    f"{MAX_OUTPUT_BYTES // 2**30} GiB."
                 )
             return bytes(response["Body"].read())
 
 
 def _check_name(job_name: str) -> None:
-    """Raise JobNotFound for an impossible name. As a prefix of log streams it could match those of other jobs."""
+    """Raise JobNotFound for an invalid name, which as a prefix could match the log streams of other jobs."""
     if not re.fullmatch(JOB_NAME_PATTERN, job_name):
         raise JobNotFound(f"Job {job_name} does not exist at SageMaker: the name is not a valid job name.")
 

@@ -1,4 +1,4 @@
-"""Upload of data and source folders to S3, under keys derived from their content, so each is uploaded once."""
+"""Upload data and source folders to S3, under keys derived from their content, so that each is uploaded once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.upload_progress import UploadProgress
 
 COMPLETE = ".complete"
-"""Suffix of the object that is written last. Without it the prefix is an incomplete upload."""
+"""Suffix of the object that is written last. If it does not exist, the upload is incomplete."""
 ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 NOT_READABLE = frozenset({"301", "400", "403"})
-"""Codes for an object of another region or account."""
+"""Error codes for an object in a different region or account."""
 PARTS = TransferConfig(multipart_threshold=64 * 2**20, multipart_chunksize=64 * 2**20, max_concurrency=8)
 
 Log = Callable[[str], None]
@@ -55,12 +55,12 @@ class Storage:
         if self._size(f"{kind}/{name}{COMPLETE}") is not None:
             return self.uri(kind, name)
         self._put_files(folder, files, f"{kind}/{name}", log)
-        # Beside the prefix, not below it, because a channel must hold nothing but data.
+        # Beside the prefix, not below it, because a channel must contain only data.
         self._put(f"{kind}/{name}{COMPLETE}", listing.encode())
         return self.uri(kind, name)
 
     def put_source(self, folder: Path) -> str:
-        """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share one URI."""
+        """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share a URI."""
         archive = pack_source(folder)
         key = f"source/{hashlib.sha256(archive).hexdigest()[:32]}/sourcedir.tar.gz"
         if self._size(key) != len(archive):
@@ -68,7 +68,7 @@ class Storage:
         return self.uri(key)
 
     def has(self, name: str) -> bool:
-        """Return whether an object exists in this storage. S3 lists an object only once it is complete."""
+        """Return whether an object exists in this storage. S3 lists only complete objects."""
         return self._size(name) is not None
 
     def exists(self, uri: str) -> bool:
@@ -131,7 +131,7 @@ class Storage:
 
 
 def pack_source(folder: Path) -> bytes:
-    """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted and have no times or owners."""
+    """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted, without times and owners."""
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for path in _sources(folder):
@@ -154,10 +154,10 @@ def _digest(path: Path) -> str:
 
 
 def session_bucket(clients: Clients, account: str, name: str | None = None) -> str:
-    """Return the bucket `name`, or else the default bucket `sagemaker-<region>-<account>`, created if needed.
+    """Return the bucket `name`, or else the default bucket `sagemaker-<region>-<account>`, created if missing.
 
-    SageMaker's SDK has the same default. Raises InputError for a bucket in another region, and AccessError for a bucket
-    of another account, which must not receive data.
+    SageMaker's SDK has the same default. Raises InputError for a bucket in a different region, and AccessError for a
+    bucket of a different account, which must not receive data.
     """
     bucket = name or f"sagemaker-{clients.region}-{account}"
     s3 = clients.get("s3")
@@ -178,10 +178,10 @@ def _create_bucket(clients: Clients, bucket: str, account: str, error: ClientErr
         _check_region(bucket, headers.get("x-amz-bucket-region", "another region"), clients.region)
     if status == 403:
         raise AccessError(
-            f"Bucket {bucket} does not belong to account {account}, or may not be read. Nothing was uploaded."
+            f"Bucket {bucket} does not belong to account {account}, or access is denied. Nothing was uploaded."
         ) from error
     if status != 404 or not is_default:
-        raise InputError(f"Bucket {bucket} does not exist: create it, or omit `bucket`.") from error
+        raise InputError(f"Bucket {bucket} does not exist: create it, or do not set aws.bucket.") from error
     location = {} if clients.region == "us-east-1" else {"LocationConstraint": clients.region}
     with translated(f"Bucket {bucket}"):
         s3 = clients.get("s3")
@@ -193,5 +193,5 @@ def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
     if bucket_region != job_region:
         raise InputError(
             f"Bucket {bucket} is in {bucket_region}, but the jobs run in {job_region}; "
-            "SageMaker reads only buckets of its own region."
+            "SageMaker reads only buckets in the region of the job."
         )

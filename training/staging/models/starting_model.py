@@ -18,12 +18,12 @@ from training.staging.sources.request import StagingRequest
 
 @dataclass(frozen=True, kw_only=True)
 class StartingModel:
-    """The tokenizer, and the model from scratch if there are no weights to start from."""
+    """The tokenizer, and the model to build if the job does not start from pretrained weights."""
 
     tokenizer: ModelSource
-    """Source of the tokenizer: the model, or another one for a model from scratch."""
+    """Source of the tokenizer: the model itself, or the tokenizer that was chosen for a model from scratch."""
     scratch: ModelFromScratch | None
-    """Model to build; None starts from the weights of the model."""
+    """Model to build from scratch; None starts from the model's pretrained weights."""
 
 
 def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:

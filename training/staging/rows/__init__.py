@@ -1,4 +1,4 @@
-"""Checks of rows, class numbers of labels, and the split into training and validation rows.
+"""Check rows, number the classes of labels, and split rows into training and validation rows.
 
 Open `prepare.py` first.
 """

@@ -1,4 +1,4 @@
-"""Labelled texts, checked: every row has a text that is not blank and a valid label."""
+"""Checked labelled texts: every row has a text that is not blank and a valid label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Label = str | int
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """Labelled texts as one list for each column, all of the same length."""
+    """Labelled texts: one list per column, all of the same length."""
 
     source: str
     """File or Hub split of the rows, for error messages."""
@@ -54,34 +54,34 @@ class Examples:
 def collect(
     rows: Iterable[Row], *, source: str, unit: str, columns: Columns, limit: int | None, skip: Collection[str] = ()
 ) -> Examples:
-    """Check the first `limit` rows, or all, and return them. Rows with a label in `skip` are left out first."""
+    """Check and return the first `limit` rows, or all. Rows with a label in `skip` are left out before counting."""
     examples = Examples(source=source, unit=unit, pairs=[] if columns.text_pair else None)
-    kept = (row for row in rows if spelling(row[1][1]) not in skip) if skip else rows
+    kept = (row for row in rows if label_text(row[1][1]) not in skip) if skip else rows
     for number, values in islice(kept, limit):
         location = f"{source} {unit} {number}"
         examples.numbers.append(number)
-        examples.texts.append(text_of(location, columns.text, values[0]))
+        examples.texts.append(checked_text(location, columns.text, values[0]))
         examples.labels.append(_label(location, columns.label, values[1]))
         if examples.pairs is not None:
-            examples.pairs.append(text_of(location, str(columns.text_pair), values[2]))
+            examples.pairs.append(checked_text(location, str(columns.text_pair), values[2]))
     if not examples.texts:
-        raise InputError(f"{source} has no rows" + (" other than those of data.skip_labels" if skip else ""))
+        raise InputError(f"{source} has no rows" + (" except those with a label in data.skip_labels" if skip else ""))
     return examples
 
 
-def text_of(location: str, column: str, value: Any, *, may_be_blank: bool = False) -> str:
-    """Return the value if it is text that is not blank and can be written as UTF-8. Raises InputError otherwise."""
+def checked_text(location: str, column: str, value: Any, *, may_be_blank: bool = False) -> str:
+    """Return the value. Raises InputError unless it is text that is not blank and can be written as UTF-8."""
     if not isinstance(value, str):
-        raise InputError(f"{location}: column {column!r} must be text, not {shown(value)}")
+        raise InputError(f"{location}: column {column!r} must be text, not {short_text(value)}")
     if not value.strip() and not may_be_blank:
         raise InputError(f"{location}: column {column!r} is empty")
     if not _is_clean(value):
-        raise InputError(f"{location}: column {column!r} contains a NUL or half a surrogate pair")
+        raise InputError(f"{location}: column {column!r} contains a NUL or an unpaired surrogate")
     return value
 
 
 def _is_clean(text: str) -> bool:
-    """Return whether text has no NUL and can be written as UTF-8. JSON escapes can spell text that cannot."""
+    """Return whether text has no NUL and can be written as UTF-8, which some JSON escapes cannot."""
     if "\0" in text:
         return False
     try:
@@ -92,25 +92,25 @@ def _is_clean(text: str) -> bool:
 
 
 def _label(location: str, column: str, value: Any) -> Label:
-    """Return a label, which is a word or a whole number, without surrounding blanks."""
+    """Return a label without surrounding blanks. Raises InputError unless it is a word or a whole number."""
     if isinstance(value, str):
-        return text_of(location, column, value).strip()
+        return checked_text(location, column, value).strip()
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # Most tools store a column of whole numbers with missing values as floats.
+        return int(value)  # Most tools store whole numbers as floats if the column has missing values.
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{location}: label {shown(value)} must be a word or a whole number from 0 up")
+        raise InputError(f"{location}: label {short_text(value)} must be a word or a whole number of at least 0")
     return value
 
 
-def spelling(value: Any) -> str:
-    """Return a label as text. 4, 4.0 and ' 4 ' are the same label."""
+def label_text(value: Any) -> str:
+    """Return a label as text, the same text for 4, 4.0 and ' 4 '."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
-def shown(value: Any) -> str:
+def short_text(value: Any) -> str:
     """Return a value as short text for an error message."""
     if value is None:
-        return "nothing (null)"
+        return "null"
     # Python refuses to convert an integer of thousands of digits to text.
     if isinstance(value, int) and abs(value) >= 10**30:
         return "a number of more than 30 digits"

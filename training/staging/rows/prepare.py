@@ -1,4 +1,4 @@
-"""Preparation of labelled rows: read, check, split and number them. All errors in the data are raised here."""
+"""Read, check, split and number labelled rows. All errors in the data are raised here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from training.contract.errors import InputError
-from training.staging.rows.examples import Examples, Label, collect, spelling
-from training.staging.rows.labels import check_classes, check_kinds, classes_of, encode
+from training.staging.rows.examples import Examples, Label, collect, label_text
+from training.staging.rows.labels import check_classes, check_label_types, classes_of, encode
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table, Tables
 
@@ -47,35 +47,35 @@ def prepare(tables: Tables, request: StagingRequest) -> Prepared:
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
     """Raise InputError if the training rows do not fill one global batch."""
-    if train_rows < request.fewest_train_rows:
+    if train_rows < request.min_train_rows:
         raise InputError(
-            f"the global batch size is {request.fewest_train_rows}, but {source} has only {train_rows} training "
-            f"rows; reduce batch_size or increase train_rows"
+            f"the global batch size is {request.min_train_rows}, but {source} has only {train_rows} training "
+            f"rows; reduce batch_size or use more training rows"
         )
 
 
 def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
-    """Return (training, validation) rows. A limit on rows takes the first ones after the split."""
+    """Return (training, validation) rows. Limits on rows keep the first rows of each after the split."""
     if tables.validation is not None:
         train = _collect(tables.train, data, data.train_rows)
         return train, _collect(tables.validation, data, data.validation_rows)
     everything = _collect(tables.train, data, None)
-    train, validation = stratified(everything, share=data.validation_share, seed=data.split_seed)
+    train, validation = stratified_split(everything, share=data.validation_share, seed=data.split_seed)
     return _first(train, data.train_rows), _first(validation, data.validation_rows)
 
 
 def _collect(table: Table, data: Data, limit: int | None) -> Examples:
-    skip = frozenset(map(spelling, data.skip_labels or ()))
+    skip = frozenset(map(label_text, data.skip_labels or ()))
     examples = collect(table.rows, source=table.name, unit=table.unit, columns=data.columns, limit=limit, skip=skip)
     if data.label_map is None:  # A label map may mix words and numbers.
-        check_kinds(examples)
+        check_label_types(examples)
     return examples
 
 
-def stratified(examples: Examples, *, share: float, seed: int) -> tuple[Examples, Examples]:
-    """Return (training, validation): set aside `share` of every class, at random by `seed`, and keep the order.
+def stratified_split(examples: Examples, *, share: float, seed: int) -> tuple[Examples, Examples]:
+    """Return (training, validation): a random `share` of every class becomes validation. The order is kept.
 
-    A class of two or more rows keeps at least one row on each side; a class of one row stays in training.
+    A class of two or more rows has at least one row on each side; a class of one row stays in training.
     """
     rows_by_label: dict[Label, list[int]] = defaultdict(list)
     for row, label in enumerate(examples.labels):

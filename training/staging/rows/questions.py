@@ -1,4 +1,4 @@
-"""Questions about contexts, checked: each answer is in its context at its stated position, and each id is unique."""
+"""Checked questions: each answer is in its context at the stated position, and each id is unique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.rows.examples import shown, text_of
+from training.staging.rows.examples import checked_text, short_text
 from training.staging.sources.readers import Row
 
 COLUMNS = ("id", "context", "question", "answers")
@@ -33,9 +33,9 @@ class Question:
     id: str
     """Id of the question, unique in its file."""
     context: str
-    """Text that holds the answer; leading blanks are kept, because answers have character positions."""
+    """Text that contains the answer. Leading blanks are kept, because answers have character positions."""
     question: str
-    """Question without leading blanks. Some of SQuAD have hundreds of them, which would fill the window."""
+    """Question without leading blanks. Some SQuAD questions have hundreds of blanks, which would fill the window."""
     answers: tuple[Answer, ...]
     """All reference answers; empty if the question has none."""
 
@@ -46,7 +46,7 @@ def collect(rows: Iterable[Row], *, source: str, unit: str, limit: int | None) -
     for number, values in islice(rows, limit):
         question = _question(f"{source} {unit} {number}", values)
         if question.id in questions:
-            raise InputError(f"{source} {unit} {number}: the question id {shown(question.id)} occurs a second time")
+            raise InputError(f"{source} {unit} {number}: the question id {short_text(question.id)} is not unique")
         questions[question.id] = question
     if not questions:
         raise InputError(f"{source} has no questions")
@@ -56,9 +56,9 @@ def collect(rows: Iterable[Row], *, source: str, unit: str, limit: int | None) -
 def split_by_context(
     questions: Sequence[Question], *, share: float, seed: int, source: str
 ) -> tuple[list[Question], list[Question]]:
-    """Return (training, validation): set aside `share` of the contexts with all their questions, and keep the order.
+    """Return (training, validation): a random `share` of the contexts, with their questions, becomes validation.
 
-    Questions about one context are similar. If they were on both sides, validation would repeat training.
+    The order is kept. Questions about one context are similar, so they must not be on both sides.
     """
     contexts = list(dict.fromkeys(question.context for question in questions))
     if len(contexts) < 2:
@@ -71,13 +71,13 @@ def split_by_context(
 
 def _question(location: str, values: Sequence[Any]) -> Question:
     name, context, question, answers = values
-    name, context = text_of(location, "id", name), text_of(location, "context", context)
-    pairs = _pairs(f"{location} ({shown(name)})", answers)
+    name, context = checked_text(location, "id", name), checked_text(location, "context", context)
+    pairs = _pairs(f"{location} ({short_text(name)})", answers)
     return Question(
         id=name,
         context=context,
-        question=text_of(location, "question", question, may_be_blank=True).lstrip(),
-        answers=tuple(_answer(f"{location} ({shown(name)})", context, text, start) for text, start in pairs),
+        question=checked_text(location, "question", question, may_be_blank=True).lstrip(),
+        answers=tuple(_answer(f"{location} ({short_text(name)})", context, text, start) for text, start in pairs),
     )
 
 
@@ -88,24 +88,24 @@ def _pairs(location: str, answers: Any) -> list[tuple[Any, Any]]:
     texts, starts = (answers.get("text"), answers.get("answer_start")) if isinstance(answers, dict) else (None, None)
     if not isinstance(texts, list) or not isinstance(starts, list):
         raise InputError(
-            f"{location}: answers must be an object with lists text and answer_start, not {shown(answers)}"
+            f"{location}: answers must be an object with lists text and answer_start, not {short_text(answers)}"
         )
     if len(texts) != len(starts):
-        raise InputError(f"{location}: answers has {len(texts)} texts, but {len(starts)} answer_starts")
+        raise InputError(f"{location}: answers has {len(texts)} texts, but {len(starts)} values of answer_start")
     return list(zip(texts, starts, strict=True))
 
 
 def _answer(location: str, context: str, text: Any, start: Any) -> Answer:
-    text = text_of(location, "answers.text", text)
+    text = checked_text(location, "answers.text", text)
     if isinstance(start, bool) or not isinstance(start, int) or start < 0:
-        raise InputError(f"{location}: answer_start must be a whole number from 0 up, not {shown(start)}")
+        raise InputError(f"{location}: answer_start must be a whole number of at least 0, not {short_text(start)}")
     actual = context[start : start + len(text)]
     if actual != text:
-        problem = f"which is {shown(actual)}" if actual else f"past its end ({len(context)} characters)"
-        elsewhere = context.find(text)
-        hint = f"; it is at {elsewhere}" if elsewhere >= 0 else ""
+        problem = f"which has {short_text(actual)}" if actual else f"past its end ({len(context)} characters)"
+        position = context.find(text)
+        hint = f"; it is at {position}" if position >= 0 else ""
         raise InputError(
-            f"{location}: the answer {shown(text)} is not in its context at answer_start {shown(start)}, "
+            f"{location}: the answer {short_text(text)} is not at answer_start {short_text(start)} of its context, "
             f"{problem}{hint}"
         )
     return Answer(text=text, start=start)

@@ -1,4 +1,4 @@
-"""Reader of SQuAD's JSON (`data[].paragraphs[].qas[].answers[]`), with one row per question as on the Hub.
+"""Read SQuAD's JSON (`data[].paragraphs[].qas[].answers[]`) as one row per question, like the Hub's `squad`.
 
 Format: https://rajpurkar.github.io/SQuAD-explorer/. Unanswerable questions of version 2 have an empty list of answers.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, nearest
-from training.staging.rows.examples import shown
+from training.staging.rows.examples import short_text
 from training.staging.sources.files import BYTE_ORDER_MARK, open_bytes
 from training.staging.sources.readers import Row
 
@@ -39,14 +39,14 @@ class _Node:
 
     def items(self, name: str) -> Iterator[_Node]:
         """Yield the elements of a list in this object."""
-        for at, value in enumerate(self.get(name, list)):
-            yield _Node(self.file, f"{self.path}.{name}[{at}]".lstrip("."), value)
+        for index, value in enumerate(self.get(name, list)):
+            yield _Node(self.file, f"{self.path}.{name}[{index}]".lstrip("."), value)
 
 
 def _checked(node: _Node, kind: type) -> Any:
     if not isinstance(node.value, kind) or isinstance(node.value, bool):
         path = node.path or "the document"
-        raise InputError(f"{node.file}: {path} must be {TYPE_NAMES[kind]}, not {shown(node.value)}")
+        raise InputError(f"{node.file}: {path} must be {TYPE_NAMES[kind]}, not {short_text(node.value)}")
     return node.value
 
 

@@ -33,7 +33,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "torch": ("pytorch", "torch"),
     "transformers": ("transformers", "hugging face", "huggingface"),
 }
-"""Distributions, each with its own names, which are masked in its docstrings."""
+"""Distributions, each with its names, which are masked in its docstrings."""
 
 MODULES = {"scikit-learn": "sklearn"}
 
@@ -61,14 +61,14 @@ def docstring_file(folder: Path) -> Path:
 def _installed() -> list[str]:
     installed = [name for name in PACKAGES if importlib.util.find_spec(MODULES.get(name, name)) is not None]
     if len(installed) < 2:
-        raise InputError(f"data.builtin docstrings needs at least two installed packages of {', '.join(PACKAGES)}")
+        raise InputError(f"data.builtin docstrings requires at least two of these packages: {', '.join(PACKAGES)}")
     return installed
 
 
 def docstring_rows(packages: Sequence[str]) -> list[dict[str, str]]:
-    """Return equally many texts of each package. The packages take turns, so any first rows are balanced too.
+    """Return equally many texts of each package. The packages alternate, so any first n rows are balanced too.
 
-    A text that occurs in several packages is left out.
+    Texts that occur in several packages are left out.
     """
     texts = {package: list(islice(_package_texts(package), TEXTS_PER_PACKAGE)) for package in packages}
     owners: dict[str, set[str]] = {}
@@ -83,7 +83,7 @@ def docstring_rows(packages: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _package_texts(package: str) -> Iterator[str]:
-    """Yield the distinct masked docstrings of a package, with its files in an order that mixes its modules."""
+    """Yield the distinct masked docstrings of a package. The order of its files mixes its modules."""
     names = "|".join(re.escape(name) for name in PACKAGES[package])
     own_name = re.compile(rf"(?<![A-Za-z])({names})(?![A-Za-z])", re.IGNORECASE)
     yielded: set[str] = set()
@@ -113,7 +113,7 @@ def _file_texts(path: Path) -> Iterator[str]:
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError):
-        return  # A template, or a file for another version of Python.
+        return  # A template, or a file for a different version of Python.
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
             text = _shortened(ast.get_docstring(node) or "")

@@ -1,4 +1,4 @@
-"""Open the user's files. Every error becomes an `InputError` with a one-sentence message."""
+"""Open the user's files, and turn every error into an `InputError` with a one-sentence message."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def check_file(path: Path) -> None:
-    """Raise InputError for a file that is missing, empty, or not a regular file: reading a pipe would block."""
+    """Raise InputError for a file that is missing, empty or not a regular file. Reading a pipe would block."""
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder; a data file is needed")
+            raise InputError(f"{path} is a folder, not a data file")
         if not path.exists():
             raise InputError(f"{path} does not exist.{_nearest_sibling(path)}")
         if not path.is_file():
@@ -45,7 +45,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, and decompress it if its name ends in `.gz`. Errors of reading it become `InputError`."""
+    """Open a file, and decompress it if its name ends in `.gz`. Errors while reading become `InputError`."""
     check_file(path)
     try:
         with path.open("rb") as raw:

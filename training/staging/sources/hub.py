@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub, loaded with `datasets`."""
+"""Load data sets of the Hugging Face Hub with `datasets`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOOK_UP_SECONDS = 10.0
 
 
 def resolve_revision(hub: HubData) -> str:
-    """Return the commit that the revision names now, or the revision itself when the Hub cannot be reached.
+    """Return the current commit of the revision, or the revision itself if the Hub cannot be reached.
 
-    Without the commit, an old staging would be used for data that has changed on the Hub.
+    The commit ensures that data which has changed on the Hub is staged again.
     """
     revision = hub.revision or "main"
     if Path(hub.name).is_dir() or os.environ.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"}:
@@ -28,7 +28,7 @@ def resolve_revision(hub: HubData) -> str:
     try:
         return HfApi().dataset_info(hub.name, revision=revision, timeout=LOOK_UP_SECONDS).sha or revision
     except (HfHubHTTPError, OSError, ValueError):
-        return revision  # A cached copy may exist on this machine. If not, loading raises an error with the reason.
+        return revision  # A cached copy may exist. If not, loading raises an error with the reason.
     except Exception as error:  # The errors of the transport (httpx) differ between releases.
         if "connect" in type(error).__name__.lower() or "timeout" in type(error).__name__.lower():
             return revision
@@ -43,7 +43,7 @@ def load_split(hub: HubData, split: str, revision: str) -> Any:
     try:
         pinned = None if Path(hub.name).is_dir() else revision
         return datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned)
-    # The library raises about twenty classes here: no network, unknown name, no access, unknown split, broken data.
+    # The library raises about twenty classes: no network, unknown name, no access, unknown split, broken data.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"data.hub {hub.name!r}, split {split!r} cannot be loaded: {reason}") from error

@@ -16,17 +16,17 @@ Row = tuple[int, list[Any]]
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the values of `columns` for every row, in order. The file's suffix chooses the reader."""
+    """Yield the values of `columns` for every row, in order. The file's suffix determines the reader."""
     return READERS[reader_name(path)](path, columns)
 
 
 def reader_name(path: Path) -> str:
-    """Return the suffix that chooses the reader, without a trailing `.gz`."""
+    """Return the suffix that determines the reader, without a trailing `.gz`."""
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     suffix = plain.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
-        raise InputError(f"{path} has the unknown suffix {suffix!r}; use one of {known}, optionally followed by .gz")
+        raise InputError(f"{path} has the unknown suffix {suffix!r}; use {known}, optionally followed by .gz")
     return suffix
 
 
@@ -70,7 +70,7 @@ def _comma_separated(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _tab_separated(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Read TSV as its media type defines it and GLUE uses it: quotation marks have no special meaning."""
+    """Read TSV as its media type and GLUE define it: quotation marks have no special meaning."""
     return _table(path, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
@@ -105,7 +105,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     with open_bytes(path) as stream:
-        packed = path.suffix.lower() == ".gz"  # Parquet is read from its end, so decompress it into memory first.
+        packed = path.suffix.lower() == ".gz"  # A Parquet file is read from its end, so decompress it into memory.
         source = pa.BufferReader(stream.read()) if packed else stream
         try:
             table = pq.ParquetFile(source, page_checksum_verification=True)
@@ -114,7 +114,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
                 if names.count(column) != 1:
                     raise missing_column(str(path), column, names)
             yield from _parquet_rows(table, columns)
-        # A damaged file raises any of these, for its footer or in the middle of a column.
+        # A damaged file raises any of these, from its footer or from the middle of a column.
         except (pa.ArrowException, ValueError, OSError, MemoryError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"{path} is not a valid Parquet file: {_first_line(error)}") from error
 
@@ -132,7 +132,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _plain_text(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield each line that is not blank, with a line end, which separates the lines when texts are joined."""
+    """Yield each line that is not blank. The line end is kept to separate the lines when texts are joined."""
     if len(columns) != 1:
         listed = " and ".join(repr(column) for column in columns)
         raise InputError(

@@ -18,7 +18,7 @@ Name = Annotated[str, Field(min_length=1, max_length=4_096)]
 
 def _word_or_whole_number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"a label must be a word or a whole number, not {'nothing' if value is None else repr(value)}")
+        raise ValueError(f"a label must be a word or a whole number, not {'null' if value is None else repr(value)}")
     return value
 
 
@@ -29,7 +29,7 @@ LabelValues = Annotated[tuple[LabelValue, ...], Field(strict=False, min_length=1
 
 def _scalar(value: object) -> object:
     if not isinstance(value, str | int | float | bool):
-        kind = "nothing" if value is None else f"a {type(value).__name__}"
+        kind = "null" if value is None else f"a {type(value).__name__}"
         raise ValueError(f"a value of model_overrides must be text, a number, true or false, not {kind}")
     return value
 
@@ -40,7 +40,7 @@ ModelOverrides = Annotated[
 
 
 class Frozen(BaseModel):
-    """Base of all models read from an experiment file: no unknown keys, no implicit conversion, no NaN."""
+    """Base of all models in an experiment file: no unknown keys, no implicit conversion, no NaN."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -55,7 +55,7 @@ class Columns(Frozen):
     text_pair: Name | None = None
     """Name of the column with the second text of a pair; None if a row has one text."""
     label: Name = "label"
-    """Name of the column with the label: words, or whole numbers from 0 up."""
+    """Name of the column with the label: words, or whole numbers of at least 0."""
 
 
 class Splits(Frozen):
@@ -64,7 +64,7 @@ class Splits(Frozen):
     train: Name = "train"
     """Split to train on."""
     validation: Name | None = None
-    """Split to evaluate on; None sets aside a part of the training split."""
+    """Split to evaluate on; None sets part of the training split aside."""
 
 
 class HubData(Frozen):
@@ -73,7 +73,7 @@ class HubData(Frozen):
     name: Name
     """Name on the Hub, such as `dair-ai/emotion`, or a local folder with the same layout."""
     config: Name | None = None
-    """Configuration of the data set; None is the only or default one."""
+    """Configuration of the data set; None is the default or only configuration."""
     revision: Name | None = None
     """Branch, tag or commit; None is the commit of `main` at the time of staging."""
     splits: Splits = Splits()
@@ -84,9 +84,9 @@ class Data(Frozen):
     """The data, from exactly one source: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
 
     train: Name | None = None
-    """File to train on: JSON Lines, CSV, TSV, Parquet, SQuAD JSON or plain text, by its suffix; `.gz` may follow."""
+    """File to train on: JSON Lines, CSV, TSV, Parquet, SQuAD JSON or plain text, by its suffix. `.gz` may follow."""
     validation: Name | None = None
-    """File to evaluate on; None sets aside a part of the training file."""
+    """File to evaluate on; None sets part of the training file aside."""
     hub: HubData | None = None
     """Data set of the Hub."""
     builtin: Builtin | None = None
@@ -97,17 +97,18 @@ class Data(Frozen):
     """Names of the labels, in the order of the class numbers; None takes them from the training rows."""
     label_map: Annotated[dict[Name, LabelValues], Field(min_length=2, max_length=10_000)] | None = None
     """Name of each class, in the order of the class numbers, with the labels of the data that belong to it, such as
-    `{negative: [1, 2], neutral: [3], positive: [4, 5]}`. It must list every label, and excludes `labels`."""
+    `{negative: [1, 2], neutral: [3], positive: [4, 5]}`. It must list every label. Cannot be combined with
+    `labels`."""
     skip_labels: LabelValues | None = None
     """Labels whose rows are left out, such as '-' for rows on which annotators disagreed; None keeps all rows."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
-    """Share of the training rows set aside for evaluation if the data has no validation rows, 0 to 1."""
+    """Share of the training rows that is set aside for evaluation if the data has no validation rows, 0 to 1."""
     split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
-    """Seed of that choice; independent of the experiment's seed, so that all repeats use the same split."""
+    """Seed of the split. It is independent of the experiment's seed, so all repeats use the same split."""
     train_rows: Rows | None = None
-    """Number of rows to train on, from the first; None uses all."""
+    """Number of training rows, counted from the first; None uses all."""
     validation_rows: Rows | None = None
-    """Number of rows to evaluate on, from the first; None uses all."""
+    """Number of validation rows, counted from the first; None uses all."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
@@ -143,7 +144,7 @@ class Data(Frozen):
 
 
 class StagingRequest(Frozen):
-    """Everything that determines the channels of a job, and a lower limit on their rows."""
+    """Everything that determines a job's channels, and a lower limit on their rows."""
 
     task: Task = "classification"
     """Task to train."""
@@ -154,24 +155,24 @@ class StagingRequest(Frozen):
     model_revision: Name | None = None
     """Branch, tag or commit of a Hub model."""
     weights: Literal["pretrained", "random"] = "pretrained"
-    """The model's own weights, or random ones, for which the model's configuration is staged too."""
+    """The model's own weights, or random weights. For random weights the model's configuration is staged too."""
     model_type: Name | None = None
     """Architecture of Transformers, such as `gpt2`, if `model` is None."""
     model_overrides: ModelOverrides = Field(default_factory=dict)
-    """Changed fields of the configuration of a model with random weights."""
+    """Configuration fields that replace the default values of a model with random weights."""
     tokenizer: Name | None = None
     """Hub name, folder, or `package:` and the name of a packaged tokenizer; None is the model's own."""
     max_length: Annotated[int, Field(ge=8, le=MAX_TOKENS)]
-    """Longest sequence, special tokens included; longer ones are truncated, tokens."""
+    """Longest sequence in tokens, special tokens included. Longer sequences are truncated."""
     doc_stride: int = 128
-    """Question answering: overlap of neighbouring windows of a context, tokens."""
+    """Question answering: overlap of neighbouring windows of a context, in tokens."""
     n_best_answers: int = 20
-    """Question answering: number of likeliest starts and ends of a window that are combined."""
+    """Question answering: number of most likely starts and ends per window that are combined."""
     max_answer_length: int = 30
-    """Question answering: longest possible answer, tokens."""
+    """Question answering: longest possible answer, in tokens."""
     packing: bool = True
     """Causal language modelling: join all texts and cut them into blocks of `max_length`; else one text per row."""
     bucket_lengths: tuple[int, ...] | None = None
-    """Bucket lengths, ascending, tokens; None chooses them from the data. Not part of the key."""
-    fewest_train_rows: int = 1
-    """Least number of training rows that the data must have, such as one global batch. Not part of the key."""
+    """Bucket lengths in tokens, ascending; None chooses them from the data. Not part of the key."""
+    min_train_rows: int = 1
+    """Minimum number of training rows, such as one global batch. Not part of the key."""

@@ -1,4 +1,4 @@
-"""Sources of rows: files, the Hub or the demo data, each with a digest that is known before any row is read."""
+"""Sources of rows: files, the Hub or the demo data. Each has a digest that is known before any row is read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from training.staging.sources.request import Data, HubData
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of one file or split, which are read when they are iterated over."""
+    """Rows of one file or split, read lazily."""
 
     name: str
     """File or Hub split, for messages."""
     unit: str
     """Unit of the row numbers: `line`, `row` or `question`."""
     rows: Iterator[Row]
-    """Values of the requested columns of each row; can be iterated over once."""
+    """Values of the requested columns of each row. Can be iterated over once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Tables:
     train: Table
     """Rows to train on."""
     validation: Table | None
-    """Rows to evaluate on; None to set aside a part of `train`."""
+    """Rows to evaluate on; None sets part of `train` aside."""
     label_names: tuple[str, ...] | None = None
     """Label names that the source itself defines."""
 
@@ -47,7 +47,7 @@ class Source:
     digest: str
     """SHA-256 of the content; for a Hub data set, of its name, commit and splits."""
     validation_digest: str
-    """Digest of the file or split that holds the validation rows, or from which they are taken."""
+    """Digest of the file or split that contains the validation rows, also if they are split off the training rows."""
     open: Callable[[], Tables]
     """Open the data for one pass over its rows."""
 
@@ -58,9 +58,9 @@ NO_READERS: Readers = {}
 
 
 def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
-    """Return the source of the data. Its rows hold the values of `columns`.
+    """Return the source of the data. Its rows contain the values of `columns`.
 
-    Generated data is kept in the folder `cache`. Raises InputError for a missing file.
+    Generated data is written to the folder `cache`. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
@@ -72,7 +72,7 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
 
 
 def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, description: str) -> Source:
-    # The digest includes the reader: the same bytes as .csv and .tsv hold different rows.
+    # The digest includes the suffix, because the same bytes give different rows as .csv and as .tsv.
     parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
 
     def open_files() -> Tables:

@@ -1,6 +1,6 @@
-"""Causal language modelling: texts packed into blocks of one length, or one row for each text.
+"""Causal language modelling: texts packed into blocks of equal length, or one row per text.
 
-Packing joins the tokens of all texts without separators and cuts them into blocks, as Hugging Face's run_clm.py does.
+Packing joins the tokens of all texts without separators and cuts them into blocks, like Hugging Face's run_clm.py.
 Tokens at the end that do not fill a block are dropped.
 """
 
@@ -25,11 +25,11 @@ HEAD = "AutoModelForCausalLM"
 
 TEXTS_PER_BATCH = 1_000
 SHORTEST_ROW_TOKENS = 2
-"""Shortest row with a token to predict."""
+"""Length of the shortest row that has a token to predict."""
 
 
 def required_columns(columns: Columns) -> list[str]:
-    """Return the column of the text; labels are not read."""
+    """Return the text column. Labels are not read."""
     return [columns.text]
 
 
@@ -42,7 +42,7 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
     return Content(train=train_channel, validation=_channel(tokenizer, validation, "validation", request))
 
 
-def _channel(tokenizer: Any, texts: Texts, kind: str, request: StagingRequest) -> ChannelContent:
+def _channel(tokenizer: Any, texts: Texts, purpose: str, request: StagingRequest) -> ChannelContent:
     import numpy as np
     import pyarrow as pa
 
@@ -52,14 +52,14 @@ def _channel(tokenizer: Any, texts: Texts, kind: str, request: StagingRequest) -
         tokens, lengths = blocks(tokens, request.max_length)
         if not len(lengths):
             raise InputError(
-                f"the {kind} texts of {texts.source} do not fill one block of max_length {request.max_length} tokens; "
-                f"reduce max_length, or set packing to false"
+                f"the {purpose} texts of {texts.source} do not fill one block of max_length {request.max_length} "
+                "tokens; reduce max_length, or set packing to false"
             )
     else:
         tokens, lengths = rows(tokens, lengths)
         if not len(lengths):
             raise InputError(
-                f"the {kind} texts of {texts.source} have only one token each, so there is nothing to predict"
+                f"the {purpose} texts of {texts.source} have only one token each, so none can be predicted"
             )
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     input_ids = pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))
@@ -67,7 +67,7 @@ def _channel(tokenizer: Any, texts: Texts, kind: str, request: StagingRequest) -
 
 
 def tokenise(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return (tokens of all texts, concatenated; number of tokens of each text). Texts are cut to `max_length`."""
+    """Return (tokens of all texts, concatenated; number of tokens per text). Texts are truncated to `max_length`."""
     import numpy as np
 
     options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
@@ -82,7 +82,7 @@ def tokenise(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[
 
 
 def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (tokens of all complete blocks, concatenated; length of each block)."""
+    """Return (tokens of all complete blocks, concatenated; length of each block), without the incomplete last block."""
     import numpy as np
 
     count = len(tokens) // length
@@ -90,7 +90,7 @@ def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows(tokens: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (tokens, lengths) without the rows that are too short to have a token to predict."""
+    """Return (tokens, lengths) without the rows that have no token to predict."""
     import numpy as np
 
     long_enough = lengths >= SHORTEST_ROW_TOKENS

@@ -1,4 +1,4 @@
-"""Classification: one row for each labelled text or pair of texts."""
+"""Classification: one row per labelled text or pair of texts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OPTIONS: tuple[str, ...] = ()
 READERS = NO_READERS
 HEAD = "AutoModelForSequenceClassification"
 SOURCE_ROWS = "source_rows.json"
-"""File of a channel with the line or row numbers (from 1) of its first rows in the data, as a list."""
+"""File of a channel: a list with the line or row numbers (from 1) of the channel's first rows in the data."""
 MAX_SOURCE_ROWS = 1_000
 """Number of rows whose predictions a job reports."""
 
 
 def required_columns(columns: Columns) -> list[str]:
-    """Return the columns of the text, the label, and the second text if there is one."""
+    """Return the columns with the text, the label and, for pairs, the second text."""
     return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
 
 

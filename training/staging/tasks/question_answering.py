@@ -1,4 +1,4 @@
-"""Question answering: one row for each window, and files with the questions, which scoring needs."""
+"""Question answering: one row per window, and files with the questions for scoring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import Readers, Table, Tables
 from training.staging.tokens.channel_files import ChannelContent, Content, token_columns
-from training.staging.tokens.windows import Windows, cut
+from training.staging.tokens.windows import Windows, cut_windows
 
 OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
 READERS: Readers = {".json": ("question", squad_rows)}
@@ -19,7 +19,7 @@ HEAD = "AutoModelForQuestionAnswering"
 
 
 def required_columns(columns: Columns) -> list[str]:
-    """Return the columns of the Hub's `squad`, which all data of this task must have."""
+    """Return the columns of the Hub's `squad`, which all data for this task must have."""
     return list(COLUMNS)
 
 
@@ -29,7 +29,7 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
     tokenizer = load_tokenizer()
 
     def windows_of(questions: Sequence[Question]) -> Windows:
-        return cut(tokenizer, questions, max_length=request.max_length, doc_stride=request.doc_stride)
+        return cut_windows(tokenizer, questions, max_length=request.max_length, doc_stride=request.doc_stride)
 
     scored = windows_of(validation)
     options = {name: getattr(request, name) for name in OPTIONS}
@@ -38,7 +38,7 @@ def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[]
 
 
 def _questions(tables: Tables, request: StagingRequest) -> tuple[list[Question], list[Question]]:
-    """Return (training, validation) questions. After splitting, a row limit keeps the first rows of each."""
+    """Return (training, validation) questions. Limits on rows keep the first questions of each after the split."""
     data = request.data
 
     def collected(table: Table, limit: int | None) -> list[Question]:
@@ -65,7 +65,7 @@ def _channel(windows: Windows, metadata: Mapping[str, Any], files: Mapping[str, 
 
 
 def _question_file(questions: Sequence[Question], windows: Windows) -> bytes:
-    """Return a file with one row for each question: its context, its answers, and the span of each context token."""
+    """Return a file with one row per question: its context, its answers, and the span of each context token."""
     import pyarrow as pa
 
     characters = pa.list_(pa.int32())
@@ -83,7 +83,7 @@ def _question_file(questions: Sequence[Question], windows: Windows) -> bytes:
 
 
 def _window_file(windows: Windows) -> bytes:
-    """Return a file with one row for each window: its question, and the position of its part of the context."""
+    """Return a file with one row per window: its question, and the position of its part of the context."""
     import pyarrow as pa
 
     names = ("question", "context_at", "first_token", "tokens")

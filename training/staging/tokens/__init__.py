@@ -1,4 +1,4 @@
-"""Tokenisation of rows, and the files of the channels.
+"""Tokenise rows and write the files of the channels.
 
 Open `staged.py` first: it describes the result of a staging.
 """

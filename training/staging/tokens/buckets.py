@@ -1,4 +1,4 @@
-"""Bucket lengths to which sequences are padded, so that a compiler sees few shapes."""
+"""Lengths to which sequences are padded, so that a compiler sees few shapes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MAX_BUCKETS = 4
 
 
 def choose_buckets(lengths: Mapping[int, int], *, max_length: int, max_buckets: int = MAX_BUCKETS) -> tuple[int, ...]:
-    """Return at most `max_buckets` bucket lengths that need the least padding. The last holds the longest sequence.
+    """Return at most `max_buckets` bucket lengths with the least padding. The last bucket holds the longest sequence.
 
-    `lengths` maps a length in tokens to the number of sequences of that length; none exceeds `max_length`. Buckets are
-    multiples of 8, which suit tensor cores and vector units, or `max_length` itself. The result is exact: dynamic
+    `lengths` maps a length in tokens to the number of sequences of that length; no length exceeds `max_length`. Buckets
+    are multiples of 8, which suit tensor cores and vector units, or `max_length` itself. The result is exact: dynamic
     programming over the last bucket, O(candidates^2 x buckets). Of equally good results, the one with the fewest
     buckets is returned.
     """
@@ -43,11 +43,11 @@ def _extended(cover: tuple[int, int, tuple[int, ...]], end: int, count: int) -> 
 
 
 def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ...]:
-    """Return ascending bucket lengths that fit every sequence: `max_length` is appended if the last one is shorter."""
+    """Return ascending bucket lengths that fit every sequence: append `max_length` if the last bucket is shorter."""
     assert all(shorter < longer for shorter, longer in pairwise(buckets)), "the experiment checks that buckets ascend"
     return tuple(buckets) if buckets[-1] >= max_length else (*buckets, max_length)
 
 
 def padded_tokens(lengths: Mapping[int, int], buckets: Sequence[int]) -> int:
-    """Return the total number of tokens when each sequence is padded to the smallest bucket that holds it."""
+    """Return the total number of tokens after each sequence is padded to the smallest bucket that holds it."""
     return sum(count * next(end for end in buckets if end >= length) for length, count in lengths.items())

@@ -1,4 +1,4 @@
-"""Content of the two channels of a task, and the files of a channel folder."""
+"""Content of a task's two channels, and the files of a channel folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class ChannelContent:
     """Content of one channel."""
 
     columns: Mapping[str, Any]
-    """Column name to pyarrow array, all of one length: input_ids, token_type_ids if any, and the task's own columns."""
+    """Column name to pyarrow array, all of equal length: input_ids, token_type_ids if any, and the task's columns."""
     lengths: list[int]
-    """Length of each row, tokens."""
+    """Length of each row in tokens."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Metadata of this channel for the job, in addition to that of every task."""
+    """Metadata of this channel for the job, in addition to the metadata of every task."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Content of further files of the channel, by name."""
+    """Content of additional files in the channel, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Content:
 def write_channel(folder: Path, content: ChannelContent, metadata: Mapping[str, Any]) -> None:
     """Write `data.parquet`, `channel.json` and the task's own files. `metadata` is common to both channels.
 
-    The Parquet file has no library metadata, because the old versions in a container cannot read that of new ones.
+    The Parquet file has no library metadata, because the old library in a container cannot read that of a new one.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -56,7 +56,7 @@ def write_channel(folder: Path, content: ChannelContent, metadata: Mapping[str, 
 
 
 def token_columns(input_ids: list[list[int]], token_type_ids: list[list[int]] | None) -> dict[str, Any]:
-    """Return the columns of token ids, and of token types if the model uses them."""
+    """Return the columns with token ids and, if the model uses them, token types."""
     import pyarrow as pa
 
     columns = {"input_ids": pa.array(input_ids, pa.list_(pa.int32()))}

@@ -1,4 +1,4 @@
-"""Result of a staging, and its manifest on disk."""
+"""Result of a staging, and the manifest that describes it on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LengthStatistics:
     p95_tokens: int
     max_tokens: int
     at_max_length_share: float
-    """Share of rows as long as `max_length`, most of them truncated, 0 to 1."""
+    """Share of rows that are as long as `max_length`, 0 to 1. Most of them were truncated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Manifest:
     longest_tokens: int
     """Longest sequence of training and validation rows, tokens."""
     has_model: bool
-    """True if the staging includes the configuration of a model from scratch."""
+    """True if the staged data includes the configuration of a model from scratch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class Staged:
     lengths: LengthStatistics
     """Lengths of the training rows."""
     source: str
-    """Origin of the data, for people."""
+    """Origin of the data, for messages."""
     digest: str
     """SHA-256 of the data's content; for a Hub data set, of its name, commit and splits."""
     evaluation_key: str
@@ -84,7 +84,7 @@ class Staged:
     """True if an earlier staging was reused."""
 
     def notes(self) -> list[str]:
-        """Return notes on classes without rows, one sentence each."""
+        """Return one sentence for each class without rows."""
         consequences = (
             (self.train_class_counts, "training", "cannot be learnt"),
             (self.validation_class_counts, "validation", "is not evaluated"),
@@ -95,12 +95,15 @@ class Staged:
             for name, count in zip(self.label_names, counts, strict=True)
             if count == 0
         ]
-        more = [f"and {len(notes) - MAX_NOTES} more such labels"] if len(notes) > MAX_NOTES else []
+        more = [f"and {len(notes) - MAX_NOTES} more labels without rows"] if len(notes) > MAX_NOTES else []
         return notes[:MAX_NOTES] + more
 
 
 def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:
-    """Return the statistics of a histogram of lengths. A quantile is the smallest length that reaches its share."""
+    """Return the statistics of a histogram of lengths.
+
+    A quantile is the smallest length such that at least its share of the rows are no longer.
+    """
     rows = sum(length_counts.values())
     return LengthStatistics(
         mean_tokens=sum(length * count for length, count in length_counts.items()) / rows,

@@ -1,4 +1,4 @@
-"""Tokenisation of examples, and the tokenizer's metadata for a job."""
+"""Tokenise examples, and return the tokenizer's metadata for a job."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Encoded:
     input_ids: list[list[int]]
     """Token ids, special tokens included, without padding."""
     token_type_ids: list[list[int]] | None
-    """0 for the first text of a pair and 1 for the second; None if rows have one text or the model uses no types."""
+    """0 for the first text of a pair, 1 for the second; None if rows have one text or the model uses no types."""
 
 
 def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
     """Return a fast tokenizer. Every error becomes an `InputError`.
 
-    Also raises InputError if `max_length` exceeds the limit of a tokenizer of the Hub; None skips this check.
+    Also raises InputError if `max_length` exceeds the limit of a Hub tokenizer; None skips this check.
     """
     from transformers import AutoTokenizer
     from transformers.utils import logging
@@ -41,42 +41,42 @@ def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {reason}") from error
     if not getattr(tokenizer, "is_fast", False):
-        raise InputError(f"model {source.name!r} has only a slow tokenizer; a fast one (tokenizer.json) is needed")
+        raise InputError(f"model {source.name!r} has only a slow tokenizer; a fast one (tokenizer.json) is required")
     if pad_token_id(tokenizer) is None:
-        raise InputError(f"the tokenizer of model {source.name!r} has neither a padding nor an end token")
+        raise InputError(f"the tokenizer of model {source.name!r} has neither a padding token nor an end token")
     if max_length is None or source.folder is not None:
         return tokenizer
     if tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
         raise InputError(
-            f"max_length is {max_length}, but {source.name} takes at most {tokenizer.model_max_length} tokens"
+            f"max_length is {max_length}, but {source.name} accepts at most {tokenizer.model_max_length} tokens"
         )
     return tokenizer
 
 
 def pad_token_id(tokenizer: Any) -> int | None:
-    """Return the padding token, or the end token for models that were trained without padding (GPT-2)."""
+    """Return the padding token, or the end token if the model was trained without padding (GPT-2)."""
     padding: int | None = tokenizer.pad_token_id
     end: int | None = tokenizer.eos_token_id
     return end if padding is None else padding
 
 
 def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
-    """Tokenise every row, truncated to `max_length` tokens. Of a pair, the longer text is truncated first."""
+    """Tokenise every row, truncated to `max_length` tokens. The longer text of a pair is truncated first."""
     input_ids: list[list[int]] = []
     types: list[list[int]] = []
-    typed = examples.pairs is not None and "token_type_ids" in tokenizer.model_input_names
+    has_types = examples.pairs is not None and "token_type_ids" in tokenizer.model_input_names
     for start in range(0, len(examples), ROWS_PER_BATCH):
         rows = slice(start, start + ROWS_PER_BATCH)
         pairs = None if examples.pairs is None else examples.pairs[rows]
-        options = {"truncation": True, "max_length": max_length, "return_token_type_ids": typed}
+        options = {"truncation": True, "max_length": max_length, "return_token_type_ids": has_types}
         batch = tokenizer(examples.texts[rows], pairs, padding=False, return_attention_mask=False, **options)
         input_ids += batch["input_ids"]
         types += batch.get("token_type_ids", [])
-    return Encoded(input_ids=input_ids, token_type_ids=types if typed else None)
+    return Encoded(input_ids=input_ids, token_type_ids=types if has_types else None)
 
 
 def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
-    """Return the metadata of the channels that a job needs in addition to the rows."""
+    """Return the channel metadata that a job needs in addition to the rows."""
     return {
         "task": task,
         "label_names": list(label_names),

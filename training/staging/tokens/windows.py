@@ -1,9 +1,9 @@
-"""Questions and contexts as windows of tokens. Each window has the whole question and a part of the context.
+"""Cut questions and contexts into windows of tokens: the whole question and a part of the context.
 
 The windows equal those of `tokenizer(..., truncation="only_second", stride=..., return_overflowing_tokens=True)`, which
 Hugging Face's `run_qa.py` uses. Here they are cut from the tokens of the whole context, because only the whole context
-shows how much of an answer a window holds. `run_qa.py` looks at each window separately, and gives an answer that begins
-in the window's last word an end in the padding after it.
+shows whether a window contains a complete answer. `run_qa.py` looks at each window separately: if an answer begins in
+the last word of a window, its end is placed in the padding after that word.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.rows.examples import shown
+from training.staging.rows.examples import short_text
 from training.staging.rows.questions import Question
 
 QUESTIONS_PER_BATCH = 500
@@ -23,12 +23,12 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """Windows of many questions, with one list for each column, and the spans of each question."""
+    """Windows of many questions, one list per column, and the spans of each question."""
 
     input_ids: list[list[int]] = field(default_factory=list)
     """Tokens of each window, special tokens included, without padding."""
     token_type_ids: list[list[int]] | None
-    """Text to which each token belongs, 0 or 1; None if the model uses no types."""
+    """Index of the text (0 or 1) to which each token belongs; None if the model uses no types."""
     start_position: list[int] = field(default_factory=list)
     """Index of the first answer's first token in the window; the CLS token's index if the answer is not in it."""
     end_position: list[int] = field(default_factory=list)
@@ -38,16 +38,16 @@ class Windows:
     context_at: list[int] = field(default_factory=list)
     """Index of the context's first token in the window."""
     first_token: list[int] = field(default_factory=list)
-    """Index of that token in the whole context, from 0."""
+    """Index of that first token in the whole context, from 0."""
     tokens: list[int] = field(default_factory=list)
-    """Number of tokens of the context in the window."""
+    """Number of context tokens in the window."""
     spans: list[list[Span]] = field(default_factory=list)
     """For each question, the characters that each token of its context covers: (first, one past the last)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Whole:
-    """The tokens of a question and its whole context, without truncation."""
+class _EncodedQuestion:
+    """Tokens of a question and its whole context, without truncation."""
 
     ids: list[int]
     types: list[int]
@@ -59,35 +59,35 @@ class _Whole:
     """Index of the CLS token."""
 
 
-def cut(tokenizer: Any, questions: Sequence[Question], *, max_length: int, doc_stride: int) -> Windows:
+def cut_windows(tokenizer: Any, questions: Sequence[Question], *, max_length: int, doc_stride: int) -> Windows:
     """Return the windows of the questions, in order. Neighbouring windows share `doc_stride` tokens of the context."""
     windows = Windows(token_type_ids=[] if "token_type_ids" in tokenizer.model_input_names else None)
     for start in range(0, len(questions), QUESTIONS_PER_BATCH):
         batch = questions[start : start + QUESTIONS_PER_BATCH]
-        for number, whole in enumerate(_wholes(tokenizer, batch), start=start):
-            windows.spans.append(whole.spans)
-            answer = answer_tokens(questions[number], whole.spans)
-            for part in _parts(whole, questions[number], max_length, doc_stride):
-                _append(windows, number, whole, part, answer)
+        for number, encoded in enumerate(_encode_questions(tokenizer, batch), start=start):
+            windows.spans.append(encoded.spans)
+            answer = answer_tokens(questions[number], encoded.spans)
+            for part in _parts(encoded, questions[number], max_length, doc_stride):
+                _append(windows, number, encoded, part, answer)
     return windows
 
 
 def answer_tokens(question: Question, spans: Sequence[Span]) -> Span | None:
-    """Return the indexes of the first and last token that cover a part of the first answer, or None.
+    """Return the indexes of the first and last token that overlap the first answer, or None.
 
-    Blanks around the answer are ignored: a tokenizer that joins a blank to the following word, such as SentencePiece,
-    would otherwise include that word.
+    Blanks around the answer are ignored. Otherwise a tokenizer that joins a blank to the following word, such as
+    SentencePiece, would include that word.
     """
     if not question.answers:
         return None
     answer = question.answers[0]
     start = answer.start + len(answer.text) - len(answer.text.lstrip())
     end = answer.start + len(answer.text.rstrip())
-    holding = [at for at, (first, last) in enumerate(spans) if first < end and last > start]
-    return (holding[0], holding[-1]) if holding else None
+    overlapping = [index for index, (first, last) in enumerate(spans) if first < end and last > start]
+    return (overlapping[0], overlapping[-1]) if overlapping else None
 
 
-def _wholes(tokenizer: Any, questions: Sequence[Question]) -> Iterator[_Whole]:
+def _encode_questions(tokenizer: Any, questions: Sequence[Question]) -> Iterator[_EncodedQuestion]:
     """Yield the tokens of each question and its context.
 
     The question comes first, unless the tokenizer pads on the left (XLNet).
@@ -95,59 +95,59 @@ def _wholes(tokenizer: Any, questions: Sequence[Question]) -> Iterator[_Whole]:
     question_texts, contexts = [each.question for each in questions], [each.context for each in questions]
     context_is_second = tokenizer.padding_side == "right"
     texts = (question_texts, contexts) if context_is_second else (contexts, question_texts)
-    encoded = tokenizer(*texts, padding=False, truncation=False, verbose=False)
-    for question, encoding in zip(questions, encoded.encodings, strict=True):
-        yield _whole(tokenizer, question, encoding, int(context_is_second))
+    batch = tokenizer(*texts, padding=False, truncation=False, verbose=False)
+    for question, encoding in zip(questions, batch.encodings, strict=True):
+        yield _encode_question(tokenizer, question, encoding, int(context_is_second))
 
 
-def _whole(tokenizer: Any, question: Question, encoding: Any, sequence: int) -> _Whole:
+def _encode_question(tokenizer: Any, question: Question, encoding: Any, sequence: int) -> _EncodedQuestion:
     ids, sequences = encoding.ids, encoding.sequence_ids
-    indexes = [at for at, each in enumerate(sequences) if each == sequence]
+    indexes = [index for index, each in enumerate(sequences) if each == sequence]
     if not indexes:
-        raise InputError(f"question {shown(question.id)}: its context has no tokens")
+        raise InputError(f"question {short_text(question.id)}: its context has no tokens")
     context = (indexes[0], indexes[-1] + 1)
     # The id alone does not identify the CLS token, because a text may contain "[CLS]".
-    special = [at for at, each in enumerate(sequences) if each is None and ids[at] == tokenizer.cls_token_id]
+    special = [index for index, each in enumerate(sequences) if each is None and ids[index] == tokenizer.cls_token_id]
     cls = special[0] if special else 0
     if cls in range(*context):
         raise InputError(
-            f"question {shown(question.id)}: its text has no tokens and the tokenizer adds no CLS token, "
+            f"question {short_text(question.id)}: its text has no tokens and the tokenizer adds no CLS token, "
             "so no token can mark an answer outside a window"
         )
     spans = [tuple(each) for each in encoding.offsets[slice(*context)]]
-    return _Whole(ids=ids, types=encoding.type_ids, context=context, spans=spans, cls=cls)
+    return _EncodedQuestion(ids=ids, types=encoding.type_ids, context=context, spans=spans, cls=cls)
 
 
-def _parts(whole: _Whole, question: Question, max_length: int, doc_stride: int) -> Iterator[Span]:
-    """Yield the range of the context's tokens in each window: (first from 0, one past the last)."""
-    tokens = len(whole.spans)
-    other_tokens = len(whole.ids) - tokens
+def _parts(encoded: _EncodedQuestion, question: Question, max_length: int, doc_stride: int) -> Iterator[Span]:
+    """Yield the range of context tokens in each window: (first from 0, one past the last)."""
+    tokens = len(encoded.spans)
+    other_tokens = len(encoded.ids) - tokens
     room = max_length - other_tokens
     if tokens <= room:
         yield 0, tokens
         return
     if room <= doc_stride:
         raise InputError(
-            f"question {shown(question.id)} needs {other_tokens} of the {max_length} tokens of max_length, which "
+            f"question {short_text(question.id)} uses {other_tokens} of the {max_length} tokens of max_length, which "
             f"leaves {max(room, 0)} for its context of {tokens} tokens; doc_stride is {doc_stride} and must be "
-            "smaller than that"
+            "smaller; increase max_length or reduce doc_stride"
         )
     for first in range(0, tokens - doc_stride, room - doc_stride):
         yield first, min(first + room, tokens)
 
 
-def _append(windows: Windows, number: int, whole: _Whole, part: Span, answer: Span | None) -> None:
+def _append(windows: Windows, number: int, encoded: _EncodedQuestion, part: Span, answer: Span | None) -> None:
     first, last = part
-    before, after = whole.context
+    before, after = encoded.context
 
     def window_of(values: list[int]) -> list[int]:
         return values[:before] + values[before + first : before + last] + values[after:]
 
-    cls = whole.cls if whole.cls < before else whole.cls - len(whole.spans) + (last - first)
+    cls = encoded.cls if encoded.cls < before else encoded.cls - len(encoded.spans) + (last - first)
     has_answer = answer is not None and first <= answer[0] and answer[1] < last
-    windows.input_ids.append(window_of(whole.ids))
+    windows.input_ids.append(window_of(encoded.ids))
     if windows.token_type_ids is not None:
-        windows.token_type_ids.append(window_of(whole.types))
+        windows.token_type_ids.append(window_of(encoded.types))
     windows.start_position.append(before + answer[0] - first if has_answer and answer else cls)
     windows.end_position.append(before + answer[1] - first if has_answer and answer else cls)
     windows.question.append(number)

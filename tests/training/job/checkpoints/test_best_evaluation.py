@@ -1,4 +1,4 @@
-"""A job saves the model of its best evaluation, even if it was interrupted."""
+"""A job saves the model of its best evaluation, even after an interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRAINING = {
 
 @pytest.fixture
 def worsening_job(job: Any, channel_writer: Any) -> Any:
-    """A job whose validation labels are swapped: the better it learns, the worse it scores."""
+    """A job with swapped validation labels: the better it learns, the worse it scores."""
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     ids = [[10 + at % 2, 20 + at, 30] for at in range(13)]
     channel_writer(job.folder / "validation", ids, [1 - at % 2 for at in range(13)])
@@ -54,18 +54,18 @@ def check_best_is_saved(job: Any, ended: Any) -> None:
     assert len(list(checkpoints.iterdir())) == 2
     weights = (job.folder / "model/model.safetensors").read_bytes()
     assert weights == (checkpoints / f"checkpoint-{best}/model.safetensors").read_bytes()
-    right = sum(
+    correct = sum(
         row["count"] for row in ended.result["tables"]["confusion_matrix.json"] if row["actual"] == row["predicted"]
     )
-    assert right / 13 == pytest.approx(metrics["eval_accuracy"])
+    assert correct / 13 == pytest.approx(metrics["eval_accuracy"])
 
 
-def test_the_saved_model_is_the_best_one(worsening_job: Any) -> None:
+def test_the_saved_model_is_that_of_the_best_evaluation(worsening_job: Any) -> None:
     check_best_is_saved(worsening_job, worsening_job.run(**TRAINING))
 
 
 @pytest.mark.slow
-def test_the_best_one_is_tracked_over_two_starts(worsening_job: Any) -> None:
+def test_the_best_evaluation_is_kept_across_a_restart(worsening_job: Any) -> None:
     job = worsening_job
     killed = job.run([str(DYING), f"{STEP_END}:10", "SIGKILL"], **TRAINING)
     assert killed.code == -signal.SIGKILL
@@ -74,7 +74,7 @@ def test_the_best_one_is_tracked_over_two_starts(worsening_job: Any) -> None:
     check_best_is_saved(job, job.run(**TRAINING))
 
 
-def test_the_last_weights_are_saved_if_they_are_the_best(job: Any) -> None:
+def test_the_last_weights_are_not_reloaded_if_they_are_the_best(job: Any) -> None:
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     ended = job.run(**(TRAINING | {"learning_rate": 0.003, "max_steps": 6}))
     assert ended.result["metrics"]["best/step"] == 6
@@ -92,6 +92,6 @@ def test_best_step_by_hand() -> None:
     assert score.metrics() == {"best/step": 4}
     assert BestEvaluation("eval_f1").metrics() == {}
     with pytest.raises(
-        ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task reports eval_loss"
+        ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task reports only eval_loss"
     ):
         score.observe({"eval_loss": 0.1, "epoch": 1}, 6)

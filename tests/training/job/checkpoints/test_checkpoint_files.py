@@ -1,4 +1,4 @@
-"""Complete, incomplete and old checkpoints in a folder."""
+"""Complete, incomplete and older checkpoints in a folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def write(folder: Path, step: int, is_complete: bool = True) -> Path:
     return checkpoint
 
 
-def test_the_newest_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None:
+def test_the_newest_checkpoint_has_the_highest_step(tmp_path: Path) -> None:
     for step in (9, 100, 20):
         write(tmp_path, step)
     assert checkpoint_files.newest(tmp_path) == (tmp_path / "checkpoint-100", Progress(100, 3200, 150.0))
 
 
-def test_incomplete_checkpoints_are_skipped_and_noted(tmp_path: Path) -> None:
+def test_incomplete_checkpoints_are_skipped_and_reported(tmp_path: Path) -> None:
     write(tmp_path, 1)
     (write(tmp_path, 2) / "model.safetensors").write_bytes(b"x" * 99)
     (write(tmp_path, 3) / "model.safetensors").unlink()
@@ -38,12 +38,12 @@ def test_incomplete_checkpoints_are_skipped_and_noted(tmp_path: Path) -> None:
     assert [note.split()[1] for note in notes] == [f"checkpoint-{step}" for step in (6, 5, 4, 3, 2)]
 
 
-def test_without_checkpoints_there_is_no_newest(tmp_path: Path) -> None:
+def test_newest_returns_none_without_checkpoints(tmp_path: Path) -> None:
     assert checkpoint_files.newest(tmp_path) is None
     assert checkpoint_files.newest(tmp_path / "missing") is None
 
 
-def test_older_checkpoints_are_removed_once_enough_are_complete(tmp_path: Path) -> None:
+def test_incomplete_and_older_checkpoints_are_removed(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         write(tmp_path, step)
     write(tmp_path, 4, is_complete=False)
@@ -54,16 +54,16 @@ def test_older_checkpoints_are_removed_once_enough_are_complete(tmp_path: Path) 
 
 
 def test_the_best_checkpoint_is_never_removed(tmp_path: Path) -> None:
-    def left() -> list[str]:
+    def remaining() -> list[str]:
         return sorted(path.name.removeprefix("checkpoint-") for path in tmp_path.iterdir())
 
     for step in (1, 2, 3, 4, 5):
         write(tmp_path, step)
     checkpoint_files.remove_older(tmp_path, 3, spared_step=4)
-    assert left() == ["3", "4", "5"]
+    assert remaining() == ["3", "4", "5"]
     checkpoint_files.remove_older(tmp_path, 2, spared_step=3)
-    assert left() == ["3", "5"]
+    assert remaining() == ["3", "5"]
     checkpoint_files.remove_older(tmp_path, 1, spared_step=3)
-    assert left() == ["3", "5"]
+    assert remaining() == ["3", "5"]
     checkpoint_files.remove_older(tmp_path, 1, spared_step=None)
-    assert left() == ["5"]
+    assert remaining() == ["5"]

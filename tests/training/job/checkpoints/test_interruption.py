@@ -1,4 +1,4 @@
-"""A job that is killed at any moment resumes to the same numbers, to the last bit."""
+"""A job that is killed at any moment resumes with bit-identical results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import forking_interpreter
 
-# A checkpoint calls torch.save four times.
+# Sends the job a signal at a chosen call. Writing a checkpoint calls torch.save four times.
 DYING = ROOT / "tests" / "support" / "job" / "dying.py"
 
-# 13 batches of 4 rows, 2 a step: 7 steps an epoch, the last of one batch with 2 rows. Dropout is on, at 0.1.
+# An epoch has 13 batches of 4 rows and 7 steps of 2 batches. The last step has one batch of 2 rows. Dropout is 0.1.
 TRAINING = {
     "batch_size": 4,
     "eval_batch_size": 4,
@@ -37,8 +37,9 @@ TRAINING = {
 }
 
 
-def dying(spot: str, name_of_signal: str = "SIGKILL") -> list[str]:
-    return [str(DYING), spot, name_of_signal]
+def signal_at(call: str, signal_name: str = "SIGKILL") -> list[str]:
+    """Return launcher arguments that send the job a signal at a call `MODULE:NAME:COUNT`."""
+    return [str(DYING), call, signal_name]
 
 
 def with_checkpoints(job: Any) -> Any:
@@ -47,7 +48,7 @@ def with_checkpoints(job: Any) -> Any:
 
 
 def curve(ended: Any) -> dict[tuple[int, str], Any]:
-    """Return every number that a job's starts logged about its training. Repeated numbers must be equal."""
+    """Return all numbers about the training that the job logged in all starts. Repeated numbers must be equal."""
     values: dict[tuple[int, str], Any] = {}
     for event in ended.events("metric"):
         logged = {**event["values"], "samples": event["samples"], "epoch": event["epoch"]}
@@ -66,9 +67,9 @@ def checkpoints_of(job: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The uninterrupted training."""
-    ended = with_checkpoints(job_in(tmp_path_factory.mktemp("whole") / "job")).run(**TRAINING)
+    ended = with_checkpoints(job_in(tmp_path_factory.mktemp("uninterrupted") / "job")).run(**TRAINING)
     assert [step for step, name in curve(ended) if name == "loss"] == list(range(1, 15))
     assert sorted(step for step, name in curve(ended) if name == "eval_loss") == [3, 6, 9, 12, 14]
     return ended
@@ -76,7 +77,7 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cuts", "resumed_from"),
+    ("kill_at", "resumed_from"),
     [
         pytest.param(
             ["loop.trainer_callback:Reporter.on_step_end:4", "loop.trainer_callback:Reporter.on_step_end:6"],
@@ -87,45 +88,42 @@ def whole(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactor
         pytest.param(
             ["checkpoints.checkpoint_files:write_progress:1", "checkpoints.checkpoint_files:remove_older:2"],
             [None, 4],
-            id="in finishing one",
+            id="in finishing a checkpoint",
         ),
         pytest.param(["training_run:save_tokenizer:1"], [14], id="in saving the model"),
     ],
 )
-def test_a_killed_job_resumes(job: Any, whole: Any, cuts: list[str], resumed_from: list[int | None]) -> None:
+def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], resumed_from: list[int | None]) -> None:
     with_checkpoints(job)
-    for cut in cuts:
-        killed = job.run(dying(cut), **TRAINING)
+    for call in kill_at:
+        killed = job.run(signal_at(call), **TRAINING)
         assert killed.code == -signal.SIGKILL, killed.output[-2000:]
     ended = job.run(**TRAINING)
     assert ended.code == 0, ended.output[-3000:]
     assert [start["resumed_from_step"] for start in ended.events("start")] == [None, *resumed_from]
-    assert curve(ended) == curve(whole)
-    assert weights(ended) == weights(whole)
+    assert curve(ended) == curve(uninterrupted)
+    assert weights(ended) == weights(uninterrupted)
     assert ended.result["steps"] == 14
-    assert ended.result["metrics"]["eval_loss"] == whole.result["metrics"]["eval_loss"]
+    assert ended.result["metrics"]["eval_loss"] == uninterrupted.result["metrics"]["eval_loss"]
     assert checkpoints_of(job) == ["checkpoint-14"]
 
 
 @pytest.mark.slow
-def test_a_job_killed_while_writing_a_checkpoint_resumes(job: Any, whole: Any) -> None:
-    """Kill the job at no chosen call, but whenever the folder of an unfinished checkpoint appears; three times."""
+def test_a_job_killed_while_writing_a_checkpoint_resumes(job: Any, uninterrupted: Any) -> None:
+    """Kill the job three times, each time when the folder of an unfinished checkpoint appears."""
     with_checkpoints(job)
     kills = 0
     for _ in range(3):
         with job.start(**TRAINING, precision="fp32", logging_steps=1) as process:
-            kills += killed_at(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
+            kills += kill_at_match(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
     assert kills, "no start was killed while it wrote a checkpoint"
     ended = job.run(**TRAINING)
-    assert curve(ended) == curve(whole)
-    assert weights(ended) == weights(whole)
+    assert curve(ended) == curve(uninterrupted)
+    assert weights(ended) == weights(uninterrupted)
 
 
-def killed_at(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
-    """Kill `process` when a file in `folder` matches.
-
-    Return False if it ended first, with its last checkpoint saved.
-    """
+def kill_at_match(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
+    """Kill the process when a file in the folder matches the pattern. Return False if the process ended first."""
     deadline = time.monotonic() + 120
     try:
         while not has_match(folder, pattern):
@@ -148,17 +146,17 @@ def has_match(folder: Path, pattern: str) -> bool:
 
 
 @pytest.mark.slow
-def test_an_evaluation_interrupted_by_a_stop_is_made_up(job: Any, whole: Any) -> None:
-    """On SIGTERM in an evaluation, the step before it is saved, and the next start makes up the evaluation."""
+def test_an_evaluation_interrupted_by_a_stop_is_repeated(job: Any, uninterrupted: Any) -> None:
+    """On SIGTERM in an evaluation, the evaluated step is saved, and the next start evaluates it."""
     with_checkpoints(job)
     stop_at = "loop.trainer_callback:Reporter.on_prediction_step:2"
-    stopped = job.run(dying(stop_at, "SIGTERM"), **TRAINING)
+    stopped = job.run(signal_at(stop_at, "SIGTERM"), **TRAINING)
     assert stopped.code == 143, stopped.output[-2000:]
     assert checkpoints_of(job) == ["checkpoint-3"]
     assert json.loads((job.folder / "checkpoints/checkpoint-3/progress.json").read_text())["owes_evaluation"]
     ended = job.run(**TRAINING)
-    assert curve(ended) == curve(whole)
-    assert weights(ended) == weights(whole)
+    assert curve(ended) == curve(uninterrupted)
+    assert weights(ended) == weights(uninterrupted)
 
 
 @pytest.mark.parametrize(
@@ -170,23 +168,23 @@ def test_an_evaluation_interrupted_by_a_stop_is_made_up(job: Any, whole: Any) ->
     ],
 )
 def test_a_checkpoint_of_another_training_is_refused(
-    job: Any, whole: Any, changed: dict[str, Any], reason: str
+    job: Any, uninterrupted: Any, changed: dict[str, Any], reason: str
 ) -> None:
-    job.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
+    job.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
     ended = job.run(**(TRAINING | changed))
     assert ended.code == 1
     (failure,) = ended.events("failure")
-    assert "checkpoint-14 belongs to another training: " in failure["message"]
+    assert "checkpoint-14 belongs to a different training: " in failure["message"]
     assert reason in failure["message"]
-    assert (whole.folder / "checkpoints/checkpoint-14").exists()
+    assert (uninterrupted.folder / "checkpoints/checkpoint-14").exists()
 
 
-def test_other_data_and_another_model_are_another_training(
-    job: Any, whole: Any, channel_writer: Any, tmp_path: Path
+def test_different_data_and_a_different_model_are_refused(
+    job: Any, uninterrupted: Any, channel_writer: Any, tmp_path: Path
 ) -> None:
     from transformers import BertConfig, BertForSequenceClassification
 
-    job.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
+    job.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
     config = BertConfig.from_pretrained(job.environment["SM_CHANNEL_MODEL"])
     BertForSequenceClassification(config).save_pretrained(tmp_path / "other")
     job.environment["SM_CHANNEL_MODEL"] = str(tmp_path / "other")
@@ -198,22 +196,22 @@ def test_other_data_and_another_model_are_another_training(
 
 
 @pytest.mark.slow
-def test_reporting_and_saving_options_may_change(job: Any, whole: Any) -> None:
+def test_evaluation_and_saving_options_may_change(job: Any, uninterrupted: Any) -> None:
     with_checkpoints(job)
-    killed = job.run(dying("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
+    killed = job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
     changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
     assert ended.result["steps"] == 14
-    # Evaluations do not affect the training: with other evaluations, the weights are the same.
-    assert weights(ended) == weights(whole)
+    # Evaluations do not affect the training: the weights are the same with a different schedule.
+    assert weights(ended) == weights(uninterrupted)
 
 
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None:
-    """No file may exceed 30 KiB: the weights fit, the optimizer's state does not."""
+    """Files are limited to 30 KiB: the weights fit, the optimizer's state does not."""
     with_checkpoints(job)
-    assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
+    assert job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
     first = job.folder / "checkpoints/checkpoint-2"
     before = {path.name: path.read_bytes() for path in first.iterdir()}
     ended = job.run(python=["prlimit", f"--fsize={30 * 2**10}", forking_interpreter()], **TRAINING)
@@ -225,12 +223,12 @@ def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None
 
 
 @pytest.mark.slow
-def test_a_stop_that_reaches_every_process(job: Any, whole: Any, plain_interpreter: str) -> None:
-    """As a service sends it: to the makers of batches too, which go on until the checkpoint is written."""
+def test_a_stop_sent_to_every_process_saves_a_checkpoint(job: Any, uninterrupted: Any, plain_interpreter: str) -> None:
+    """Services also send SIGTERM to the data workers, which must continue until the checkpoint is written."""
     with_checkpoints(job)
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
     process = job.start(
-        dying("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[plain_interpreter], **arguments
+        signal_at("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[plain_interpreter], **arguments
     )
     main, deadline = psutil.Process(process.pid), time.monotonic() + 120
     while main.status() != psutil.STATUS_STOPPED:
@@ -245,13 +243,13 @@ def test_a_stop_that_reaches_every_process(job: Any, whole: Any, plain_interpret
     assert process.returncode == 143, output
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 5
-    assert curve(ended) == curve(whole)
-    assert weights(ended) == weights(whole)
+    assert curve(ended) == curve(uninterrupted)
+    assert weights(ended) == weights(uninterrupted)
 
 
 @pytest.mark.slow
-def test_under_a_compiler(job_in: Callable[[Path], Any], tmp_path: Path) -> None:
-    """Compiled programs draw their dropout from the seed of the step: that too goes on where it was."""
+def test_a_compiled_job_resumes_with_the_same_dropout(job_in: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Compiled programs draw dropout from a seed per step, which must continue too."""
     arguments = {
         **TRAINING,
         "compiler": "inductor",
@@ -260,12 +258,12 @@ def test_under_a_compiler(job_in: Callable[[Path], Any], tmp_path: Path) -> None
         "save_steps": 2,
         "eval_strategy": "end",
     }
-    whole, job = (with_checkpoints(job_in(tmp_path / name)) for name in ("whole", "cut"))
-    for each in (whole, job):
+    uninterrupted, job = (with_checkpoints(job_in(tmp_path / name)) for name in ("uninterrupted", "cut"))
+    for each in (uninterrupted, job):
         each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
-    expected = whole.run(**arguments)
+    expected = uninterrupted.run(**arguments)
     assert expected.code == 0, expected.output[-3000:]
-    assert job.run(dying("loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
+    assert job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 2
     assert curve(ended) == curve(expected)

@@ -13,7 +13,7 @@ from tests.support.job.job_process import TORCHRUN
 
 DYING = ROOT / "tests" / "support" / "job" / "dying.py"
 
-# 50 rows in batches of 8: 7 steps an epoch, 14 in all. Any loss of two classes is below 100.
+# 50 rows in batches of 8 are 7 steps per epoch, 14 in total. Any loss with two classes is below 100.
 TRAINING = {"epochs": 2, "eval_strategy": "steps", "eval_steps": 3, "steady_after_steps": 1, "logging_steps": 2}
 REACHED = {"target_metric": "eval_loss", "target_value": 100, "target_stop": True}
 
@@ -57,7 +57,7 @@ def test_training_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> 
 @pytest.mark.slow
 def test_training_ends_with_the_logged_loss_that_reaches_the_target(job: Any) -> None:
     ended = job.run(**{**TRAINING, "eval_strategy": "epoch"}, **{**REACHED, "target_metric": "loss"}, save_model=False)
-    # The first step's loss is logged. The weights after it are evaluated, once.
+    # The first step's loss is logged and reaches the target. The weights after this step are evaluated once.
     assert ended.result["steps"] == 1
     assert evaluations(ended) == [1]
     assert ended.result["metrics"]["target/samples"] == 8
@@ -72,7 +72,7 @@ def test_a_training_that_misses_its_target_runs_to_its_end(job: Any) -> None:
 
 @pytest.mark.slow
 def test_a_job_restarted_at_its_target_takes_no_step(job: Any) -> None:
-    """Killed after the checkpoint that reached the target: only the evaluation and the model are missing."""
+    """The job is killed after the checkpoint that reached the target: only evaluation and model are missing."""
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     arguments = {**TRAINING, **REACHED, "save_strategy": "steps", "save_steps": 3}
     dying = [str(DYING), "training_run:_save:1", "SIGKILL"]

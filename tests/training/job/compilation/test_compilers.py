@@ -1,4 +1,4 @@
-"""Layers to compile, and the check for a C++ compiler."""
+"""Selection of the layers to compile, and the check for a C++ compiler."""
 
 from __future__ import annotations
 

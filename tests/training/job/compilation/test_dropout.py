@@ -32,7 +32,7 @@ def test_dropped_share_and_scale_match_the_rate(installed: None, rate: float) ->
 
 
 def test_neighbours_are_dropped_independently(installed: None) -> None:
-    """Four elements share one draw of 64 bits, but must be dropped independently."""
+    """Four elements share one draw of 64 bits."""
     torch.manual_seed(2)
     kept = (torch.nn.functional.dropout(torch.ones(4_000_000), 0.5) > 0).double()
     for distance in (1, 2, 3, 4, 8):

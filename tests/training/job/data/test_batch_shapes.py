@@ -28,7 +28,7 @@ def test_planned_shapes_by_hand() -> None:
     lengths = np.array([3, 5, 5, 5, 9, 9, 2])
     orders = [np.arange(7), np.arange(7)[::-1]]
     padding = Padding("buckets", 20, (5, 10))
-    # First epoch: (3 5) (5 5) (9 9) (2 and its copy); second: (2 9) (9 5) (5 5) (3 and its copy).
+    # Lengths in the first epoch: (3 5) (5 5) (9 9) (2 and a copy); in the second: (2 9) (9 5) (5 5) (3 and a copy).
     assert planned_shapes(orders, lengths, 2, 100, padding) == [
         Shape(2, 5, False),
         Shape(2, 5, True),
@@ -45,19 +45,19 @@ def test_planned_shapes_by_hand() -> None:
     st.integers(1, 3),
     PADDINGS,
 )
-def test_planned_shapes_are_those_of_the_collator(
-    lengths: list[int], batch_size: int, most_batches: int, processes: int, padding: Padding
+def test_planned_shapes_equal_the_collators_shapes(
+    lengths: list[int], batch_size: int, max_batches: int, processes: int, padding: Padding
 ) -> None:
     ends = np.cumsum(lengths)
     rows = Rows(np.ones(ends[-1], dtype=np.int32), ends, None, {"label": np.zeros(len(lengths), dtype=np.int64)})
     collator = Collator(padding, METADATA, classification.targets, batch_size)
     order = deal_to_processes(np.arange(len(lengths)), batch_size, processes)
     cut = [[rows[at] for at in order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
-    made = set()
-    for batch in [*cut, *cut][:most_batches]:
+    collated = set()
+    for batch in [*cut, *cut][:max_batches]:
         mask = collator(batch)["attention_mask"]
-        made.add(Shape(*mask.shape, bool((mask == 0).any())))
-    assert set(planned_shapes([order, order], np.array(lengths), batch_size, most_batches, padding)) == made
+        collated.add(Shape(*mask.shape, bool((mask == 0).any())))
+    assert set(planned_shapes([order, order], np.array(lengths), batch_size, max_batches, padding)) == collated
 
 
 def test_work_counts_every_position_of_the_shape() -> None:

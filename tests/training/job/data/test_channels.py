@@ -1,4 +1,4 @@
-"""Channels: rows as written, and errors that name the file and the reason."""
+"""Channels are read as they were written. Errors name the file and the reason."""
 
 from __future__ import annotations
 
@@ -63,35 +63,35 @@ def write_metadata(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (lambda f: (f / "data.parquet").unlink(), "data.parquet is missing"),
         (lambda f: (f / "channel.json").unlink(), "channel.json cannot be read: No such file"),
         (lambda f: (f / "channel.json").write_text("{"), "channel.json is damaged"),
         (lambda f: (f / "channel.json").write_text("[]"), "channel.json is damaged"),
-        (lambda f: write_metadata(f, max_length=...), "channel.json has no 'max_length'"),
+        (lambda f: write_metadata(f, max_length=...), "channel.json has no field 'max_length'"),
         (lambda f: (f / "data.parquet").write_bytes(b"PAR1 torn"), "cannot be read as Parquet"),
         (lambda f: (f / "data.parquet").write_bytes(b""), "cannot be read as Parquet"),
-        (lambda f: write_table(f, label=[0]), "has no column input_ids: it has label"),
-        (lambda f: write_table(f, input_ids=[[1]]), "has no column label"),
-        (lambda f: write_table(f, input_ids=["a"], label=[0]), "column input_ids holds string, not lists"),
-        (lambda f: write_table(f, input_ids=[["a"]], label=[0]), "not lists of whole numbers"),
-        (lambda f: write_table(f, input_ids=[[1, None]], label=[0]), "not lists of whole numbers"),
-        (lambda f: write_table(f, input_ids=[[1], None], label=[0, 1]), "column input_ids has 1 empty values"),
-        (lambda f: write_table(f, input_ids=[[1]], label=["0"]), "column label holds string, not whole numbers"),
+        (lambda f: write_table(f, label=[0]), "has no column 'input_ids'; it has 'label'"),
+        (lambda f: write_table(f, input_ids=[[1]]), "has no column 'label'"),
+        (lambda f: write_table(f, input_ids=["a"], label=[0]), "column 'input_ids' has type string; it must"),
+        (lambda f: write_table(f, input_ids=[["a"]], label=[0]), "must contain lists of whole numbers"),
+        (lambda f: write_table(f, input_ids=[[1, None]], label=[0]), "must contain lists of whole numbers"),
+        (lambda f: write_table(f, input_ids=[[1], None], label=[0, 1]), "column 'input_ids' has 1 empty values"),
+        (lambda f: write_table(f, input_ids=[[1]], label=["0"]), "has type string; it must contain whole numbers"),
         (lambda f: write_table(f, input_ids=pa.array([], pa.list_(pa.int32())), label=[]), "has no rows"),
-        (lambda f: write_metadata(f, rows=4), "has 3 rows, but channel.json says 4"),
-        (lambda f: write_metadata(f, label_names=["only"]), "row 1 has label 1; there are 1 classes, from 0"),
+        (lambda f: write_metadata(f, rows=4), "has 3 rows, but rows in channel.json is 4"),
+        (lambda f: write_metadata(f, label_names=["only"]), "row 1 has label 1, but labels are 0 to 0"),
         (lambda f: write_metadata(f, max_length=2), "row 0 has 3 tokens; 1 to 2 are allowed"),
         (lambda f: write_table(f, input_ids=[[1], [], [2]], label=[0, 0, 0]), "row 1 has 0 tokens"),
-        (lambda f: write_table(f, input_ids=[[1], [-4], [2]], label=[0, 0, 0]), "input_ids holds -4"),
+        (lambda f: write_table(f, input_ids=[[1], [-4], [2]], label=[0, 0, 0]), "input_ids contains -4"),
     ],
 )
 def test_bad_data_names_the_file_and_the_reason(
-    tmp_path: Path, channel_writer: Writer, spoil: Callable[[Path], Any], message: str
+    tmp_path: Path, channel_writer: Writer, damage: Callable[[Path], Any], message: str
 ) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
-    spoil(tmp_path)
+    damage(tmp_path)
     with pytest.raises(BadData) as caught:
         read_channel(tmp_path)
     assert message in str(caught.value)
@@ -103,7 +103,7 @@ def test_tokens_outside_the_vocabulary_are_refused(tmp_path: Path, channel_write
     channel_writer(tmp_path, IDS, [0, 1, 0])
     rows = read_channel(tmp_path).rows
     check_tokens(rows, 11, tmp_path)
-    with pytest.raises(BadData, match="holds token 10, but the model has 10 tokens"):
+    with pytest.raises(BadData, match="contains token 10, but the model has 10 tokens"):
         check_tokens(rows, 10, tmp_path)
 
 

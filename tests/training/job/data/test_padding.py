@@ -32,7 +32,7 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
         (Padding("buckets", 12, (4, 8)), 5, 2, 8),
         (Padding("buckets", 12, (4, 8)), 9, 2, 12),
         (Padding("buckets", 12, (4, 16)), 9, 2, 12),
-        # Room is needed only if no row has any.
+        # A longer batch is needed only if no row has padding.
         (Padding("longest", 12, leaves_room=True), 7, 7, 8),
         (Padding("longest", 12, leaves_room=True), 7, 6, 7),
         (Padding("longest", 12, leaves_room=True), 12, 12, 12),
@@ -43,6 +43,11 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
 )
 def test_padded_lengths_by_hand(padding: Padding, longest: int, shortest: int, length: int) -> None:
     assert padding.lengths(np.array([longest]), np.array([shortest])).tolist() == [length]
+
+
+def test_an_unknown_kind_of_padding_raises_an_error_that_lists_the_known_kinds() -> None:
+    with pytest.raises(ValueError, match="padding is 'bucket'; it must be one of longest, buckets, max_length"):
+        Padding("bucket", 12, (4, 8))
 
 
 def test_a_batch_by_hand() -> None:
@@ -79,28 +84,28 @@ def test_batches_are_not_filled_for_varying_shapes_or_evaluation(padding: Paddin
     assert (WORK in batch) == (size is not None)
 
 
-REPEATED = {**row(4, 0), "is_repeat": True}
+REPEAT_ROW = {**row(4, 0), "is_repeat": True}
 
 
 def test_repeats_count_as_no_work_and_have_no_label() -> None:
     longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
-    batch = longest([row(2, 1), REPEATED, REPEATED])
+    batch = longest([row(2, 1), REPEAT_ROW, REPEAT_ROW])
     assert batch["labels"].tolist() == [1]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=2)
     static = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)
-    batch = static([row(2, 1), REPEATED, REPEATED])
+    batch = static([row(2, 1), REPEAT_ROW, REPEAT_ROW])
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=12)
 
 
 def test_a_batch_of_repeats_keeps_one_so_that_its_loss_is_a_number() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)([REPEATED] * 3)
+    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)([REPEAT_ROW] * 3)
     assert batch["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=0, tokens=0, positions=12)
 
 
-def test_an_evaluation_keeps_its_size() -> None:
-    batch = Collator(Padding("longest", 12), METADATA, classification.targets)([row(2, 1), REPEATED, REPEATED])
+def test_evaluation_batches_keep_their_size() -> None:
+    batch = Collator(Padding("longest", 12), METADATA, classification.targets)([row(2, 1), REPEAT_ROW, REPEAT_ROW])
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
 
 

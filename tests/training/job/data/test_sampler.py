@@ -18,7 +18,9 @@ def sampler(lengths: np.ndarray, batch_size: int = 4, processes: int = 1, proces
 
 
 @given(LENGTHS, st.integers(1, 9), st.integers(0, 2**32 - 1), st.integers(0, 100))
-def test_every_row_comes_once(lengths: np.ndarray, group_size: int, seed: int, epoch: int) -> None:
+def test_orders_are_reproducible_and_have_every_row_once(
+    lengths: np.ndarray, group_size: int, seed: int, epoch: int
+) -> None:
     order = length_grouped_order(lengths, group_size, seed, epoch)
     assert sorted(order.tolist()) == list(range(len(lengths)))
     assert order.tolist() == length_grouped_order(lengths, group_size, seed, epoch).tolist()
@@ -34,7 +36,7 @@ def test_batches_have_rows_of_similar_length_in_random_order() -> None:
     lengths = np.random.default_rng(0).integers(1, 100, 800)
     batches = lengths[length_grouped_order(lengths, 16, 3, 0)].reshape(-1, 16)
     spread = (batches.max(axis=1) - batches.min(axis=1)).mean()
-    assert spread < 5  # of 99 where batches are drawn at random: about 87
+    assert spread < 5  # Lengths range from 1 to 99. In random batches, the spread is about 87.
     assert batches[:, 0].tolist() != sorted(batches[:, 0], reverse=True)
 
 
@@ -43,14 +45,14 @@ def test_an_incomplete_batch_comes_last() -> None:
     assert lengths[length_grouped_order(lengths, 4, 0, 0)].tolist()[-2:] == [5, 1]
 
 
-def test_set_epoch_chooses_the_order() -> None:
-    one = sampler(np.arange(1, 50))
-    first = list(one)
-    one.set_epoch(1)
-    assert list(one) == one.order(1).tolist() != first
-    one.set_epoch(0)
-    assert list(one) == first
-    assert len(one) == 49
+def test_set_epoch_selects_the_order() -> None:
+    train_sampler = sampler(np.arange(1, 50))
+    first = list(train_sampler)
+    train_sampler.set_epoch(1)
+    assert list(train_sampler) == train_sampler.order(1).tolist() != first
+    train_sampler.set_epoch(0)
+    assert list(train_sampler) == first
+    assert len(train_sampler) == 49
 
 
 @settings(max_examples=50)
@@ -60,7 +62,7 @@ def test_rows_are_divided_evenly_among_processes(lengths: np.ndarray, batch_size
     parts = [list(sampler(lengths, batch_size, processes, process)) for process in range(processes)]
     assert {len(part) for part in parts} == {len(sampler(lengths, batch_size, processes, 0))}
     own = [[row for row in part if row < rows] for part in parts]
-    # Every row once, divided as evenly as possible.
+    # Every row occurs once, and the rows are divided as evenly as possible.
     assert sorted(row for part in own for row in part) == list(range(rows))
     assert max(map(len, own)) - min(map(len, own)) <= 1
     for part in parts:
@@ -72,7 +74,7 @@ def test_rows_are_divided_evenly_among_processes(lengths: np.ndarray, batch_size
 
 def test_dealing_to_processes_by_hand() -> None:
     order = np.array([6, 5, 4, 3, 2, 1, 0])
-    # Two processes, batches of 2: one whole group, then 2, 1 and 0 dealt out and the second process made up.
+    # Two processes, batches of 2: one complete group; then 2, 1 and 0 are dealt out, and 1 is repeated.
     assert deal_to_processes(order, 2, 2).tolist() == [6, 5, 4, 3, 2, 0, 1, 1 + 7]
     assert deal_to_processes(order[:5], 2, 2).tolist() == [6, 5, 4, 3, 2, 2 + 5, 2 + 5, 2 + 5]
     assert deal_to_processes(order, 2, 1).tolist() == order.tolist()
@@ -95,7 +97,7 @@ def test_gathered_evaluation_rows_are_in_order(rows: int, batch_size: int, proce
 def test_accelerate_gives_each_process_the_same_batches(lengths: np.ndarray, batch_size: int, processes: int) -> None:
     """Newer versions of Trainer shard through accelerate's BatchSamplerShard."""
     for process in range(processes):
-        everything = BatchSampler(sampler(lengths, batch_size, processes), batch_size, drop_last=False)
-        theirs = BatchSamplerShard(everything, processes, process) if processes > 1 else everything
+        batches = BatchSampler(sampler(lengths, batch_size, processes), batch_size, drop_last=False)
+        theirs = BatchSamplerShard(batches, processes, process) if processes > 1 else batches
         ours = sampler(lengths, batch_size, processes, process)
         assert [row for batch in theirs for row in batch] == list(ours)

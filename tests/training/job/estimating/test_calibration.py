@@ -1,4 +1,4 @@
-"""Calibration: steps at each batch size, and batch sizes that do not fit."""
+"""Calibration measures steps at each batch size, and handles batch sizes that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "calibration_seconds"
 MEASURED = {"fits", "step_seconds", "step_seconds_low", "step_seconds_high", "steps", "samples_per_second"}
 MEASURED |= {"peak_memory_gib"}
 
-# A step of the second size takes 0.8 GB of activations, which does not fit in 1.5 GB beside PyTorch itself.
+# A step at the second batch size needs 0.8 GB for activations, which do not fit in 1.5 GB beside PyTorch itself.
 MANY_ROWS = 30_000
 TOO_LARGE = "8,24000,30000"
 
@@ -43,14 +43,14 @@ def test_calibration_measures_each_batch_size_and_trains_nothing(job: Any) -> No
         assert values["fits"] == 1
         assert 4 <= values["steps"] <= 30
         assert 0 <= values["step_seconds_low"] <= values["step_seconds"] <= values["step_seconds_high"]
-        # A step takes two batches.
+        # A step has two batches.
         assert values["samples_per_second"] == pytest.approx(2 * size / values["step_seconds"])
         assert values["peak_memory_gib"] > 0
     assert result["steps"] == 0
     metrics = result["metrics"]
     assert metrics["calibration/largest_batch_size"] == 16
     assert metrics["calibration/seconds"] > sum(each["steps"] * each["step_seconds_low"] for each in sizes.values())
-    # All 13 validation rows are evaluated, so it is the phase's own time.
+    # All 13 validation rows are evaluated, so the time is not scaled up.
     assert metrics["calibration/eval_seconds"] == pytest.approx(metrics["time/eval_seconds"])
     assert not [name for name in metrics if name.startswith(("eval_", "target/", "throughput/"))]
     assert not (job.folder / "model").exists()
@@ -63,7 +63,7 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 
 
 def test_batch_sizes_above_the_first_failure_are_skipped(job: Any, channel_writer: Any) -> None:
-    """The allocator really fails: the process is limited to 1.5 GB."""
+    """The allocation really fails, because the process's memory is limited."""
     arguments = {**BUCKETS, "calibration_batch_sizes": TOO_LARGE}
     ended = with_many_rows(job, channel_writer).run([LIMITED, "0"], **arguments)
     sizes = measurements(ended)
@@ -85,7 +85,7 @@ def test_several_processes_measure_together(job: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limited", ["0", "1"])
-def test_a_process_without_memory_leaves_no_other_waiting(job: Any, channel_writer: Any, limited: str) -> None:
+def test_processes_do_not_wait_for_one_that_runs_out_of_memory(job: Any, channel_writer: Any, limited: str) -> None:
     arguments = {**BUCKETS, "calibration_batch_sizes": "8,14000,15000"}
     ended = with_many_rows(job, channel_writer).run([*TORCHRUN, LIMITED, limited], **arguments)
     assert [values["fits"] for values in measurements(ended).values()] == [1, 0, 0]
@@ -105,25 +105,25 @@ def test_compile_time_is_not_part_of_the_step_time(job: Any) -> None:
 
 
 def test_plan_of_a_batch_size_by_hand() -> None:
-    """Ten rows in batches of 2, two processes, two batches of each per step: one complete step of 8 rows."""
+    """Ten rows in batches of 2, two processes with two batches each per step: one complete step of 8 rows."""
     lengths, padding = np.array([3, 4, 5, 6, 7, 8, 9, 9, 2, 12]), Padding("longest", 12)
     planned = plan(np.arange(10), lengths, 2, 4, 2, padding)
-    # Batches of 4, 6, 8 and 9 tokens; the fifth, of 12, belongs to an incomplete step.
+    # The batches have 4, 6, 8 and 9 tokens per row. The fifth, with 12, belongs to an incomplete step.
     assert planned.positions.tolist() == [2 * (4 + 6 + 8 + 9)]
     assert planned.largest.tolist() == [8, 9]
     assert [rows.tolist() for rows in planned.batches(0, process=0)] == [[0, 1], [4, 5]]
     assert [rows.tolist() for rows in planned.batches(0, process=1)] == [[2, 3], [6, 7]]
-    assert planned.rows_a_step == 8
+    assert planned.rows_per_step == 8
 
 
 def test_data_for_less_than_one_step_gives_one_step() -> None:
     planned = plan(np.arange(3), np.array([3, 4, 5]), 8, 1, 1, Padding("longest", 12))
     assert planned.positions.tolist() == [15]
-    assert planned.rows_a_step == 3
+    assert planned.rows_per_step == 3
 
 
 def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
-    """The positions of 100 steps are 0 to 99 in some order. No part of the range is left out."""
+    """The positions of 100 steps are 0 to 99 in random order. The sample must cover the whole range."""
     positions = np.random.default_rng(1).permutation(100)
     planned = plan(np.arange(100), positions, 1, 1, 1, Padding("longest", 100))
     sample = positions[list(islice(planned.sample(), 30))]
@@ -136,7 +136,7 @@ def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
 
 @pytest.mark.parametrize(
     ("first", "target_seconds", "steps"),
-    # 2 s of 0.1 s; fewer than four; more than thirty; no time at all.
+    # 20 steps of 0.1 s fill 2 s; fewer than four steps; more than thirty; steps without a measurable time.
     [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MAX_STEPS)],
 )
 def test_number_of_steps_to_measure(first: list[float], target_seconds: float, steps: int) -> None:
@@ -144,17 +144,17 @@ def test_number_of_steps_to_measure(first: list[float], target_seconds: float, s
 
 
 def test_mean_step_without_noise_by_hand() -> None:
-    """0.1 s plus 1 s for each 100 positions: a mean of 250 positions takes 2.6 s, although the measured mean is 200."""
+    """A step takes 0.1 s plus 1 s per 100 positions. The mean of 250 positions, not the measured 200, takes 2.6 s."""
     estimate = mean_step([1.1, 2.1, 3.1], np.array([100, 200, 300]), 250.0)
     assert estimate == pytest.approx((2.6, 2.6, 2.6))
 
 
 def test_mean_step_and_interval_by_hand() -> None:
-    """Equal steps: the mean of 1, 2 and 3 s, plus or minus 4.303 (two degrees of freedom) times the root of 1 / 3."""
+    """Equally long steps: the mean of 1, 2 and 3 s, plus or minus 4.303 (two degrees of freedom) times sqrt(1 / 3)."""
     estimate = mean_step([1.0, 2.0, 3.0], np.array([8, 8, 8]), 8.0)
     assert estimate == pytest.approx((2.0, 0.0, 2.0 + 4.303 * (1 / 3) ** 0.5))
-    # On a line of 1 s per position, with deviations of 0.1 s at the ends and -0.2 s in the middle: squares of 0.06 s,
-    # one degree of freedom.
+    # 1 s per position, with deviations of 0.1 s at the ends and -0.2 s in the middle: the squares sum to 0.06, with one
+    # degree of freedom.
     estimate = mean_step([1.1, 1.8, 3.1], np.array([1, 2, 3]), 2.0)
     assert estimate.seconds == pytest.approx(2.0)
     assert estimate.high - estimate.seconds == pytest.approx(12.706 * (0.06 / 3) ** 0.5)
@@ -162,12 +162,12 @@ def test_mean_step_and_interval_by_hand() -> None:
 
 def test_95_percent_of_intervals_contain_the_mean_step() -> None:
     """About 950 of 1,000 samples of 6 steps with independent noise have an interval that contains the true mean."""
-    random, held = np.random.default_rng(5), 0
+    random, covered = np.random.default_rng(5), 0
     for _ in range(1000):
         positions = random.integers(100, 900, 6)
         estimate = mean_step(0.2 + 0.001 * positions + random.normal(0, 0.02, 6), positions, 500.0)
-        held += estimate.low <= 0.7 <= estimate.high
-    assert 930 <= held <= 970
+        covered += estimate.low <= 0.7 <= estimate.high
+    assert 930 <= covered <= 970
 
 
 def test_free_memory_is_known_here() -> None:

@@ -1,4 +1,4 @@
-"""A probe trains the beginning of a training and projects the duration of the rest."""
+"""A probe runs the beginning of a training and projects the duration of the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.job.job_process import TORCHRUN
 
 STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
-# 200 rows in batches of 4: 50 steps an epoch, 150 in all.
+# 200 rows in batches of 4 are 50 steps per epoch, 150 in total.
 TRAINING = {"batch_size": 4, "epochs": 3, "padding": "buckets", "bucket_lengths": "6,12", "logging_steps": 5}
 
 
@@ -27,8 +27,8 @@ def test_quantiles_are_those_of_students_t() -> None:
         assert t_975(freedom) == pytest.approx(student_t.ppf(0.975, freedom), rel=2e-3)
 
 
-def test_a_probe_that_is_too_short_is_refused_before_it_starts() -> None:
-    """The experiment's rule needs the job's fewest steps, but may not import the job."""
+def test_the_planner_knows_the_jobs_fewest_steps() -> None:
+    """The experiment's rule refuses a probe that is too short. It may not import the job, so it has a copy."""
     assert probe_arms.MIN_STEPS == MIN_STEPS
 
 
@@ -46,27 +46,28 @@ def test_the_projection_follows_the_positions() -> None:
 
 
 def test_projection_interval_by_hand() -> None:
-    """Five blocks of five steps with means 1, 2, 3, 4, 5: variance 2.5, so the error of the mean is the root of 0.5."""
+    """Five blocks of five steps have the means 1 to 5: their variance is 2.5, so the mean's error is sqrt(2.5 / 5)."""
     seconds = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 5)
     estimate = remaining(list(seconds), np.full(25, 8), 8.0, 25)
     assert estimate is not None
     # As many steps remain as were measured, so they add the same error again.
-    reach = 2.776 * np.sqrt(0.5 + 0.5)
-    assert estimate == pytest.approx((25 * 3.0, 25 * (3.0 - reach), 25 * (3.0 + reach)))
+    half_width = 2.776 * np.sqrt(0.5 + 0.5)
+    assert estimate == pytest.approx((25 * 3.0, 25 * (3.0 - half_width), 25 * (3.0 + half_width)))
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_most_intervals_contain_the_true_time(memory: float) -> None:
-    """Most intervals contain the true time, in 400 noisy trainings that stop at a narrow interval.
+    """Simulate 400 noisy trainings that stop at a narrow interval.
 
-    Fewer than 95 of 100 do, because a training stops when its interval happens to be narrow; see `probe.CHECK_SPACING`.
+    Fewer than 95 % of the intervals contain the true time, because a training stops when its interval happens to be
+    narrow (see `probe.CHECK_SPACING`).
     """
     random = np.random.default_rng(3)
-    held = [_holds(random, memory) for _ in range(400)]
-    assert np.mean(held) >= 0.86
+    covered = [_interval_covers_truth(random, memory) for _ in range(400)]
+    assert np.mean(covered) >= 0.86
 
 
-def _holds(random: np.random.Generator, memory: float) -> bool:
+def _interval_covers_truth(random: np.random.Generator, memory: float) -> bool:
     positions = 16 * random.choice([16, 32, 48, 64, 128], size=2000, p=[0.3, 0.3, 0.2, 0.15, 0.05])
     noise = random.normal(0, 0.001, 2000)
     for at in range(1, 2000):
@@ -86,7 +87,7 @@ def _holds(random: np.random.Generator, memory: float) -> bool:
 def test_step_positions_by_hand() -> None:
     lengths = np.array([3, 5, 5, 5, 9, 9, 2])
     padding = Padding("buckets", 20, (5, 10))
-    # (3 5) (5 5) | (9 9) (2 and its copy): 2 x 5 + 2 x 5 and 2 x 10 + 2 x 5.
+    # Lengths (3 5) (5 5) | (9 9) (2 and a copy): 2 x 5 + 2 x 5 and 2 x 10 + 2 x 5.
     assert step_positions(np.arange(7), lengths, 2, 2, padding).tolist() == [20, 30]
     assert step_positions(np.arange(7), lengths, 2, 3, padding).tolist() == [40, 10]
 
@@ -106,7 +107,7 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 def test_a_probe_ends_early_and_projects_the_rest(long_job: Any) -> None:
     ended = long_job.run(**TRAINING, probe_precision=0.9, probe_samples=400, probe_eval_samples=50)
     result, metrics = ended.result, ended.result["metrics"]
-    # Certain enough at the first check, after 3 steps of warm-up, or at the second.
+    # Precise enough at the first check, after 3 steps of warm-up and 25 measured ones, or at the second.
     assert result["steps"] in {28, 53}
     assert metrics["projected/steps"] == 150
     assert metrics["projected/samples"] == 600
@@ -124,11 +125,11 @@ def test_a_probe_is_the_beginning_of_its_training(
     long_job: Any, job_in: Any, channel_writer: Any, tmp_path: Any
 ) -> None:
     probe = long_job.run(**TRAINING, probe_precision=0.0001, probe_samples=160)
-    whole = with_many_rows(job_in(tmp_path / "whole"), channel_writer).run(**TRAINING)
+    full = with_many_rows(job_in(tmp_path / "full"), channel_writer).run(**TRAINING)
     assert probe.result["steps"] == 40
     assert len(probe.losses) >= 9
-    # A check logs a loss of its own, for the steps since the last one.
-    assert curve(probe, range(5, 26, 5)) == curve(whole, range(5, 26, 5))
+    # Each check logs another loss, for the steps since the last logged one.
+    assert curve(probe, range(5, 26, 5)) == curve(full, range(5, 26, 5))
 
 
 def curve(ended: Any, steps: range) -> list[float]:
@@ -137,7 +138,7 @@ def curve(ended: Any, steps: range) -> list[float]:
 
 
 def test_a_training_too_short_for_a_probe_runs_completely(job: Any) -> None:
-    """13 batches: the probe trains to the end. Only the rows that its evaluation left out remain."""
+    """With 13 batches, the probe trains to the end. Its evaluation includes all rows, so no time remains."""
     ended = job.run(**{**TRAINING, "epochs": 1}, probe_precision=0.05)
     assert ended.result["steps"] == 13
     assert ended.result["metrics"]["projected/remaining_seconds"] == pytest.approx(0.0, abs=1e-6)
@@ -145,9 +146,9 @@ def test_a_training_too_short_for_a_probe_runs_completely(job: Any) -> None:
 
 @pytest.mark.slow
 def test_the_projection_includes_checkpoints_and_evaluations(long_job: Any) -> None:
-    """An epoch has 50 steps: three evaluations of 200 rows and three checkpoints.
+    """The full training has three evaluations of 200 rows and three checkpoints.
 
-    The probe makes one of 50 rows and one.
+    The probe has one evaluation of 50 rows and one checkpoint.
     """
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
     arguments = {**TRAINING, "eval_strategy": "epoch", "save_strategy": "epoch", "eval_batch_size": 10}
@@ -156,23 +157,23 @@ def test_the_projection_includes_checkpoints_and_evaluations(long_job: Any) -> N
     metrics = ended.result["metrics"]
     assert metrics["projected/steps"] - ended.result["steps"] == 150 - 28
     # Four times the rows is about four times the work. The padding depends on the rows drawn.
-    least = 2 * seconds["checkpoint"] + (3 * 2.5 - 1) * seconds["eval"]
-    assert metrics["projected/remaining_seconds"] > least
+    minimum = 2 * seconds["checkpoint"] + (3 * 2.5 - 1) * seconds["eval"]
+    assert metrics["projected/remaining_seconds"] > minimum
 
 
 @pytest.mark.slow
 def test_processes_end_a_probe_together(long_job: Any) -> None:
-    """Each process has its own times. Those of the first decide for both, even if the other would have continued."""
+    """Each process measures different times. Rank 0 decides for both, even if the other would have continued."""
     arguments = {**TRAINING, "batch_size": 2, "probe_eval_samples": 20}
-    sure = long_job.run(TORCHRUN, **arguments, probe_precision=0.9, probe_samples=400).result
-    assert sure["steps"] in {28, 53}
-    assert sure["metrics"]["projected/steps"] == 150
-    assert sure["metrics"]["projected/samples"] == 600
+    result = long_job.run(TORCHRUN, **arguments, probe_precision=0.9, probe_samples=400).result
+    assert result["steps"] in {28, 53}
+    assert result["metrics"]["projected/steps"] == 150
+    assert result["metrics"]["projected/samples"] == 600
 
 
 @pytest.mark.slow
 def test_a_resumed_probe_measures_again(long_job: Any) -> None:
-    """Killed at step 20 of at most 40, the probe resumes from step 10 and measures 25 steps from there."""
+    """The probe is killed at step 20 of at most 40. It resumes from step 10 and measures 25 steps after that."""
     long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
     arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
     dying = [

@@ -1,4 +1,4 @@
-"""The compile phase: nothing is compiled after it, and it does not change the training."""
+"""Nothing is compiled after the compile phase, which does not change the training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile cache shared by the trainings, as on a machine that runs several."""
+    """Compile cache that the trainings share, as on a machine that runs several."""
     return tmp_path_factory.mktemp("inductor")
 
 
@@ -33,7 +33,7 @@ def run(job: Any, cache: Path, **arguments: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_cold_then_warm_then_equal_losses(new_job: Callable[[str], Any], cache: Path) -> None:
+def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(new_job: Callable[[str], Any], cache: Path) -> None:
     cold = run(new_job("cold"), cache, compiler="inductor", eval_strategy="steps", eval_steps=5, **BUCKETS)
     warm = run(new_job("warm"), cache, compiler="inductor", **BUCKETS)
     eager = run(new_job("eager"), cache, compiler="none", **BUCKETS)

@@ -25,7 +25,7 @@ def test_the_longest_matching_name_gives_the_peak() -> None:
     assert hardware.peak_flops_per_second("NVIDIA L40S") == 362e12
     assert hardware.peak_flops_per_second("NVIDIA L4") == 121e12
     assert hardware.peak_flops_per_second("NVIDIA A10G") == 70e12
-    assert hardware.peak_flops_per_second("Another") is None
+    assert hardware.peak_flops_per_second("Unknown") is None
 
 
 def test_the_age_of_a_process_counts_from_its_start() -> None:

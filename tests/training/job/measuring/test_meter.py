@@ -1,4 +1,4 @@
-"""Every number of the meter, worked out by hand with a clock that is set manually."""
+"""Every number from the meter, worked out by hand with a manual clock."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ def test_shared_layers_count_as_often_as_they_run() -> None:
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
     sizes = {"vocab_size": 20, "embedding_size": 4, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
-    once, thrice = (
+    one_layer, three_layers = (
         result_metrics.multiplied_parameters(
             AlbertForSequenceClassification(AlbertConfig(num_hidden_layers=n, **sizes))
         )
         for n in (1, 3)
     )
     # 4 x (8 x 8 + 8) of attention, 8 x 16 + 16 and 16 x 8 + 8 of the feed-forward part, two norms of 2 x 8.
-    assert thrice - once == 2 * (4 * 72 + 144 + 136 + 32)
+    assert three_layers - one_layer == 2 * (4 * 72 + 144 + 136 + 32)

@@ -1,4 +1,4 @@
-"""Two processes train together: each on different rows, each row once, with the results of one process."""
+"""Two processes divide the rows: every row is used once, with the same results as in one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WATCHED = ROOT / "tests" / "support" / "job" / "watched.py"
 NewJob = Callable[[str], Any]
 
 
-def rows_taken(job: Any, process: int) -> list[list[list[int]]]:
+def rows_by_batch(job: Any, process: int) -> list[list[list[int]]]:
     """Return the tokens of the rows in each batch of a process, without padding and filler rows."""
     lines = (job.folder / f"rows_{process}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
@@ -26,7 +26,7 @@ def rows_taken(job: Any, process: int) -> list[list[list[int]]]:
 
 @pytest.mark.parametrize("padding", ["longest", "buckets"])
 def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, padding: str) -> None:
-    # The last token tells the rows apart.
+    # The last token distinguishes the rows.
     ids = [[10, *[20] * (at % 9), at] for at in range(43)]
     channel_writer(job.folder / "train", ids, [at % 2 for at in range(43)])
     job.environment["WATCHED_FOLDER"] = str(job.folder)
@@ -34,21 +34,21 @@ def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, pa
     if padding == "buckets":
         arguments["bucket_lengths"] = "6,12"
     ended = job.run([*TORCHRUN, str(WATCHED)], **arguments)
-    # Five groups of 2 x 4 rows, and a sixth with the remaining 3: 2 for one process, 1 for the other.
+    # An epoch has five groups of 2 x 4 rows, and a sixth with the remaining 3: 2 for one process, 1 for the other.
     assert ended.result["steps"] == 12
-    taken = [rows_taken(job, process) for process in range(2)]
+    batches_by_process = [rows_by_batch(job, process) for process in range(2)]
     for epoch in range(2):
-        batches = [part[6 * epoch : 6 * epoch + 6] for part in taken]
+        batches = [part[6 * epoch : 6 * epoch + 6] for part in batches_by_process]
         assert [[len(batch) for batch in part] for part in batches] == [[4, 4, 4, 4, 4, 2], [4, 4, 4, 4, 4, 1]]
         numbers = [row[-1] for part in batches for batch in part for row in batch]
         assert sorted(numbers) == list(range(43))
-    assert taken[0][:6] != taken[0][6:]
+    assert batches_by_process[0][:6] != batches_by_process[0][6:]
     samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
     assert samples == [8, 16, 24, 32, 40, 43, 51, 59, 67, 75, 83, 86]
     metrics = ended.result["metrics"]
     seconds = metrics["time/train_steady_seconds"]
     assert metrics["throughput/steady_samples_per_second"] * seconds == pytest.approx(86 - 24)
-    tokens = sum(len(row) for part in taken for batch in part[3:] for row in batch)
+    tokens = sum(len(row) for part in batches_by_process for batch in part[3:] for row in batch)
     assert metrics["throughput/steady_tokens_per_second"] * seconds == pytest.approx(tokens)
     assert len(ended.events("result")) == 1
     assert ended.output.count("'train_runtime'") == 1
@@ -92,9 +92,9 @@ def losses(ended: Any) -> dict[int, float]:
 
 @pytest.mark.slow
 def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
-    whole = new_job("whole")
-    whole.environment["SM_CHECKPOINT_DIR"] = str(whole.folder / "checkpoints")
-    expected = whole.run(TORCHRUN, **SAVING)
+    uninterrupted = new_job("uninterrupted")
+    uninterrupted.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
+    expected = uninterrupted.run(TORCHRUN, **SAVING)
     assert expected.result["steps"] == 56
 
     job = new_job("job")
@@ -114,7 +114,7 @@ def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
     assert ended.events("start")[-1]["resumed_from_step"] == int(checkpoint.name.rpartition("-")[2])
     assert losses(ended) == losses(expected)
     assert (job.folder / "model/model.safetensors").read_bytes() == (
-        whole.folder / "model/model.safetensors"
+        uninterrupted.folder / "model/model.safetensors"
     ).read_bytes()
 
 
@@ -133,7 +133,7 @@ def wait_for(job: Any, text: str, process: Any) -> None:
 
 
 def test_the_failure_of_one_process_is_the_jobs_failure(job: Any) -> None:
-    """The other process, which waits in an exchange, reports the same failure and does not wait to be killed."""
+    """The other process waits in an exchange. It reports the same failure and ends before it is killed."""
     job.environment["FAILING"] = "1"
     ended = job.run([*TORCHRUN, str(WATCHED)], epochs=100)
     assert ended.code != 0

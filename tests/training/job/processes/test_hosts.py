@@ -1,4 +1,4 @@
-"""Settings of each host when a job runs on several."""
+"""Settings that differ between the hosts of a job."""
 
 from __future__ import annotations
 

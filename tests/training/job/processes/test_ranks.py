@@ -1,4 +1,4 @@
-"""Ranks as launchers set them."""
+"""Ranks and counts from the variables that launchers set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from processes import ranks
 
 
-def test_ranks_and_counts_of_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_and_counts_are_read_from_launcher_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*ranks.RANK_VARIABLES, *ranks.COUNT_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     assert (ranks.rank(), ranks.count()) == (0, 1)

@@ -20,7 +20,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def pushing(job: Job, hub: Hub) -> Job:
-    """A job with the hub's address and token."""
+    """A job with the Hub's address and token."""
     job.environment |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "MY_TOKEN": TOKEN}
     return job
 
@@ -30,11 +30,11 @@ def push(job: Job, command: tuple[str, ...] = (), **arguments: object) -> Ended:
     return job.run(command, **options) if command else job.run(**options)
 
 
-def assert_hidden(ended: Ended) -> None:
-    left = {str(path): path.read_bytes() for path in ended.folder.rglob("*") if path.is_file()}
-    left["output"] = ended.output.encode()
+def assert_token_hidden(ended: Ended) -> None:
+    contents = {str(path): path.read_bytes() for path in ended.folder.rglob("*") if path.is_file()}
+    contents["output"] = ended.output.encode()
     spellings = [spelling.rpartition(" ")[2].encode() for spelling in Hub(token=TOKEN).credentials]
-    assert [name for name, content in left.items() for spelling in spellings if spelling in content] == []
+    assert [name for name, content in contents.items() for spelling in spellings if spelling in content] == []
 
 
 def test_a_job_pushes_its_model(pushing: Job, hub: Hub) -> None:
@@ -52,7 +52,7 @@ def test_a_job_pushes_its_model(pushing: Job, hub: Hub) -> None:
     assert set(hub.authorizations.values()) <= {f"Bearer {TOKEN}", ""}
     assert not any(TOKEN.encode() in body for body in hub.bodies)
     assert "Bearer (hidden) wrote this" in ended.output
-    assert_hidden(ended)
+    assert_token_hidden(ended)
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_the_model_card_lists_scores_and_settings(pushing: Job, hub: Hub) -> Non
 
 
 @pytest.mark.slow
-def test_a_private_repository_and_a_branch(pushing: Job, hub: Hub) -> None:
+def test_the_repository_is_private_and_a_branch_is_created(pushing: Job, hub: Hub) -> None:
     ended = push(pushing, push_revision="try-1")
     assert ended.result["hub"]["url"].endswith("/someone/a-model/tree/try-1")
     assert (hub.revision, hub.branches) == ("try-1", ["try-1"])
@@ -83,12 +83,12 @@ def test_a_refused_push_keeps_the_model(pushing: Job, hub: Hub) -> None:
     assert (ended.folder / "model" / "model.safetensors").exists()
     [note] = [event["message"] for event in ended.events("note") if "push" in event["message"]]
     assert note.startswith("could not push to someone/a-model")
-    assert_hidden(ended)
+    assert_token_hidden(ended)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "fragments"),
     [
         ({"token": "hf_another"}, ["someone/a-model", "401", "Bearer (hidden)"]),
         ({"refuses": "/api/(repos/create|models)"}, ["someone/a-model", "403"]),
@@ -96,7 +96,7 @@ def test_a_refused_push_keeps_the_model(pushing: Job, hub: Hub) -> None:
     ],
 )
 def test_a_job_that_cannot_push_does_not_train(
-    pushing: Job, hub: Hub, settings: dict[str, object], words: list[str]
+    pushing: Job, hub: Hub, settings: dict[str, object], fragments: list[str]
 ) -> None:
     for name, value in settings.items():
         setattr(hub, name, value)
@@ -104,9 +104,9 @@ def test_a_job_that_cannot_push_does_not_train(
     assert ended.code == 1
     [failure] = ended.events()
     assert failure["event"] == "failure"
-    assert [word for word in words if word not in failure["message"]] == []
+    assert [fragment for fragment in fragments if fragment not in failure["message"]] == []
     assert failure["message"] in (ended.folder / "output" / "failure").read_text()
-    assert_hidden(ended)
+    assert_token_hidden(ended)
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_an_invalid_repository_name_is_refused(pushing: Job, repository: str) ->
     ended = push(pushing, push_to_hub=repository)
     assert ended.code == 1
     assert repository[:50] in ended.events("failure")[0]["message"]
-    assert_hidden(ended)
+    assert_token_hidden(ended)
 
 
 @pytest.mark.slow
@@ -123,4 +123,4 @@ def test_two_processes_push_once(pushing: Job, hub: Hub) -> None:
     ended = push(pushing, TORCHRUN, batch_size=4)
     assert ended.result["hub"]["commit"]
     assert len(hub.created) == 1
-    assert_hidden(ended)
+    assert_token_hidden(ended)

@@ -1,4 +1,4 @@
-"""Sources of the token, and the errors when it is missing."""
+"""The token is read from a variable or a secret. Errors name the source, but never the token."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ def test_the_token_is_read_from_a_secret(name: str) -> None:
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize(
-    ("name", "words"), [("nowhere", "can't find the secret"), ("empty", "is empty"), ("without", "is empty")]
+    ("name", "reason"), [("nowhere", "can't find the secret"), ("empty", "is empty"), ("without", "is empty")]
 )
-def test_a_secret_without_a_token_is_named(name: str, words: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"secret {name} .*{words}") as caught:
+def test_a_secret_without_a_token_is_named(name: str, reason: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"secret {name} .*{reason}") as caught:
         find_token("HF_TOKEN", name, {"AWS_REGION": "eu-west-1"})
     assert TOKEN not in str(caught.value)
 
 
 def test_no_event_and_no_failure_shows_the_token(tmp_path: Path) -> None:
-    odd = 'a"b\\c'
-    read, written = io.StringIO(), tmp_path / "out"
-    with written.open("wb") as out:
-        events = Events(tmp_path / "data", descriptor=out.fileno())
+    quoted = 'a"b\\c'
+    stderr, stdout = io.StringIO(), tmp_path / "out"
+    with stdout.open("wb") as stream:
+        events = Events(tmp_path / "data", descriptor=stream.fileno())
         events.hide(TOKEN)
-        events.hide(odd)
+        events.hide(quoted)
         try:
-            raise ValueError(f"Bearer {TOKEN} and {odd} were refused") from KeyError(TOKEN)
+            raise ValueError(f"Bearer {TOKEN} and {quoted} were refused") from KeyError(TOKEN)
         except ValueError as error:
-            with redirect_stderr(read):
+            with redirect_stderr(stderr):
                 report(error, events, tmp_path / "output")
-    texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] + [read.getvalue()]
+    texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] + [stderr.getvalue()]
     assert len(texts) == 4
-    assert not [text for text in texts if TOKEN in text or odd in text or json.dumps(odd)[1:-1] in text]
+    assert not [text for text in texts if TOKEN in text or quoted in text or json.dumps(quoted)[1:-1] in text]
     assert "Bearer (hidden) and (hidden) were refused" in (tmp_path / "output" / "failure").read_text()

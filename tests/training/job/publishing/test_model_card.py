@@ -1,4 +1,4 @@
-"""README.md of a pushed model."""
+"""Model card: the README.md of a pushed model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as lines, and long events in parts."""
+"""Events are written as lines, and long events as several parts."""
 
 from __future__ import annotations
 

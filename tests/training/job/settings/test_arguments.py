@@ -1,15 +1,17 @@
+"""The job's arguments: conversion, rules and error messages."""
+
 from __future__ import annotations
 
 import pytest
 
 from reporting.errors import ArgumentError
 from settings.arguments import REQUIRED, RULES, Arguments, parse
-from tests.support.job.arguments import ARGUMENTS, job_words
+from tests.support.job.arguments import ARGUMENTS, job_argv
 
 
 def test_values_are_converted() -> None:
     changed = {"learning_rate": 1e-4, "epochs": 3, "bucket_lengths": "16,32", "save_model": False}
-    arguments = parse(job_words(**changed, model_revision="v2", model="a folder/with é"))
+    arguments = parse(job_argv(**changed, model_revision="v2", model="a folder/with é"))
     assert (arguments.learning_rate, arguments.epochs, arguments.bucket_lengths) == (1e-4, 3.0, (16, 32))
     assert (arguments.save_model, arguments.max_steps, arguments.model_revision) == (False, None, "v2")
     assert arguments.model == "a folder/with é"
@@ -17,20 +19,20 @@ def test_values_are_converted() -> None:
 
 def test_every_field_without_a_default_is_required() -> None:
     assert sorted(REQUIRED) == sorted(ARGUMENTS)
-    with pytest.raises(ArgumentError, match=r"^seed must be given$"):
-        parse(job_words(seed=None))
-    with pytest.raises(ArgumentError, match=r"^task, weights, compiler, .*, steady_after_steps must be given$"):
+    with pytest.raises(ArgumentError, match=r"^missing argument: seed$"):
+        parse(job_argv(seed=None))
+    with pytest.raises(ArgumentError, match=r"^missing arguments: task, weights, compiler, .*, steady_after_steps$"):
         parse([])
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
-    words = job_words(batch_size=None, eval_batch_size=None)
-    earlier = parse([*words, "--per_device_batch_size", "4", "--per_device_eval_batch_size", "16"])
-    assert earlier == parse(job_words(batch_size=4, eval_batch_size=16))
+    argv = job_argv(batch_size=None, eval_batch_size=None)
+    earlier = parse([*argv, "--per_device_batch_size", "4", "--per_device_eval_batch_size", "16"])
+    assert earlier == parse(job_argv(batch_size=4, eval_batch_size=16))
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("argv", "message"),
     [
         (["--lerning_rate", "1"], "unknown argument '--lerning_rate'. Did you mean '--learning_rate'?"),
         (["epochs", "1"], "unknown argument 'epochs'"),
@@ -43,7 +45,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["--compiler", "xla"], "compiler is 'xla': it must be one of none, inductor, trcomp, trcomp-off"),
         (["--adam_beta1", "1"], "adam_beta1 is '1': it must be at least 0 and below 1"),
         (["--max_steps", "0"], "max_steps is '0': it must be at least 1"),
-        (["--max_steps", "9"], "exactly one of epochs and max_steps must be given"),
+        (["--max_steps", "9"], "set exactly one of epochs and max_steps"),
         (["--bucket_lengths", "32,16"], "bucket_lengths is '32,16': it must be ascending whole numbers"),
         (["--padding", "buckets"], "padding buckets needs bucket_lengths"),
         (["--eval_strategy", "steps"], "eval_strategy steps needs eval_steps"),
@@ -52,13 +54,13 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
             ["--best_metric", "eval_loss", "--eval_strategy", "epoch"],
             "best_metric is 'eval_loss': every evaluation needs",
         ),
-        (["--target_metric", "loss"], "target_metric and target_value must be given together"),
+        (["--target_metric", "loss"], "target_metric and target_value must be set together"),
         (["--target_stop", "True"], "target_stop is True, but target_metric is not set"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(words: list[str], message: str) -> None:
+def test_a_wrong_argument_is_refused_by_name(argv: list[str], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        parse([*job_words(), *words])
+        parse([*job_argv(), *argv])
     assert str(caught.value).startswith(message)
 
 

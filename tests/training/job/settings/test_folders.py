@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from reporting.errors import ArgumentError
-from settings.folders import folders
+from settings.folders import read_folders
 
 
-def test_folders_are_those_of_the_environment(tmp_path: Path) -> None:
+def test_folders_are_read_from_the_environment(tmp_path: Path) -> None:
     names = ("SM_MODEL_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_DATA_DIR", "SM_CHANNEL_TRAIN", "SM_CHANNEL_VALIDATION")
     environment = {name: f"/a/{name}" for name in names} | {"SAGEMAKER_BASE_DIR": str(tmp_path)}
-    located = folders(environment)
-    assert located.train == Path("/a/SM_CHANNEL_TRAIN")
-    assert located.pretrained is None
-    assert located.checkpoints is None
+    folders = read_folders(environment)
+    assert folders.train == Path("/a/SM_CHANNEL_TRAIN")
+    assert folders.pretrained is None
+    assert folders.checkpoints is None
     (tmp_path / "checkpoints").mkdir()
-    assert folders(environment).checkpoints == tmp_path / "checkpoints"
-    assert folders(environment | {"SM_CHECKPOINT_DIR": "/c"}).checkpoints == Path("/c")
+    assert read_folders(environment).checkpoints == tmp_path / "checkpoints"
+    assert read_folders(environment | {"SM_CHECKPOINT_DIR": "/c"}).checkpoints == Path("/c")
     with pytest.raises(ArgumentError, match="SM_CHANNEL_TRAIN is not set"):
-        folders({name: value for name, value in environment.items() if name != "SM_CHANNEL_TRAIN"})
+        read_folders({name: value for name, value in environment.items() if name != "SM_CHANNEL_TRAIN"})

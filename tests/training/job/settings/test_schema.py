@@ -1,4 +1,4 @@
-"""The job's arguments against the experiment's schema, which defines every name, default and rule."""
+"""The job's arguments agree with the experiment's schema, which defines every name, default and rule."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "push": PushToHub, "target": Target}
 DERIVED = {"learning_rate", "push_to_hub"}
-"""Arguments that are worked out from several fields, or that stand for a section."""
+"""Arguments that are computed from several fields, or that represent a section."""
 SWITCHES = {"probe_precision"}
-"""Arguments that are None where their section is not used, whatever default the section has."""
+"""Arguments that are None if their section is not used, although the section has a default."""
 SHORTER = {"push_message": "commit_message"}
 
 
 def schema_field(argument: str) -> FieldInfo:
-    """Return the field of the experiment that an argument is named after."""
+    """Return the experiment's field from which an argument has its name."""
     section, _, name = argument.partition("_")
     if argument not in ExperimentFields.model_fields:
         return SECTIONS[section].model_fields[SHORTER.get(argument, name)]
     return ExperimentFields.model_fields[argument]
 
 
-def test_every_plan_passes_what_the_job_requires() -> None:
+def test_every_plan_passes_the_required_arguments() -> None:
     planned = hyperparameters(load("demo", {}), (32, 64))
     assert set(REQUIRED) <= planned.keys()
     assert set(planned) - set(REQUIRED) == {"model", "bucket_lengths", "epochs"}
 
 
 @pytest.mark.parametrize("name", sorted(set(FIELDS) - DERIVED - SWITCHES - set(REQUIRED)))
-def test_a_default_of_the_job_is_that_of_the_schema(name: str) -> None:
+def test_the_jobs_default_equals_the_schemas(name: str) -> None:
     default = schema_field(name).get_default(call_default_factory=True)
     if schema_field(name).is_required():
         default = None
@@ -49,13 +49,13 @@ def literals(annotation: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(CHOICES))
-def test_the_job_has_the_choices_of_the_schema(name: str) -> None:
-    # Planning turns samples into steps.
+def test_the_jobs_choices_equal_the_schemas(name: str) -> None:
+    # The planner converts eval_strategy samples to steps.
     assert set(CHOICES[name]) == literals(schema_field(name).annotation) - ({"samples"} if "eval" in name else set())
 
 
 def bounds(field: FieldInfo) -> Iterator[tuple[str, float]]:
-    """Yield the bounds of a number, as the schema has them."""
+    """Yield the schema's bounds of a number."""
     parts = [field.annotation, *get_args(field.annotation)]
     for each in [*field.metadata, *(m for part in parts for m in getattr(part, "__metadata__", ()))]:
         for bound in [each, *getattr(each, "metadata", ())]:
@@ -66,10 +66,10 @@ def bounds(field: FieldInfo) -> Iterator[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("name", sorted(set(RULES) - DERIVED))
-def test_the_job_accepts_the_smallest_value_of_the_schema(name: str) -> None:
+def test_the_job_accepts_the_schemas_smallest_value(name: str) -> None:
     ((kind, smallest),) = bounds(schema_field(name))
-    _, holds = RULES[name]
-    assert holds(smallest if kind == "ge" else smallest + 1e-9)
+    _, is_valid = RULES[name]
+    assert is_valid(smallest if kind == "ge" else smallest + 1e-9)
 
 
 def test_the_job_reads_a_plan() -> None:

@@ -1,4 +1,4 @@
-"""Best span of a question over its windows, worked out by hand and by a search through every pair."""
+"""A question's best span over its windows, worked out by hand and by a search through all pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.answer_spans import AnswerOptions, Windows, answers_of, best_spans, o
 
 
 def windows_of(*rows: tuple[int, int, int, int]) -> Windows:
-    """Windows of (question, context_at, first_token, tokens)."""
+    """Return windows from tuples of question, context_at, first_token and tokens."""
     return Windows(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
 
 
@@ -28,13 +28,14 @@ def logits(length: int, *rows: dict[int, float]) -> np.ndarray:
 
 
 def test_the_best_window_wins_and_only_the_context_counts() -> None:
-    # Two windows of question 0 hold tokens 0-3 and 2-5 of its context behind two others; question 1 has one window.
+    # Two windows of question 0 contain tokens 0-3 and 2-5 of its context after two other tokens. Question 1 has one
+    # window.
     windows = windows_of((0, 2, 0, 4), (0, 2, 2, 4), (1, 1, 0, 3))
-    # Position 0 (CLS) has the highest logits and is no answer; position 6 is padding and what Trainer fills with.
+    # Position 0 (CLS) has the highest logits but cannot be an answer. Position 6 is padding.
     starts = logits(7, {0: 99, 3: 4}, {0: 99, 4: 5, 6: -100}, {1: 1, 6: 80})
     ends = logits(7, {0: 99, 5: 4}, {5: 5}, {3: 1, 6: 80})
     result = best_spans(starts, ends, windows, 2, AnswerOptions())
-    # Window 2: positions 4 to 5 are tokens 2+2 to 2+3.
+    # In the second window, positions 4 to 5 are tokens 2+2 to 2+3.
     assert result.tolist() == [[4, 5], [0, 2]]
 
 
@@ -44,12 +45,12 @@ def test_spans_that_end_before_they_start_or_are_too_long_are_excluded() -> None
     assert best_spans(starts, ends, windows, 1, AnswerOptions()).tolist() == [[4, 5]]
     starts, ends = logits(6, {0: 9, 1: 5}), logits(6, {5: 9, 2: 5})
     assert best_spans(starts, ends, windows, 1, AnswerOptions()).tolist() == [[0, 5]]
-    # 0-5, 1-5 and 0-2 are too long at two tokens; of the rest 1-2 sums to 10.
+    # With at most two tokens, 0-5, 1-5 and 0-2 are too long. Of the others, 1-2 has the highest sum, 10.
     assert best_spans(starts, ends, windows, 1, AnswerOptions(max_answer_length=2)).tolist() == [[1, 2]]
 
 
 def test_only_the_likeliest_starts_and_ends_are_paired() -> None:
-    # The only start and the only end cannot be paired, so no span is left. A question without rows has none either.
+    # The only start and the only end cannot be paired, so no span is possible. Question 1 has no rows and no span.
     starts, ends = logits(4, {3: 9, 0: 8}), logits(4, {0: 9, 3: 8})
     options = AnswerOptions(n_best_answers=1)
     assert best_spans(starts, ends, windows_of((0, 0, 0, 4)), 2, options).tolist() == [[-1, -1]] * 2
@@ -58,17 +59,17 @@ def test_only_the_likeliest_starts_and_ends_are_paired() -> None:
 def test_logits_that_are_not_finite_are_excluded() -> None:
     starts, ends = logits(3, {1: np.nan, 2: 1}), logits(3, {1: np.nan, 2: 1})
     assert best_spans(starts, ends, windows_of((0, 0, 0, 3)), 1, AnswerOptions()).tolist() == [[2, 2]]
-    nothing = np.full((1, 3), np.nan)
-    assert best_spans(nothing, nothing, windows_of((0, 0, 0, 3)), 1, AnswerOptions()).tolist() == [[-1, -1]]
+    all_nan = np.full((1, 3), np.nan)
+    assert best_spans(all_nan, all_nan, windows_of((0, 0, 0, 3)), 1, AnswerOptions()).tolist() == [[-1, -1]]
 
 
-def test_the_score_is_the_share_of_the_span_among_the_tokens_of_all_windows() -> None:
-    # exp of the logits. Window 1 holds tokens 0 and 1, window 2 tokens 1 and 2.
+def test_scores_are_probabilities_over_the_tokens_of_all_windows() -> None:
+    # The numbers are exp(logit). Window 1 contains tokens 0 and 1, window 2 tokens 1 and 2.
     starts = [np.log([1.0, 2.0]), np.log([4.0, 1.0])]
     ends = [np.log([1.0, 1.0]), np.log([2.0, 4.0])]
     windows = windows_of((0, 3, 0, 2), (0, 3, 1, 2))
     answers = answers_of("a b c", [(0, 1), (2, 3), (4, 5)], windows, starts, ends, AnswerOptions(), top_k=3)
-    # Starts sum to 8, ends to 8: tokens 1 to 2 have 4/8 x 4/8, token 1 alone 4/8 x 2/8, and token 2 alone 1/8 x 4/8.
+    # Starts and ends sum to 8 each. Tokens 1 to 2 have 4/8 x 4/8, token 1 has 4/8 x 2/8, and token 2 has 1/8 x 4/8.
     assert [(each["answer"], each["start"], each["end"]) for each in answers] == [
         ("b c", 2, 5),
         ("b", 2, 3),
@@ -78,7 +79,7 @@ def test_the_score_is_the_share_of_the_span_among_the_tokens_of_all_windows() ->
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
-def test_the_score_of_broken_weights_is_not_a_number(broken: float) -> None:
+def test_broken_weights_give_a_nan_score(broken: float) -> None:
     logits = [np.array([1.0, broken])]
     [answer] = answers_of("a b", [(0, 1), (2, 3)], windows_of((0, 0, 0, 2)), logits, logits, AnswerOptions())
     assert np.isnan(answer["score"])
@@ -99,7 +100,7 @@ def test_recorded_options_replace_the_defaults(tmp_path: Path) -> None:
 @given(data=st.data(), rows=st.integers(1, 6), length=st.integers(2, 9), longest=st.integers(1, 9))
 def test_the_best_span_is_the_best_of_all_pairs(data: st.DataObject, rows: int, length: int, longest: int) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    # All sums differ, so there is one best span.
+    # All sums differ, so exactly one span is best.
     starts = random.permutation(rows * length).reshape(rows, length) * 1000.0
     ends = random.permutation(rows * length).reshape(rows, length) * 1.0
     at = random.integers(0, length - 1, rows)

@@ -31,7 +31,7 @@ WINDOW, STRIDE = 48, 12
 WORDS = " ".join([*CORPUS, "Żółć — naïve café 😀 in 1999, 東京 and Ünïcödé."]).split(" ")
 CONTEXTS = [
     "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third Super Bowl title.",
-    # In random order: windows that repeat each other have equal sums of logits, which rounding then orders.
+    # The words are in random order: equal windows would have equal sums of logits, which only rounding orders.
     f"  {' '.join(random.Random(1).choices(WORDS, k=60))} ",
     " ".join(random.Random(2).choices(WORDS, k=45)),
     "x",
@@ -44,7 +44,8 @@ Question = dict[str, str]
 
 
 PAIRS = [("wordpiece", 20), ("wordpiece", 1), ("byte_level", 20), ("left_padding", 20)]
-"""Kinds of tokenizer, and starts and ends of a window that are paired: with one each, some questions have no answer."""
+"""Kind of tokenizer, and number of likeliest starts and ends that are paired. With one, some questions have no answer.
+"""
 
 
 @pytest.fixture(params=PAIRS, ids=str)
@@ -59,7 +60,7 @@ def n_best(case: tuple[str, int]) -> int:
 
 @pytest.fixture
 def folder(case: tuple[str, int], tmp_path: Path) -> Path:
-    """An MLflow model of random weights; `model/` in it is the model's folder with the training's options."""
+    """An MLflow model with random weights. Its `model/` is the model's folder, with the training's options."""
     from transformers import BertConfig, BertForQuestionAnswering, XLNetConfig, XLNetForQuestionAnsweringSimple
 
     torch.manual_seed(5)
@@ -73,7 +74,7 @@ def folder(case: tuple[str, int], tmp_path: Path) -> Path:
         model = BertForQuestionAnswering(BertConfig(**{**sizes(tokenizer, WINDOW), "type_vocab_size": 3}))
     save(tmp_path / "logged" / "model", model.eval(), tokenizer)
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
-    # Not `read_checkpoint`, which knows no XLNet.
+    # `read_checkpoint` does not support XLNet.
     files = tuple(path.name for path in (tmp_path / "logged" / "model").glob("tokenizer*"))
     checkpoint = Checkpoint(
         task="question-answering", architecture=type(model).__name__, label_names=(), tokenizer_files=files
@@ -88,29 +89,32 @@ def questions() -> list[Question]:
 
 
 def test_all_four_give_the_same_answers_and_scores(folder: Path, n_best: int, tmp_path: Path) -> None:
-    asked = questions()
-    evaluated = evaluation(folder / "model", asked, n_best, tmp_path)
+    examples = questions()
+    evaluated = evaluation(folder / "model", examples, n_best, tmp_path)
     local, logged, container = (
-        make(folder, tmp_path)(asked) for make in (local_endpoint, logged_model, sagemaker_container)
+        make(folder, tmp_path)(examples) for make in (local_endpoint, logged_model, sagemaker_container)
     )
     for at, expected in enumerate(evaluated):
         best = expected[0] if expected else {"answer": "", "score": 0.0, "start": 0, "end": 0}
         for name, answers in (("local", local), ("logged", logged), ("container", container)):
             first, *others = answers[at]
             for answer, correct in [(first, best), *zip(others, expected, strict=bool(others))]:
-                assert answer["score"] == pytest.approx(correct["score"], rel=1e-3), (name, asked[at])
-                assert {**answer, "score": 0} == {**correct, "score": 0}, (name, asked[at])
+                assert answer["score"] == pytest.approx(correct["score"], rel=1e-3), (name, examples[at])
+                assert {**answer, "score": 0} == {**correct, "score": 0}, (name, examples[at])
     assert ([] in evaluated) == (n_best == 1)
 
 
-def evaluation(model_folder: Path, asked: list[Question], n_best: int, tmp_path: Path) -> list[list[Answer]]:
-    """Return the answers by evaluation's scorer; the scores and the n best are worked out from its logits here."""
+def evaluation(model_folder: Path, examples: list[Question], n_best: int, tmp_path: Path) -> list[list[Answer]]:
+    """Return the best answers by a search through the evaluation's logits.
+
+    Asserts that the evaluation's scorer gives the same best answers.
+    """
     from transformers import AutoModelForQuestionAnswering
 
     file = tmp_path / "squad.json"
     rows = [
         {"context": each["context"], "qas": [{"id": str(at), "question": each["question"], "answers": []}]}
-        for at, each in enumerate(asked)
+        for at, each in enumerate(examples)
     ]
     file.write_text(json.dumps({"data": [{"paragraphs": rows}]}))
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
@@ -126,26 +130,26 @@ def evaluation(model_folder: Path, asked: list[Question], n_best: int, tmp_path:
         labels = [batch.pop(name).numpy() for name in question_answering.LABELS]
         with torch.inference_mode():
             output = model(**batch)
-        for into, logits in zip(parts, (output.start_logits, output.end_logits), strict=False):
+        for part, logits in zip(parts, (output.start_logits, output.end_logits), strict=False):
             array = logits.numpy()
-            into.append(np.pad(array, ((0, 0), (0, longest - array.shape[1])), constant_values=-100))
+            part.append(np.pad(array, ((0, 0), (0, longest - array.shape[1])), constant_values=-100))
         parts[2].append(labels[0])
         parts[3].append(labels[1])
     starts, ends, *labels = (np.concatenate(each) for each in parts)
     scorer = question_answering.Scorer(channel)
     scorer(SimpleNamespace(predictions=(starts, ends), label_ids=tuple(labels)))
     shift = labels[0] - channel.rows.columns["start_position"]
-    by_hand = list(searched(scorer._questions, starts, ends, shift, n_best))
+    best_answers = list(search_answers(scorer._questions, starts, ends, shift, n_best))
     texts = [row["prediction"] for row in scorer.tables()["predictions.json"]]
-    assert len(channel.rows) > 2 * len(asked)
-    assert texts == [answers[0]["answer"] if answers else "" for answers in by_hand]
-    return by_hand
+    assert len(channel.rows) > 2 * len(examples)
+    assert texts == [answers[0]["answer"] if answers else "" for answers in best_answers]
+    return best_answers
 
 
-def searched(
+def search_answers(
     questions: Any, starts: np.ndarray, ends: np.ndarray, shift: np.ndarray, n_best: int
 ) -> Iterator[list[Answer]]:
-    """Yield the best answers of each question, by a search through every pair of every window."""
+    """Yield the best answers of each question, by a search through all pairs of all windows."""
     for number, context in enumerate(questions.contexts):
         totals = np.zeros(2)
         best: dict[tuple[int, int], float] = {}
@@ -170,37 +174,37 @@ def searched(
         yield answers
 
 
-Asked = Callable[[list[Question]], list[list[Answer]]]
-"""Returns the best answer of each question, followed by the `TOP_K` best where these can be requested."""
+AnswerFunction = Callable[[list[Question]], list[list[Answer]]]
+"""Returns the best answer to each question, followed by the `TOP_K` best answers if these can be requested."""
 
 
-def local_endpoint(folder: Path, tmp_path: Path) -> Asked:
+def local_endpoint(folder: Path, tmp_path: Path) -> AnswerFunction:
     predictor = load_predictor(folder / "model", precision="fp32")
-    return lambda asked: [
+    return lambda examples: [
         [one, *several]
-        for one, several in zip(predictor.answer(asked), predictor.answer(asked, {"top_k": TOP_K}), strict=True)
+        for one, several in zip(predictor.answer(examples), predictor.answer(examples, {"top_k": TOP_K}), strict=True)
     ]
 
 
-def logged_model(folder: Path, tmp_path: Path) -> Asked:
+def logged_model(folder: Path, tmp_path: Path) -> AnswerFunction:
     config = flavor.Model.load(str(folder)).flavors["python_function"]["config"]
-    # Without the options in the model's folder: the logged model has them in its own configuration.
+    # Remove the options from the model's folder: the logged model must read them from its own configuration.
     (folder / "model" / "answer_options.json").unlink()
-    model = loaded(folder / "code" / "trainfare_pyfunc.py")._load_pyfunc(str(folder), config)
+    model = load_module(folder / "code" / "trainfare_pyfunc.py")._load_pyfunc(str(folder), config)
     (folder / "model" / "answer_options.json").write_text(
         json.dumps({name: value for name, value in config.items() if name != "task"})
     )
-    return lambda asked: [[answer] for answer in model.predict(asked).to_dict(orient="records")]
+    return lambda examples: [[answer] for answer in model.predict(examples).to_dict(orient="records")]
 
 
-def sagemaker_container(folder: Path, tmp_path: Path) -> Asked:
+def sagemaker_container(folder: Path, tmp_path: Path) -> AnswerFunction:
     archive = model_archive.pack(model_archive.contents(folder / "model", with_code=True), tmp_path / "model.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "container", filter="data")
-    code = loaded(tmp_path / "container" / "code" / "inference.py")
+    code = load_module(tmp_path / "container" / "code" / "inference.py")
     reader = code.model_fn(str(tmp_path / "container"))
-    return lambda asked: [
-        [code.predict_fn({"inputs": each}, reader), *code.predict_fn(request(each), reader)] for each in asked
+    return lambda examples: [
+        [code.predict_fn({"inputs": each}, reader), *code.predict_fn(request(each), reader)] for each in examples
     ]
 
 
@@ -208,7 +212,7 @@ def request(question: Question) -> dict[str, Any]:
     return {"inputs": question, "parameters": {"top_k": TOP_K}}
 
 
-def loaded(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"{path.stem}_of_a_copy", path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""Causal language modelling: metrics compared with plain torch, and labels of padding."""
+"""Causal language modelling: metrics agree with plain torch, and padding has no labels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def blocks(rows: int, length: int = 12) -> list[list[int]]:
     return [[(7 * at + 3 * i) % (VOCABULARY - 1) + 1 for i in range(length)] for at in range(rows)]
 
 
-def unlike(rows: int) -> list[list[int]]:
+def varying_lengths(rows: int) -> list[list[int]]:
     return [block[: 2 + at * 5 % 11] for at, block in enumerate(blocks(rows))]
 
 
@@ -69,15 +69,15 @@ def new_lm(new_job: Callable[[str], Any], tiny_gpt2: Path) -> Callable[..., Any]
 
 def loss_by_hand(model: Any, rows: Sequence[Sequence[int]]) -> float:
     """Return the mean negative log probability over all predicted tokens, one row at a time."""
-    surprises: list[float] = []
+    losses: list[float] = []
     for row in rows:
         with torch.no_grad():
-            chances = model.eval()(torch.tensor([row])).logits[0].double().softmax(-1)
-        surprises += [-math.log(chances[at, token]) for at, token in enumerate(row[1:])]
-    return sum(surprises) / len(surprises)
+            probabilities = model.eval()(torch.tensor([row])).logits[0].double().softmax(-1)
+        losses += [-math.log(probabilities[at, token]) for at, token in enumerate(row[1:])]
+    return sum(losses) / len(losses)
 
 
-@pytest.mark.parametrize("rows", [blocks, unlike])
+@pytest.mark.parametrize("rows", [blocks, varying_lengths])
 def test_loss_and_perplexity_by_hand(new_lm: Any, rows: Callable[[int], list[list[int]]]) -> None:
     from transformers import GPT2LMHeadModel
 
@@ -95,10 +95,10 @@ def test_loss_and_perplexity_by_hand(new_lm: Any, rows: Callable[[int], list[lis
 def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
     from transformers import GPT2LMHeadModel
 
-    job = new_lm("two", unlike(20), unlike(13))
+    job = new_lm("two", varying_lengths(20), varying_lengths(13))
     result = job.run(TORCHRUN, **PLAIN, eval_batch_size=3).result
     model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
-    assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, unlike(13)), rel=1e-5)
+    assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, varying_lengths(13)), rel=1e-5)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_the_seed_determines_the_random_weights(new_lm: Any) -> None:
     runs = [new_lm(f"job {at}", blocks(20), blocks(5)) for at in range(3)]
     losses = [job.run(**PLAIN, seed=seed, save_model=False).losses for job, seed in zip(runs, (1, 1, 2), strict=True)]
     assert losses[0] == losses[1] != losses[2]
-    # Untrained, every token is as likely as any other.
+    # Before training, all tokens are about equally likely.
     assert losses[0][0] == pytest.approx(math.log(VOCABULARY), abs=0.2)
 
 
@@ -118,7 +118,7 @@ def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
     assert ended.result["steps"] == 4
     assert ended.events("metric")[-1]["samples"] == 32
     ended = new_lm("none left", blocks(7), blocks(5)).run(**arguments)
-    assert "drop_last leaves nothing" in ended.events("failure")[0]["message"]
+    assert "drop_last would drop all rows" in ended.events("failure")[0]["message"]
 
 
 def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
@@ -135,18 +135,18 @@ def test_padding_and_filler_rows_have_no_label() -> None:
     assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
 
 
-def test_the_padding_token_has_a_label_outside_of_padding() -> None:
+def test_the_padding_token_has_a_label_where_it_is_not_padding() -> None:
     ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
     assert causal_lm.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
 
 
-def test_kept_losses_by_hand() -> None:
-    # Two tokens, the first three times as likely as the second: ln 4/3 and ln 4.
+def test_reduced_predictions_by_hand() -> None:
+    # Two tokens, the first of which is three times as likely as the second: their losses are ln 4/3 and ln 4.
     logits = torch.tensor([[[math.log(3), 0.0]] * 3] * 2)
     labels = torch.tensor([[0, 0, 1], [1, 1, IGNORED_LABEL]])
-    kept = causal_lm.kept(logits, labels)
-    assert kept.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
-    scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=kept.numpy()))
+    reduced = causal_lm.reduce_predictions(logits, labels)
+    assert reduced.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
+    scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=reduced.numpy()))
     loss = (math.log(4 / 3) + 2 * math.log(4)) / 3
     assert scores == pytest.approx({"loss": loss, "perplexity": math.exp(loss)})
 
@@ -170,13 +170,13 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
     assert result_metrics.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     from transformers import AutoModelForSequenceClassification
 
-    # Embeddings of words, 16 positions and 2 types are looked up. Nothing is shared.
+    # The embeddings of words, 16 positions and 2 types are only looked up. No weights are shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
     assert result_metrics.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [unlike])
+@pytest.mark.parametrize("rows", [varying_lengths])
 def test_inductor_compiles_nothing_after_the_compile_phase(
     new_lm: Any, rows: Callable[[int], list[list[int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -1,4 +1,4 @@
-"""Classification in the job: predictions by hand, and pairs under models with and without token types."""
+"""Classification in the job: predictions by hand, and pairs of texts in models with and without token types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Writer = Callable[..., None]
 
 
 def test_prediction_rows_by_hand() -> None:
-    # Equal logits share the probability; ln 3 against 0 is 3 : 1; NaN has no probability.
+    # Equal logits have equal probabilities; ln 3 against 0 is 3 : 1; NaN has no probability.
     logits = np.array([[0.0, 0.0], [0.0, np.log(3)], [np.nan, np.nan]], dtype=np.float32)
     assert classification_scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
         {"row": 2, "label": "yes", "prediction": "no", "probability": 0.5},
@@ -28,7 +28,7 @@ def test_prediction_rows_by_hand() -> None:
 
 
 def test_predictions_are_reported_in_the_order_of_the_data(tmp_path: Path, channel_writer: Writer) -> None:
-    """Rows are evaluated by length. Here the longest row comes first in the data, and two of three are reported."""
+    """Rows are evaluated by length. Here, the longest row is first in the data, and two of three rows are reported."""
     channel_writer(tmp_path, [[5, 6, 7], [8], [9, 10]], [0, 1, 0])
     (tmp_path / "source_rows.json").write_text("[12, 15]")
     scorer = classification.Scorer(read_channel(tmp_path, "classification", classification.COLUMNS).sorted_by_length())
@@ -57,7 +57,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_work_with_and_without_token_types(job: Any, channel_writer: Writer, kind: str) -> None:
-    """A tokenizer may produce types that its model does not take."""
+    """A tokenizer may produce token types that its model does not accept."""
     config = {"model_type": kind, "vocab_size": 50, "max_position_embeddings": 20, **KINDS[kind]}
     model = job.folder / kind
     model.mkdir()

@@ -7,8 +7,8 @@ import pytest
 
 from tasks import classification_scores
 
-# Actual 0: two right, one taken for 1. Actual 1: one right, one taken for 0. Class 2 occurs once and is never
-# predicted.
+# Class 0: two rows are right, one is predicted as 1. Class 1: one is right, one is predicted as 0. Class 2 occurs once
+# and is never predicted. Class 3 does not occur.
 MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
 

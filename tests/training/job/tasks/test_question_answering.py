@@ -1,4 +1,4 @@
-"""Question answering from staged windows to scores: labels, an oracle's answers, and inconsistent channels."""
+"""Question answering from staged windows to scores: labels, perfect predictions, and inconsistent channels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def channel_of(folder: Path) -> Channel:
 
 @pytest.fixture(params=["wordpiece", "byte_level", "unigram", "left_padding"])
 def validation(request: pytest.FixtureRequest, tmp_path: Path) -> Channel:
-    """The validation channel for each kind of tokenizer."""
+    """A validation channel, for each kind of tokenizer."""
     model = model_folder(tmp_path / "model", KINDS[request.param](), "bert")
     return channel_of(staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)["validation"])
 
@@ -46,7 +46,7 @@ def batches(channel: Channel, size: int) -> Iterator[dict[str, np.ndarray]]:
 
 
 def oracle(channel: Channel, size: int) -> Any:
-    """Return predictions whose logits point at the labels, gathered from batches as Trainer does."""
+    """Return perfect predictions, with the highest logits at the labels, gathered from batches as Trainer does."""
     gathered: list[list[np.ndarray]] = [[], [], [], []]
     longest = channel.rows.lengths.max()
     for batch in batches(channel, size):
@@ -74,25 +74,25 @@ def test_an_oracle_is_always_right(validation: Channel, size: int) -> None:
     }
 
 
-def test_wrong_answers_score_nothing(validation: Channel) -> None:
+def test_wrong_answers_score_zero(validation: Channel) -> None:
     channel = validation.sorted_by_length()
     scorer = question_answering.Scorer(channel)
-    right = oracle(channel, 4)
-    # The word "their" is no answer to anything.
+    perfect = oracle(channel, 4)
+    # The word "their" does not answer any question.
     windows = scorer._questions.windows
     first = {at: scorer._questions.contexts[at].index("their") for at in range(len(scorer._questions.ids))}
     wrong = []
-    for table, edges in ((right.predictions[0], "starts"), (right.predictions[1], "ends")):
+    for table, edges in ((perfect.predictions[0], "starts"), (perfect.predictions[1], "ends")):
         logits = np.full_like(table, -9.0)
         for row, question in enumerate(windows.question):
             spans = zip(scorer._questions.token_starts[question], scorer._questions.token_ends[question], strict=True)
-            over = [at for at, (a, b) in enumerate(spans) if a < first[question] + 5 and b > first[question]]
-            token = (over[0] if edges == "starts" else over[-1]) - windows.first_token[row]
-            moved = right.label_ids[0][row] - channel.rows.columns["start_position"][row]
+            overlapping = [at for at, (a, b) in enumerate(spans) if a < first[question] + 5 and b > first[question]]
+            token = (overlapping[0] if edges == "starts" else overlapping[-1]) - windows.first_token[row]
+            shift = perfect.label_ids[0][row] - channel.rows.columns["start_position"][row]
             if 0 <= token < windows.tokens[row]:
-                logits[row, windows.context_at[row] + moved + token] = 9.0
+                logits[row, windows.context_at[row] + shift + token] = 9.0
         wrong.append(logits)
-    assert scorer(SimpleNamespace(predictions=tuple(wrong), label_ids=right.label_ids)) == {
+    assert scorer(SimpleNamespace(predictions=tuple(wrong), label_ids=perfect.label_ids)) == {
         "exact_match": 0.0,
         "f1": 0.0,
     }
@@ -112,7 +112,7 @@ def test_filler_rows_are_not_part_of_the_loss(validation: Channel, tmp_path: Pat
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> None:
+def test_perfect_predictions_answer_real_questions(shared: Path, tmp_path: Path) -> None:
     dev = shared / "data" / "squad-v1.1-dev-first1500.json.gz"
     request = StagingRequest(
         task="question-answering",
@@ -131,16 +131,16 @@ def test_real_questions_answered_by_an_oracle(shared: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "values", "sentence"),
+    ("name", "column", "values", "message"),
     [
         ("data.parquet", "end_position", [9, 999], "row 1 has start_position"),
-        ("windows.parquet", "question", [0, 7], "row 1 names tokens that the channel does not have"),
-        ("windows.parquet", "tokens", [10_000, 5], "row 0 names tokens that the channel does not have"),
-        ("windows.parquet", "tokens", None, "windows.parquet has no column tokens"),
+        ("windows.parquet", "question", [0, 7], "row 1 refers to tokens that the channel does not have"),
+        ("windows.parquet", "tokens", [10_000, 5], "row 0 refers to tokens that the channel does not have"),
+        ("windows.parquet", "tokens", None, "windows.parquet has no column 'tokens'"),
         ("questions.parquet", "id", None, "lacks"),
     ],
 )
-def test_an_inconsistent_channel_is_refused(tmp_path: Path, name: str, column: str, values: Any, sentence: str) -> None:
+def test_an_inconsistent_channel_is_refused(tmp_path: Path, name: str, column: str, values: Any, message: str) -> None:
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
     path = squad_file(tmp_path, 1)
     document = json.loads(path.read_text())
@@ -151,5 +151,5 @@ def test_an_inconsistent_channel_is_refused(tmp_path: Path, name: str, column: s
     if values is not None:
         table = table.append_column(column, pa.array(values, pa.int64()))
     pq.write_table(table, folder / name, store_schema=False)
-    with pytest.raises(BadData, match=sentence):
+    with pytest.raises(BadData, match=message):
         question_answering.Scorer(channel_of(folder))

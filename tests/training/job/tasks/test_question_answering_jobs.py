@@ -1,4 +1,4 @@
-"""Question answering as jobs: they train, learn, compile once, and answer the same with any padding."""
+"""Question answering jobs train, learn, compile once, and give the same answers with any padding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_padding_on_the_left_gives_the_same_answers_in_any_batch(tmp_path: Path)
     results = [run_job(tmp_path / f"job{size}", model, channels, eval_batch_size=size).result for size in (1, 7)]
     tables = [result["tables"]["predictions.json"] for result in results]
     assert tables[0] == tables[1]
-    # A random model may point at a blank, but usually does not.
+    # A random model may answer with a blank, but usually does not.
     assert any(row["prediction"] for row in tables[0])
 
 
@@ -49,17 +49,17 @@ def test_a_model_learns_to_answer(tmp_path: Path) -> None:
     train, validation = learnable_file(tmp_path / "train.json", 200, 1), learnable_file(tmp_path / "dev.json", 40, 2)
     channels = staged(tmp_path, train, model, validation=validation, max_length=24, doc_stride=4)
     schedule = {"max_steps": None, "epochs": 3, "learning_rate": 3e-3, "batch_size": 16}
-    learnt = run_job(tmp_path / "job", model, channels, max_length=24, **schedule).result["metrics"]
-    guessed = run_job(tmp_path / "guess", model, channels, max_length=24, max_steps=1, learning_rate=1e-9)
-    # Knowing only the kinds of word, and not the question, gives one right answer in three.
-    assert guessed.result["metrics"]["eval_exact_match"] < 50
-    assert learnt["eval_exact_match"] > 95
+    trained = run_job(tmp_path / "job", model, channels, max_length=24, **schedule).result["metrics"]
+    untrained = run_job(tmp_path / "guess", model, channels, max_length=24, max_steps=1, learning_rate=1e-9)
+    # A guess among the context's three words is right once in three times.
+    assert untrained.result["metrics"]["eval_exact_match"] < 50
+    assert trained["eval_exact_match"] > 95
 
 
 @pytest.mark.slow
 def test_a_compiled_job_has_the_same_losses(tmp_path: Path) -> None:
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert", **still)
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert", **no_dropout)
     channels = staged(tmp_path, squad_file(tmp_path, 6), model, max_length=100, doc_stride=40)
     options = {"padding": "buckets", "bucket_lengths": "64,100", "max_steps": 8}
     eager, compiled = (

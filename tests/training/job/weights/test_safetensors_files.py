@@ -1,4 +1,4 @@
-"""Our reader of safetensors files, for containers that lack the library, compared with the library."""
+"""Our reader of safetensors files, for containers without the library, agrees with the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from weights import safetensors_files
 
 
-def test_tensors_are_those_of_the_library(tmp_path: Path) -> None:
+def test_tensors_equal_the_librarys(tmp_path: Path) -> None:
     torch.manual_seed(0)
     kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
     kinds += [torch.int8, torch.uint8, torch.bool]
@@ -38,9 +38,9 @@ def test_an_invalid_file_is_named(tmp_path: Path, content: bytes) -> None:
 
 def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     save_file({"a": torch.randn(100)}, tmp_path / "model.safetensors")
-    whole = (tmp_path / "model.safetensors").read_bytes()
-    (tmp_path / "model.safetensors").write_bytes(whole[:-1])
-    with pytest.raises(ValueError, match=f"ends at byte {len(whole) - 1}"):
+    content = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(content[:-1])
+    with pytest.raises(ValueError, match=f"ends at byte {len(content) - 1}"):
         safetensors_files.read(tmp_path)
 
 

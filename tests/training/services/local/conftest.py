@@ -13,8 +13,8 @@ from training.services.launcher import Job
 
 
 @pytest.fixture(autouse=True)
-def _as_people_start_it(plain_interpreter: str) -> None:
-    """Processes and signals are what is tested here: nothing stands between."""
+def _real_processes(plain_interpreter: str) -> None:
+    """Start real processes, because these tests are about processes and signals."""
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 
 
 class TestOutcomes:
-    def test_completed(self, harness: Harness) -> None:
+    def test_a_completed_job_has_its_metrics_and_statuses(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             pathlib.Path(os.environ["SM_MODEL_DIR"], "weights").write_text("w" * 1000)
@@ -60,7 +60,7 @@ class TestOutcomes:
         if harness.service.name == "local":
             assert description["BillableSecondsExact"] == pytest.approx(seconds, abs=1e-3)
 
-    def test_model_is_packed(self, harness: Harness) -> None:
+    def test_the_model_is_packed(self, harness: Harness) -> None:
         script = """
             import os, pathlib
             folder = pathlib.Path(os.environ["SM_MODEL_DIR"], "sub folder"); folder.mkdir()
@@ -72,11 +72,11 @@ class TestOutcomes:
         with tarfile.open(fileobj=io.BytesIO(harness.read(uri)), mode="r:gz") as tar:
             assert tar.extractfile("sub folder/gewichte ü").read() == b"abc"
 
-    def test_no_model_no_artifact(self, harness: Harness) -> None:
+    def test_a_job_without_a_model_has_no_artifact(self, harness: Harness) -> None:
         description, _ = ended(submit(harness.service, harness.request("pass")))
         assert "ModelArtifacts" not in description
 
-    def test_failed(self, harness: Harness) -> None:
+    def test_a_failed_job_reports_its_error(self, harness: Harness) -> None:
         description, lines = ended(
             submit(harness.service, harness.request("print('so far'); raise ValueError('no é')"))
         )
@@ -89,7 +89,7 @@ class TestOutcomes:
         assert description["BillableTimeInSeconds"] >= 0
         assert failure_of(description, [], lines) == ("Error", reason)
 
-    def test_failure_file_is_the_reason_and_is_kept_short(self, harness: Harness) -> None:
+    def test_the_failure_file_is_the_reason_and_is_shortened(self, harness: Harness) -> None:
         script = """
             import os, pathlib, sys
             pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("begin " + "x" * 5000 + " end")
@@ -101,7 +101,7 @@ class TestOutcomes:
         assert reason.startswith('AlgorithmError: ExecuteUserScriptError:\nExitCode 7\nErrorMessage "begin xxx')
         assert reason.endswith('x end"')
 
-    def test_killed(self, harness: Harness) -> None:
+    def test_a_job_killed_by_a_signal_reports_it(self, harness: Harness) -> None:
         script = "import os, signal; print('alive'); os.kill(os.getpid(), signal.SIGKILL)"
         description, lines = ended(submit(harness.service, harness.request(script)))
         assert description["TrainingJobStatus"] == "Failed"
@@ -109,14 +109,14 @@ class TestOutcomes:
         assert failure_of(description, [], lines)[0] == "Killed"
         assert lines == ["alive"]
 
-    def test_time_limit(self, harness: Harness) -> None:
+    def test_a_job_that_exceeds_its_time_limit_is_stopped(self, harness: Harness) -> None:
         description, lines = ended(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, max_run_seconds=1)))
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
         assert lines == ["running"]
-        assert failure_of(description, [], lines) == ("TimeLimit", "it ran longer than its 1 seconds")
+        assert failure_of(description, [], lines) == ("TimeLimit", "it ran longer than its limit of 1 seconds")
         assert not harness.has_processes("job")
 
-    def test_missing_channel(self, harness: Harness) -> None:
+    def test_a_missing_channel_fails_the_job(self, harness: Harness) -> None:
         missing = harness.folder("data", {}) + "/nowhere"
         description, lines = ended(submit(harness.service, harness.request("print(1)", channels={"train": missing})))
         assert statuses(description) == ["Starting", "Downloading", "Failed"]
@@ -189,9 +189,9 @@ class TestNames:
         assert (attached, attached_lines) == (first, lines) == (first, ["first"])
 
     @pytest.mark.parametrize("name", ["unknown", "..", "a/b", ""])
-    def test_unknown(self, harness: Harness, name: str) -> None:
+    def test_an_unknown_job_is_an_error(self, harness: Harness, name: str) -> None:
         calls = [harness.service.describe, harness.service.stop]
-        # CloudWatch stores lines, not jobs: a job without lines cannot be told from one that does not exist.
+        # CloudWatch stores lines, not jobs: a job without lines looks like one that does not exist.
         if harness.service.name == "local" or name != "unknown":
             calls += [harness.service.logs, harness.service.log_location]
         for call in calls:
@@ -211,21 +211,21 @@ class TestNames:
 
 
 class TestFollowing:
-    def test_every_follower_sees_every_event_once_and_in_order(self, harness: Harness) -> None:
+    def test_every_follower_gets_every_event_once_and_in_order(self, harness: Harness) -> None:
         job = submit(harness.service, harness.request(EMITS_EVENTS))
         assert event_numbers(job) == event_numbers(Job(harness.again(), "job")) == list(range(20))
 
     def test_following_resumes_from_a_cursor(self, harness: Harness) -> None:
         job = submit(harness.service, harness.request(EMITS_EVENTS))
-        seen: list[int] = []
+        numbers: list[int] = []
         for update in job.follow():
-            seen += [event.seq for event in update.events]
-            if len(seen) >= 5:
+            numbers += [event.seq for event in update.events]
+            if len(numbers) >= 5:
                 break
         rest = [event.seq for update in Job(harness.again(), "job").follow(update.cursor) for event in update.events]
-        assert seen + rest == list(range(20))
+        assert numbers + rest == list(range(20))
 
-    def test_pages_hold_only_complete_lines(self, harness: Harness, tmp_path: Path) -> None:
+    def test_pages_contain_only_complete_lines(self, harness: Harness, tmp_path: Path) -> None:
         script = r"""
             import pathlib, sys, time
             sys.stdout.write("whole\nhal"); sys.stdout.flush()
@@ -260,7 +260,7 @@ class TestInputs:
             *("--name", 'it\'s "quoted" é $HOME `x`', "--option", "--help", "--rate", "3e-05"),
         ]
 
-    def test_channels_and_variables(self, harness: Harness) -> None:
+    def test_channels_and_variables_arrive_unchanged(self, harness: Harness) -> None:
         script = """
             import json, os, pathlib
             texts = {c: pathlib.Path(os.environ["SM_CHANNEL_" + c.upper()], "däta 1.txt").read_text("utf-8")

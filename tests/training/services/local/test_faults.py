@@ -1,4 +1,4 @@
-"""The local service when a process is killed, or a folder cannot be used."""
+"""The local service when a process is killed or a folder cannot be used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 class TestFaults:
-    def test_killed_supervisor(self, harness: LocalHarness) -> None:
+    def test_a_job_whose_supervisor_is_killed_fails(self, harness: LocalHarness) -> None:
         script = """
             import subprocess, sys, time
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
@@ -56,7 +56,7 @@ class TestFaults:
         assert job.describe()["TrainingJobStatus"] == "Failed"
         assert ended(second)[0]["TrainingJobStatus"] == "Completed"
 
-    def test_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
+    def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"
         request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.1"))))
         program = f"""
@@ -82,7 +82,7 @@ class TestFaults:
         assert [event.seq for update in job.follow() for event in update.events] == list(range(20))
         assert job.describe()["TrainingJobStatus"] == "Completed"
 
-    def test_kill_9_of_the_job(self, harness: LocalHarness) -> None:
+    def test_a_killed_job_ends_failed(self, harness: LocalHarness) -> None:
         job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
         running(job)
         (pid,) = marked_processes(str(harness.job_folder().resolve() / "opt" / "ml"))
@@ -90,16 +90,16 @@ class TestFaults:
         description, lines = ended(job)
         assert failure_of(description, [], lines)[0] == "Killed"
 
-    def test_of_eight_concurrent_creators_one_wins(self, harness: LocalHarness) -> None:
+    def test_only_one_of_eight_concurrent_creators_succeeds(self, harness: LocalHarness) -> None:
         requests = [harness.request(f"print({number})") for number in range(8)]
         with multiprocessing.get_context("spawn").Pool(8) as pool:
-            won = pool.starmap(_creates, [(harness.root, request) for request in requests])
-        assert sorted(won) == [False] * 7 + [True]
+            succeeded = pool.starmap(_creates, [(harness.root, request) for request in requests])
+        assert sorted(succeeded) == [False] * 7 + [True]
         _, lines = ended(Job(harness.service, "job"))
-        assert lines == [str(won.index(True))]
+        assert lines == [str(succeeded.index(True))]
         assert [path.name for path in harness.job_folder().parent.iterdir()] == ["job"]
 
-    def test_a_creator_killed_at_any_moment_leaves_a_complete_job_or_none(self, harness: LocalHarness) -> None:
+    def test_a_creator_that_is_killed_leaves_a_complete_job_or_none(self, harness: LocalHarness) -> None:
         started = time.monotonic()
         harness.service.create(harness.request("print('ran')", name="job-whole"))
         whole_seconds = time.monotonic() - started
@@ -123,19 +123,19 @@ class TestFaults:
         assert len(harness.service.jobs()) == 21
 
     def test_an_unfinished_job_folder_is_ignored(self, harness: LocalHarness) -> None:
-        half_made = harness.job_folder(".job-abc")
-        half_made.mkdir(parents=True)
-        (half_made / "request.json").write_text("{")
+        unfinished = harness.job_folder(".job-abc")
+        unfinished.mkdir(parents=True)
+        (unfinished / "request.json").write_text("{")
         assert harness.service.jobs() == []
         assert ended(submit(harness.service, harness.request("pass")))[0]["TrainingJobStatus"] == "Completed"
         assert len(harness.service.jobs()) == 1
 
-    def test_a_root_that_is_a_file_is_reported(self, harness: LocalHarness, tmp_path: Path) -> None:
+    def test_a_root_that_is_a_file_is_an_error(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(ServiceError, match=r"Job job could not be started: .*file"):
             LocalService(tmp_path / "file").create(harness.request("pass"))
 
-    def test_an_output_that_cannot_be_written(self, harness: LocalHarness, tmp_path: Path) -> None:
+    def test_an_output_that_cannot_be_written_fails_the_job(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "taken").touch()
         script = "import os; open(os.environ['SM_MODEL_DIR'] + '/w', 'w').close()"
         request = harness.request(script) | {"OutputDataConfig": {"S3OutputPath": str(tmp_path / "taken")}}
@@ -143,7 +143,7 @@ class TestFaults:
         assert description["TrainingJobStatus"] == "Failed"
         assert str(tmp_path / "taken") in description["FailureReason"]
 
-    def test_out_of_memory(self, harness: LocalHarness) -> None:
+    def test_a_job_that_exceeds_its_memory_fails_out_of_memory(self, harness: LocalHarness) -> None:
         request = harness.request("print('begin'); bytearray(2**30)", environment={"TRAINFARE_MEMORY_GIB": "0.5"})
         description, lines = ended(submit(harness.service, request))
         assert "MemoryError" in description["FailureReason"]

@@ -1,4 +1,4 @@
-"""A job cannot import our packages, here as little as on SageMaker: a script's own packages win."""
+"""As on SageMaker, a job cannot import our packages: a script's own packages take precedence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAUNCHERS = [pytest.param(1, id="plain"), pytest.param(2, id="torchrun", marks=p
 
 
 def request_with_packages(harness: LocalHarness, devices: int) -> Request:
-    """Return the request for a job whose source has packages `models` and `reports` of its own."""
+    """Return the request for a job whose source has its own packages `models` and `reports`."""
     script = SCRIPT.format(packages=sorted({*ORDER, "benchmarks"}))
     request = harness.request(script, devices=devices, environment={"TRAINFARE_CORES": "1", "CUDA_VISIBLE_DEVICES": ""})
     source = harness.root / "source-0"

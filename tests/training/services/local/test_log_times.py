@@ -1,4 +1,4 @@
-"""Times of the lines of a log: every reading returns the same ones."""
+"""Times of log lines: every reading returns the same times."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_container_path_is_relocated(harness: LocalHarness) -> None:
     assert harness.service.describe("job")["HyperParameters"]["a"] == '"/opt/ml/model"'
 
 
-def test_times_of_handmade_marks(tmp_path: Path) -> None:
+def test_times_are_those_of_the_marks(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     marks_file(log).write_bytes(MARK.pack(10.0, 5) + MARK.pack(20.0, 9) + b"torn")
     times = LogTimes(log)
@@ -51,7 +51,7 @@ def test_times_of_handmade_marks(tmp_path: Path) -> None:
     assert times.at([1, 5, 6, 9, 10], otherwise=99.0) == [10.0, 10.0, 20.0, 20.0, 99.0]
 
 
-def test_a_log_without_marks(tmp_path: Path) -> None:
+def test_a_mark_is_written_only_when_the_log_has_grown(tmp_path: Path) -> None:
     assert LogTimes(tmp_path / "log.txt").marked_bytes is None
     (tmp_path / "log.txt").touch()
     marker = LogMarker(tmp_path / "log.txt")

@@ -25,7 +25,7 @@ def outcome(exit_code: int, out_of_memory: bool = False) -> Outcome:
     return Outcome(exit_code=exit_code, ended_by="itself", out_of_memory=out_of_memory)
 
 
-def test_reasons() -> None:
+def test_the_reason_is_the_failure_file_or_the_last_traceback() -> None:
     head = "AlgorithmError: ExecuteUserScriptError:\n"
     assert failure_reason(outcome(3), "written\n", ["last"]) == head + 'ExitCode 3\nErrorMessage "written"'
     assert failure_reason(outcome(3), "", ["a", "last"]) == head + 'ExitCode 3\nErrorMessage "last"'
@@ -34,7 +34,7 @@ def test_reasons() -> None:
     assert failure_reason(outcome(1), "", trace).endswith('ErrorMessage "' + "\n".join(trace[1:]) + '"')
 
 
-def test_signals() -> None:
+def test_the_reason_names_the_signal_that_killed_the_script() -> None:
     assert 'ExitCode -9\nExtraInfo "Killed by SIGKILL"\n' in failure_reason(outcome(-signal.SIGKILL), "", [])
     assert 'ExtraInfo "OutOfMemory: Killed by SIGKILL"' in failure_reason(outcome(-signal.SIGKILL, True), "", [])
     # The out-of-memory killer sends only SIGKILL, so it killed some other process here.
@@ -44,7 +44,7 @@ def test_signals() -> None:
     assert 'ExtraInfo "Killed by signal 63"' in failure_reason(outcome(-63), "", [])
 
 
-def test_shortened() -> None:
+def test_a_long_reason_keeps_its_start_and_its_end() -> None:
     assert shortened("abc", 3) == "abc"
     text = "a" * 50 + "b" * 50
     short = shortened(text, 40)
@@ -52,7 +52,7 @@ def test_shortened() -> None:
     assert short == "a" * 10 + "\n[...]\n" + "b" * 23
 
 
-def test_final_metrics() -> None:
+def test_the_final_metrics_are_the_last_values_in_the_log() -> None:
     definitions = [
         {"Name": "loss", "Regex": "'loss': ([0-9.]+)"},
         {"Name": "epoch", "Regex": "'epoch': ([0-9.]+)"},
@@ -66,7 +66,7 @@ def test_final_metrics() -> None:
     assert final_metrics([], lines, 7.0) == []
 
 
-def test_gpu_names() -> None:
+def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
     listing = (
         "GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)\n"
         "GPU 1: NVIDIA H200 (UUID: GPU-22222222-bbbb)\n"

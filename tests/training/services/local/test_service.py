@@ -44,7 +44,7 @@ class TestFolders:
         _, lines = ended(submit(harness.service, harness.request(script, channels={"train": file})))
         assert lines == ["['rows.jsonl']"]
 
-    def test_a_packed_source(self, harness: LocalHarness, tmp_path: Path) -> None:
+    def test_a_packed_source_is_unpacked(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text("import helper")
         (tmp_path / "helper.py").write_text("print('packed')")
         with tarfile.open(tmp_path / "sourcedir.tar.gz", "w:gz") as tar:
@@ -69,7 +69,7 @@ class TestFolders:
         assert description["FailureReason"].startswith("ClientError: ")
         assert reason in description["FailureReason"]
 
-    def test_a_source_without_the_program(self, harness: LocalHarness) -> None:
+    def test_a_source_without_the_program_fails_the_job(self, harness: LocalHarness) -> None:
         request = harness.request("pass")
         request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(harness.folder("empty", {}))
         description, _ = ended(submit(harness.service, request))
@@ -121,33 +121,33 @@ class TestInvalidRequests:
             ({"environment": {"TRAINFARE_STOP_GRACE_SECONDS": "nan"}}, "TRAINFARE_STOP_GRACE_SECONDS is 'nan'"),
             ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images"),
             ({"compiler": "trcomp-off"}, "choose the service 'sagemaker', or the compiler 'none' or 'inductor'"),
-            ({"instance_count": 2}, "instance_count is 2; the local service runs on one machine"),
+            ({"instance_count": 2}, "instance_count is 2; it must be 1 on the local service"),
         ],
     )
-    def test_nothing_is_created(self, harness: LocalHarness, fields: dict, message: str) -> None:
+    def test_an_invalid_request_creates_nothing(self, harness: LocalHarness, fields: dict, message: str) -> None:
         with pytest.raises(InputError, match=message.replace("(", r"\(")):
             harness.service.create(harness.request("pass", **fields))
         assert not harness.job_folder().parent.exists()
 
     @pytest.mark.parametrize("name", ["../job", "a b", "", "-a", "a" * 64])
-    def test_job_names(self, harness: LocalHarness, name: str) -> None:
+    def test_an_invalid_job_name_is_an_error(self, harness: LocalHarness, name: str) -> None:
         with pytest.raises(InputError, match="Job name"):
             harness.service.create(harness.request("pass") | {"TrainingJobName": name})
 
     @pytest.mark.parametrize("program", ["", "-c", "../train.py", "/bin/sh", "train py"])
-    def test_programs(self, harness: LocalHarness, program: str) -> None:
+    def test_an_invalid_program_is_an_error(self, harness: LocalHarness, program: str) -> None:
         request = harness.request("pass")
         request["HyperParameters"]["sagemaker_program"] = json.dumps(program)
         with pytest.raises(InputError, match="sagemaker_program"):
             harness.service.create(request)
 
-    def test_other_launchers(self, harness: LocalHarness) -> None:
+    def test_a_launcher_other_than_torchrun_is_an_error(self, harness: LocalHarness) -> None:
         request = harness.request("pass")
         request["HyperParameters"]["sagemaker_mpi_enabled"] = "true"
-        with pytest.raises(InputError, match="sagemaker_mpi_enabled needs a launcher of SageMaker's images"):
+        with pytest.raises(InputError, match="sagemaker_mpi_enabled requires a launcher of SageMaker's images"):
             harness.service.create(request)
 
-    def test_cursors(self, harness: LocalHarness) -> None:
+    def test_an_invalid_cursor_is_an_error(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("print(1)")))
         with pytest.raises(ServiceError, match="'-5' is not a cursor"):
             harness.service.logs("job", "-5")

@@ -18,7 +18,7 @@ CORES = len(EVERY_CORE)
 
 
 class TestSlots:
-    def test_two_jobs_of_one_core_share_none(self, harness: LocalHarness) -> None:
+    def test_two_jobs_with_one_core_each_get_different_cores(self, harness: LocalHarness) -> None:
         if CORES < 2:
             pytest.skip("needs two cores")
         script = """
@@ -38,7 +38,7 @@ class TestSlots:
         assert one != two
         assert [line.split("] ")[1] for line in (one, two)] == ["1 1", "1 1"]
 
-    def test_two_jobs_of_one_gpu_share_none(self, harness: LocalHarness) -> None:
+    def test_two_jobs_with_one_gpu_each_get_different_gpus(self, harness: LocalHarness) -> None:
         script = """
             import os, pathlib, sys, time
             pathlib.Path(sys.argv[2]).touch()
@@ -46,7 +46,7 @@ class TestSlots:
             print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"])
         """
         paths = [str(harness.root / name) for name in "ab"]
-        # The slots use only the names of the GPUs, so none need exist.
+        # The slots use only the names of the GPUs, so the GPUs need not exist.
         environment = {"CUDA_VISIBLE_DEVICES": "0, GPU-1/x"}
         jobs = []
         for name, here, other in (("first", *paths), ("second", *reversed(paths))):
@@ -56,10 +56,10 @@ class TestSlots:
             jobs.append(submit(harness.service, request))
         assert sorted(ended(job)[1][0] for job in jobs) == ["0 1", "GPU-1/x 1"]
 
-    def test_more_devices_than_the_machine_has(self, harness: LocalHarness) -> None:
+    def test_a_job_with_more_devices_than_the_machine_fails(self, harness: LocalHarness) -> None:
         request = harness.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})
         description, _ = ended(submit(harness.service, request))
-        assert description["FailureReason"] == "ClientError: The job needs 3 devices; this machine has 2."
+        assert description["FailureReason"] == "ClientError: The job requires 3 devices, but this machine has 2."
 
     def test_jobs_wait_in_order_and_waiting_is_not_billed(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}
@@ -78,10 +78,10 @@ class TestSlots:
         starts = [each["TrainingStartTime"] for each in descriptions]
         assert starts == sorted(starts)
         for each in descriptions:
-            waited = (each["TrainingStartTime"] - each["CreationTime"]).total_seconds()
-            held = (each["TrainingEndTime"] - each["TrainingStartTime"]).total_seconds()
-            assert waited >= 0.5
-            assert each["BillableSecondsExact"] == pytest.approx(held, abs=1e-3)
+            waiting_seconds = (each["TrainingStartTime"] - each["CreationTime"]).total_seconds()
+            running_seconds = (each["TrainingEndTime"] - each["TrainingStartTime"]).total_seconds()
+            assert waiting_seconds >= 0.5
+            assert each["BillableSecondsExact"] == pytest.approx(running_seconds, abs=1e-3)
 
     def test_a_waiting_job_can_be_stopped_and_leaves_the_queue(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}

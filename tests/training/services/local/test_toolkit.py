@@ -1,4 +1,4 @@
-"""One job under the official sagemaker-training toolkit and under the local service: the script sees the same."""
+"""A script sees the same under the official sagemaker-training toolkit as under the local service."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ HYPERPARAMETERS = {
 }
 
 DIFFERENCES = {
-    "PYTHONPATH": "the toolkit passes on the search path of its own environment; here the script has ours",
+    "PYTHONPATH": "the toolkit passes on its own search path; the local service passes on ours",
     "LC_CTYPE": "set by the interpreter itself if the locale is C",
 }
-"""Variables that the local service does not set, or sets to other values than the toolkit, with the reason."""
+"""Variables that the local service does not set, or sets to different values, each with the reason."""
 
 ADDED = {
     "PYTHONUNBUFFERED": "as in the deep-learning containers, around the toolkit",
@@ -56,12 +56,12 @@ ADDED = {
     "PYTHONIOENCODING": "as in the deep-learning containers, around the toolkit",
     "OMP_NUM_THREADS": "the job's share of the machine",
 }
-"""Variables that only the local service sets, with the reason."""
+"""Variables that only the local service sets, each with the reason."""
 
 
 def under_the_toolkit(request: Request, base: Path) -> tuple[dict[str, str], subprocess.CompletedProcess[bytes]]:
     """Run the request's job with the toolkit's own command, in a container's folders."""
-    container.lay_out(base, container.relocate_paths(request, base))
+    container.create_folders(base, container.relocate_paths(request, base))
     variables = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "AWS_DEFAULT_REGION": "us-east-1"}
     variables |= {"SAGEMAKER_BASE_DIR": str(base), "TRAINING_JOB_NAME": request["TrainingJobName"]}
     variables |= request["Environment"]
@@ -86,7 +86,7 @@ def inherited(name: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.usefixtures("every_core")
 @pytest.mark.parametrize("framework", [{}, {"sagemaker_distribution_instance_groups": '["homogeneousCluster"]'}])
-def test_the_script_sees_the_same(harness: LocalHarness, tmp_path: Path, framework: dict[str, str]) -> None:
+def test_the_script_sees_the_same_environment(harness: LocalHarness, tmp_path: Path, framework: dict[str, str]) -> None:
     channels = {name: harness.folder("data", {"rows.jsonl": "{}"}) for name in ("train", "test")}
     environment = {"TRAINFARE_CORES": str(os.cpu_count()), "GREETING": "hello é"}
     request = harness.request(

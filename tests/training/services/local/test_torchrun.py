@@ -34,7 +34,7 @@ def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_of_two_is_killed(tmp_path: Path) -> None:
+def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     script = """
         import os, signal, time

@@ -36,13 +36,13 @@ class Terminal:
 
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> Output:
         """Run a verb with `fields` added to those of the small experiment."""
-        words = [word for name, value in {**self.fields, **fields}.items() for word in (f"--{name}", str(value))]
-        return self.run(verb, *words)
+        options = [word for name, value in {**self.fields, **fields}.items() for word in (f"--{name}", str(value))]
+        return self.run(verb, *options)
 
-    def run(self, *words: str) -> Output:
+    def run(self, *arguments: str) -> Output:
         """Run a command."""
         self.capsys.readouterr()
-        code = main(words)
+        code = main(arguments)
         return Output(code, *self.capsys.readouterr())
 
     def runs(self, kind: str = "job") -> list[Run]:

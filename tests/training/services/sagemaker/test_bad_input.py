@@ -17,10 +17,10 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "code", "words"),
+    ("fields", "code", "message"),
     [
         ({"aws.bucket": "far"}, 2, "Bucket far is in eu-central-1, but the jobs run in us-east-1"),
-        ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or may not be read"),
+        ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or access is denied"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, 2, "Job demo-.* Could not assume role .*/nobody"),
         ({"machine.instance_type": "ml.g5.huge"}, 2, "Job demo-.* Value 'ml.g5.huge' at 'resourceConfig.instanceType'"),
         ({"machine.image": FOREIGN_IMAGE}, 2, "Job demo-.* Cannot find repository: mine in registry ID: 999999999999"),
@@ -28,13 +28,13 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
     ids=["another region", "another account", "role", "instance type", "image"],
 )
 def test_a_bad_setting_gives_one_line_and_leaves_nothing_running(
-    terminal: Terminal, account: Account, wrong: dict[str, object], code: int, words: str
+    terminal: Terminal, account: Account, fields: dict[str, object], code: int, message: str
 ) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     account.add_foreign_bucket("theirs")
-    output = terminal("train", wrong)
+    output = terminal("train", fields)
     [line] = output.error.splitlines()
-    assert (output.code, bool(re.search(words, line))) == (code, True), output
+    assert (output.code, bool(re.search(message, line))) == (code, True), output
     assert "may still be running" not in line
     assert account.jobs.names() == []
     assert [run.info.status for run in terminal.runs() if run.info.status not in {"FAILED"}] == []
@@ -46,8 +46,8 @@ def test_an_unreachable_region_is_reported_soon(
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    for words in (["train"], ["jobs", "--service", "sagemaker", "list"]):
-        output = terminal("train") if words == ["train"] else terminal.run(*words)
+    for arguments in (["train"], ["jobs", "--service", "sagemaker", "list"]):
+        output = terminal("train") if arguments == ["train"] else terminal.run(*arguments)
         [line] = output.error.splitlines()
         assert (output.code, "AWS: AWS does not answer" in line) == (1, True), output
         assert "check the region and the network" in line
@@ -67,15 +67,15 @@ def test_a_script_that_fails_shows_its_traceback(
     (tmp_path / "config.yaml").write_text(config)
     monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(tmp_path / "config.yaml"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # The simulated account has no price list.
-    where = ("--service", "sagemaker", "--machine.instance_type", "ml.g5.xlarge")
-    output = terminal.run("train", "--experiment", str(tmp_path / "mine.yaml"), *where)
+    options = ("--service", "sagemaker", "--machine.instance_type", "ml.g5.xlarge")
+    output = terminal.run("train", "--experiment", str(tmp_path / "mine.yaml"), *options)
     assert (output.code, output.error) == (1, "")
     [name] = account.jobs.names()
     assert "ended with Error: IndexError: list index out of range" in output.out
-    shown = output.out.partition("Traceback (most recent call last):")[2]
-    assert "in third" in shown
-    assert "return values[2]" in shown
-    assert shown.index("IndexError: list index out of range") < shown.index(
+    traceback = output.out.partition("Traceback (most recent call last):")[2]
+    assert "in third" in traceback
+    assert "return values[2]" in traceback
+    assert traceback.index("IndexError: list index out of range") < traceback.index(
         f"job {name}, log: https://us-east-1.console"
     )
     [run] = terminal.runs()

@@ -17,7 +17,7 @@ def event(number: int, at_ms: int, message: str = "") -> dict[str, Any]:
     return {"eventId": f"{number:05}", "timestamp": at_ms, "message": message or f"line {number}"}
 
 
-def test_lines_come_in_the_order_of_their_times() -> None:
+def test_lines_are_ordered_by_time() -> None:
     log = page([event(2, 2000), event(1, 1000, "two\nlines\n")], read_cursor(None))
     assert log.lines == ["two", "lines", "line 2"]
     assert log.times == [1.0, 1.0, 2.0]
@@ -45,9 +45,9 @@ def test_lines_with_equal_times_are_ordered_by_id() -> None:
     assert page(events, read_cursor(None)).lines == ["9", "10", "100"]
 
 
-def test_lines_of_other_machines_start_with_their_name() -> None:
+def test_lines_from_all_but_the_first_instance_start_with_its_name() -> None:
     logs = {"algo-1": event(1, 1000, "loss 0.5"), "algo-2": event(2, 1001, "loss 0.5\nbye"), "algo-12": event(3, 1002)}
-    events = [{**each, "logStreamName": f"my-job/{machine}-1795281360"} for machine, each in logs.items()]
+    events = [{**each, "logStreamName": f"my-job/{instance}-1795281360"} for instance, each in logs.items()]
     lines = page(events, read_cursor(None)).lines
     assert lines == ["loss 0.5", "[algo-2] loss 0.5", "[algo-2] bye", "[algo-12] line 3"]
     assert [event.fields["values"] for event in ScriptLogReader({"loss": "loss (.+)"}).read(lines, [1.0] * 4)] == [
@@ -59,10 +59,10 @@ def test_lines_of_other_machines_start_with_their_name() -> None:
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 5)), max_size=30),
 )
 def test_every_line_is_read_once_in_any_order_of_delivery(deliveries: list[tuple[int, int]]) -> None:
-    """Each event is (time in ms, round in which it is stored); all are stored within the allowed delay."""
+    """Each event is (time in ms, round in which it is stored). All are stored within the allowed delay."""
     cursor, lines = read_cursor(None), []
-    for turn in range(6):
-        stored = [event(number, at) for number, (at, stored_in) in enumerate(deliveries) if stored_in <= turn]
+    for round_number in range(6):
+        stored = [event(number, at) for number, (at, stored_in) in enumerate(deliveries) if stored_in <= round_number]
         returned = [each for each in stored if each["timestamp"] >= cursor.from_ms]
         log = page(returned, cursor)
         lines += list(log.lines)

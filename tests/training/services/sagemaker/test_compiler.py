@@ -29,7 +29,7 @@ REPEATS = 2
 
 
 class Compared:
-    """A comparison of two repeats without and with the compiler, in the compiler's image, and its output."""
+    """Comparison of two repeats with and without the compiler, in the compiler's image, and its output."""
 
     def __init__(self, store: Store, harness: SageMakerHarness) -> None:
         group = open_group(store, experiment_name="demo", verb="compare", key="k1")
@@ -87,7 +87,7 @@ def test_a_compiler_that_did_not_run_is_not_compared(
     [contrast] = summary(compared.report)["contrasts"]
     assert (contrast["outcome"], contrast["break_even"]) == ("not comparable", {})
     assert summary(compared.report)["best"] is None
-    assert compared.printed.startswith("No verdict: the compiler did not do what the settings say.")
+    assert compared.printed.startswith("No verdict: a compiler did not run as its setting says.")
     assert f"trcomp: not comparable “trcomp” does not match its setting: {sentence}." in compared.printed
     for form in (html_page(compared.report), markdown(compared.report)):
         assert sentence in form

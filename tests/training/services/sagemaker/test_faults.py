@@ -1,4 +1,4 @@
-"""SageMaker when its responses are late, wrong or missing, and when it has no capacity."""
+"""Jobs on SageMaker when responses are late, wrong or missing, or when it has no capacity."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_transient_errors_are_retried(harness: SageMakerHarness, account: Accoun
     assert account.jobs.names() == ["job"]
 
 
-def test_a_lost_response_starts_no_second_job(harness: SageMakerHarness, account: Account) -> None:
+def test_a_lost_response_does_not_start_a_second_job(harness: SageMakerHarness, account: Account) -> None:
     """The job was created, but the response was lost: the next submission attaches to it."""
     request = harness.request("print('once')")
     harness.service.create(request)
@@ -62,13 +62,13 @@ def test_jobs_are_listed_and_stopped_by_group(
     table = tmp_path / "prices.json"
     table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
     assert main(["jobs", "--service", "sagemaker", "list", "--prices", str(table)]) == 0
-    said = capsys.readouterr().out
-    found = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", said)
-    assert found
-    # At a dollar a second.
-    assert float(found[2]) == pytest.approx(float(found[1]), abs=1)
-    assert "1 running" in said
-    assert "so far (prices.json, 2026-11-01)" in said
+    output = capsys.readouterr().out
+    match = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", output)
+    assert match
+    # The price is a dollar per second.
+    assert float(match[2]) == pytest.approx(float(match[1]), abs=1)
+    assert "1 running" in output
+    assert "so far (prices.json, 2026-11-01)" in output
     assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 0
     assert re.fullmatch(r"study-1-a0r0: Stopp(ing|ed)\n", capsys.readouterr().out)
     ended(job)
@@ -80,13 +80,13 @@ def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -
     account.jobs.quotas["ml.g4dn.xlarge"] = 0
     with pytest.raises(
         QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: request an increase"
-    ) as refused:
+    ) as error:
         harness.service.create(harness.request("pass"))
-    assert refused.value.is_final
+    assert error.value.is_final
     assert account.jobs.names() == []
 
 
-def test_a_used_up_quota_is_free_again_after_a_job(harness: SageMakerHarness, account: Account) -> None:
+def test_a_used_up_quota_is_available_again_after_a_job(harness: SageMakerHarness, account: Account) -> None:
     account.jobs.quotas["ml.g4dn.xlarge"] = 1
     job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
     with pytest.raises(QuotaError, match="is 1: all of it is in use"):
@@ -118,7 +118,7 @@ def test_a_rejected_request_starts_nothing(harness: SageMakerHarness, account: A
 
 
 def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, account: Account) -> None:
-    """The line is older than the part that each page reads again, so the whole log is read again at the end."""
+    """The line is older than the part of the log that each page rereads, so the whole log is reread at the end."""
     job = submit(harness.service, harness.request("print('first'); print('last')"))
     description, lines = ended(job)
     assert lines == ["first", "last"]

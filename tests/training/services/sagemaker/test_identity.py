@@ -21,50 +21,50 @@ from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import account_of, role_of
 
 
-def test_the_account(account: Account) -> None:
+def test_the_account_is_that_of_the_credentials(account: Account) -> None:
     assert account_of(Clients()) == ACCOUNT
 
 
-def test_a_role_by_name_and_by_arn(account: Account) -> None:
+def test_a_role_is_found_by_name_and_by_arn(account: Account) -> None:
     account.make_role()
     assert role_of(Clients(), "trainer") == role_of(Clients(), ROLE) == ROLE
 
 
-def test_a_role_that_does_not_exist(account: Account) -> None:
-    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: set aws.role to a name or ARN"):
+def test_a_role_that_does_not_exist_is_an_error(account: Account) -> None:
+    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: set aws.role to the name"):
         role_of(Clients(), "nobody")
 
 
-def test_no_role_outside_sagemaker(account: Account) -> None:
-    with pytest.raises(InputError, match=r"aws\.role is not set, and this does not run inside SageMaker"):
+def test_a_role_is_required_outside_sagemaker(account: Account) -> None:
+    with pytest.raises(InputError, match=r"aws\.role is not set, and this process does not run inside SageMaker"):
         role_of(Clients(), None)
 
 
-def test_no_credentials(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     with pytest.raises(AccessError, match=r"AWS: AWS credentials are missing .* Nothing was started"):
         account_of(Clients())
 
 
-def test_a_profile_that_does_not_exist(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_does_not_exist_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(AccessError, match="nobody"):
         Clients()
 
 
-def test_no_region(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_region_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
     with pytest.raises(InputError, match=r"No AWS region is set"):
         Clients()
 
 
-def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_that_does_not_answer_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_TRIES", 1)
+    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_ATTEMPTS", 1)
     with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
         account_of(Clients())
 
@@ -82,7 +82,7 @@ def test_a_region_that_does_not_answer(account: Account, monkeypatch: pytest.Mon
         ("InternalFailure", "", ServiceError, "Job a: InternalFailure: InternalFailure."),
     ],
 )
-def test_response_errors(code: str, message: str, kind: type, expected: str) -> None:
+def test_each_error_response_has_its_error_class(code: str, message: str, kind: type, expected: str) -> None:
     error = response_error("Job a", {"Error": {"Code": code, "Message": message}})
     assert type(error) is kind
     assert expected in str(error)
@@ -96,7 +96,7 @@ def test_response_errors(code: str, message: str, kind: type, expected: str) -> 
         (2, 2, "is 2: all of it is in use; try again when other jobs have ended."),
     ],
 )
-def test_quota_errors(limit: int, requested: int, hint: str) -> None:
+def test_a_quota_error_states_the_limit_and_the_remedy(limit: int, requested: int, hint: str) -> None:
     message = (
         f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
         f"utilization of {limit} Instances and a request delta of {requested} Instances."

@@ -1,4 +1,4 @@
-"""An event that is longer than a log line may be arrives complete, locally and through CloudWatch."""
+"""An event that is too long for one log line arrives complete, locally and through CloudWatch."""
 
 from __future__ import annotations
 

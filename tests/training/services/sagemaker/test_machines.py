@@ -1,4 +1,4 @@
-"""A job on several machines, each with its own container."""
+"""Jobs on several instances, each with its own container."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def harness(tmp_path: Path, account: Account) -> SageMakerHarness:
     return SageMakerHarness(tmp_path, account)
 
 
-def test_machines_find_each_other(harness: SageMakerHarness, account: Account) -> None:
+def test_instances_can_communicate(harness: SageMakerHarness, account: Account) -> None:
     script = """
         import json, os, pathlib, torch, torch.distributed as dist
         dist.init_process_group("gloo")
@@ -48,12 +48,12 @@ def test_machines_find_each_other(harness: SageMakerHarness, account: Account) -
     results = {name: json.loads(line) for name, lines in logs.items() for line in lines if line.startswith("{")}
     names = ["algo-1", "algo-2"]
     assert results == {
-        name: {"rank": at, "sum": 3.0, "here": name, "hosts": names, "config": [name, names]}
-        for at, name in enumerate(names)
+        name: {"rank": rank, "sum": 3.0, "here": name, "hosts": names, "config": [name, names]}
+        for rank, name in enumerate(names)
     }
 
 
-def test_processes_on_each_gpu_of_a_machine(harness: SageMakerHarness) -> None:
+def test_one_process_runs_on_each_gpu_of_an_instance(harness: SageMakerHarness) -> None:
     script = """
         import os
         os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n".encode())
@@ -65,7 +65,7 @@ def test_processes_on_each_gpu_of_a_machine(harness: SageMakerHarness) -> None:
     assert sorted(line for line in lines if line.startswith("rank")) == [f"rank {rank} of 4" for rank in range(4)]
 
 
-def test_a_machine_that_fails_ends_the_job(harness: SageMakerHarness) -> None:
+def test_an_instance_that_fails_ends_the_job(harness: SageMakerHarness) -> None:
     script = """
         import os, time
         if os.environ["SM_CURRENT_HOST"] == "algo-2": raise MemoryError("no room on the second machine")

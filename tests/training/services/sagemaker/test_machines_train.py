@@ -1,4 +1,4 @@
-"""Training on two machines equals training on two devices of one machine, interrupted or not."""
+"""Training on two instances equals training on two devices of this machine, even if it is interrupted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Trained:
 
 
 class Workspace:
-    """A tiny model and its data, on this machine and in an account."""
+    """A tiny model and its data, on this machine and in an AWS account."""
 
     def __init__(self, folder: Path, account: Account) -> None:
         self.folder, self.account = folder, account
@@ -105,7 +105,7 @@ class Workspace:
         write_channel(folder / "validation", ids, [1 - label for label in labels])
 
     def start(self, name: str, **fields: Any) -> Job:
-        """Start the job on two machines."""
+        """Start the job on two instances."""
         folders = {each: self.folder / each for each in CHANNELS}
         locations = {
             "channels": {each: self.storage.put_folder(folder, "data") for each, folder in folders.items()},
@@ -153,7 +153,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 @pytest.fixture(scope="module")
 def trained(workspace: Workspace) -> tuple[Trained, Trained]:
-    """The job on two machines, and the same job on two devices of this machine."""
+    """The job on two instances, and the same job on two devices of this machine."""
     whole, here = workspace.start("whole"), workspace.start_here("here")
     return Trained.of(whole), Trained.of(here)
 
@@ -163,7 +163,7 @@ def whole(trained: tuple[Trained, Trained]) -> Trained:
     return trained[0]
 
 
-def test_two_machines_train_as_two_devices_do(trained: tuple[Trained, Trained]) -> None:
+def test_two_instances_train_like_two_devices(trained: tuple[Trained, Trained]) -> None:
     whole, here = trained
     assert whole.losses == here.losses
     assert [step for step, _ in whole.losses] == list(range(1, 31))
@@ -174,7 +174,7 @@ def test_two_machines_train_as_two_devices_do(trained: tuple[Trained, Trained]) 
     names = [name for name in remote if name.startswith(("eval_", "best/", "optim/", "padding/")) or name == "loss"]
     names = [name for name in names if not name.endswith(("_runtime", "_per_second"))]
     assert {name: remote[name] for name in names} == {name: local[name] for name in names}
-    # The best weights are stored only on the first machine, and both machines load them.
+    # The best weights are stored only on the first instance, and both instances load them.
     assert remote["best/step"] < 30
 
 
@@ -195,15 +195,15 @@ def test_only_one_process_emits_events(workspace: Workspace, whole: Trained) -> 
     assert len([line for line in logs["algo-1"] if line.startswith(EVENT_PREFIX)]) > 30
 
 
-def test_both_machines_are_billed(whole: Trained) -> None:
+def test_both_instances_are_billed(whole: Trained) -> None:
     cost = cost_metrics(whole.description)
     assert cost["cost/billable_instance_seconds"] == 2 * cost["cost/billable_seconds"] > 0
 
 
 def test_an_interrupted_job_ends_with_the_same_model(workspace: Workspace, whole: Trained) -> None:
-    # The newest checkpoint arrives without the complete random state of the second machine's process.
+    # The newest checkpoint is uploaded without the complete random state of the second instance's process.
     workspace.account.jobs.faults.interrupted_at.append("checkpoint-20/rng_state_1.pth")
-    cut = Trained.of(workspace.start("cut", spot=True, max_wait_seconds=172_800))
-    assert [start.fields["resumed_from_step"] for start in cut.events("start")] == [None, 10]
-    assert set(cut.losses) == set(whole.losses)
-    assert workspace.model_of(cut) == workspace.model_of(whole)
+    interrupted = Trained.of(workspace.start("cut", spot=True, max_wait_seconds=172_800))
+    assert [start.fields["resumed_from_step"] for start in interrupted.events("start")] == [None, 10]
+    assert set(interrupted.losses) == set(whole.losses)
+    assert workspace.model_of(interrupted) == workspace.model_of(whole)

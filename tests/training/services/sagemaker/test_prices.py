@@ -1,4 +1,4 @@
-"""Prices of instance types, from the price list or a table, and no price if two figures differ."""
+"""Prices of instance types, from the price list or a table, or None if the figures differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def entry(dollars: str, unit: str = "Hrs", published: str = "2026-10-01T00:00:00
     return json.dumps({"product": {"sku": "SKU"}, "terms": terms, "publicationDate": published})
 
 
-def test_one_price() -> None:
+def test_the_only_price_is_returned_with_its_date() -> None:
     assert parse_price_list([entry("1.515")]) == (1.515, "2026-10-01")
     assert parse_price_list([entry("1.515"), entry("1.5150"), entry("0")]) == (1.515, "2026-10-01")
 
@@ -26,17 +26,17 @@ def test_one_price() -> None:
 @pytest.mark.parametrize(
     "entries", [[], [entry("1.515"), entry("1.408")], [entry("1.515", "Quantity")], [json.dumps({"terms": {}})]]
 )
-def test_no_price_or_two(entries: list[str]) -> None:
+def test_without_a_unique_price_the_result_is_none(entries: list[str]) -> None:
     assert parse_price_list(entries) is None
 
 
-def test_the_cost_of_two_instances() -> None:
+def test_two_instances_cost_twice_as_much() -> None:
     # 90 s on 2 instances at 1.408 USD per hour: 180 / 3600 of 1.408 USD.
     price = Price(usd_per_hour=1.408, source="x", date="2026-10-01")
     assert price.usd(instance_seconds(90, 2)) == pytest.approx(0.0704)
 
 
-def test_a_table(tmp_path: Path) -> None:
+def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
     table = tmp_path / "prices.json"
     table.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.1}}))
     assert table_price(table, "ml.g5.xlarge") == Price(usd_per_hour=1.1, source="prices.json", date="2026-11-01")
@@ -50,7 +50,10 @@ def test_a_table(tmp_path: Path) -> None:
         ("[]", "must be JSON such as"),
         ('{"date": "yesterday", "usd_per_hour": {}}', "Invalid isoformat string: 'yesterday'"),
         ('{"usd_per_hour": {}}', "'date'"),
-        ('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": -1}}', "ml.g5.xlarge costs -1.0; a price is between"),
+        (
+            '{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": -1}}',
+            "ml.g5.xlarge is -1.0; a price must be",
+        ),
         ('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": "free"}}', "could not convert"),
     ],
 )
@@ -61,6 +64,6 @@ def test_an_invalid_table_is_rejected(tmp_path: Path, text: str, message: str) -
         table_price(table, "ml.g5.xlarge")
 
 
-def test_a_missing_table_is_reported(tmp_path: Path) -> None:
+def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         table_price(tmp_path / "none.json", "ml.g5.xlarge")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from training.services.sagemaker.clients import CALLS_AT_ONCE, CALLS_PER_SECOND
-from training.services.sagemaker.rate_limit import Pace
+from training.services.sagemaker.clients import BURST_CALLS, CALLS_PER_SECOND
+from training.services.sagemaker.rate_limit import RateLimiter
 
 
 class Clock:
@@ -21,39 +21,39 @@ class Clock:
         self.now += seconds
 
 
-def times(pace: Pace, clock: Clock, calls: int) -> list[float]:
-    passed = []
+def times(limiter: RateLimiter, clock: Clock, calls: int) -> list[float]:
+    elapsed = []
     for _ in range(calls):
-        pace.wait()
-        passed.append(clock.now - 100.0)
-    return passed
+        limiter.wait()
+        elapsed.append(clock.now - 100.0)
+    return elapsed
 
 
-def test_a_burst_passes_at_once_and_further_calls_wait() -> None:
+def test_a_burst_passes_immediately_and_further_calls_wait() -> None:
     clock = Clock()
-    pace = Pace(2.0, 3, clock=clock, sleep=clock.sleep)
-    assert times(pace, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
+    limiter = RateLimiter(2.0, 3, clock=clock, sleep=clock.sleep)
+    assert times(limiter, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
 
 
 def test_a_pause_allows_one_full_burst() -> None:
     clock = Clock()
-    pace = Pace(2.0, 3, clock=clock, sleep=clock.sleep)
-    times(pace, clock, 3)
+    limiter = RateLimiter(2.0, 3, clock=clock, sleep=clock.sleep)
+    times(limiter, clock, 3)
     clock.sleep(60.0)
-    assert times(pace, clock, 4) == [60.0, 60.0, 60.0, 60.5]
+    assert times(limiter, clock, 4) == [60.0, 60.0, 60.0, 60.5]
 
 
 def test_at_most_a_hundred_calls_pass_in_ten_seconds() -> None:
     clock = Clock()
-    pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE, clock=clock, sleep=clock.sleep)
-    called = times(pace, clock, 500)
-    assert max(sum(first <= at < first + 10.0 for at in called) for first in called) < 100
+    limiter = RateLimiter(CALLS_PER_SECOND, BURST_CALLS, clock=clock, sleep=clock.sleep)
+    called = times(limiter, clock, 500)
+    assert max(sum(first <= time < first + 10.0 for time in called) for first in called) < 100
 
 
 def test_threads_share_the_limit() -> None:
     slept: list[float] = []
-    pace = Pace(2.0, 1, clock=lambda: 0.0, sleep=slept.append)
-    threads = [threading.Thread(target=pace.wait) for _ in range(8)]
+    limiter = RateLimiter(2.0, 1, clock=lambda: 0.0, sleep=slept.append)
+    threads = [threading.Thread(target=limiter.wait) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""The policies of docs/aws.md against the calls that are really made."""
+"""The policies in docs/aws.md allow exactly the calls that are made."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.service import SageMakerService
 
-UNSEEN = {
+NOT_RECORDED = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
     "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob if the request has tags",
     "s3:AbortMultipartUpload": "called if a multipart upload fails",
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
-"""Permissions that no recorded call needs, each with the reason for it."""
+"""Permissions that no recorded call requires, each with its reason."""
 
 
-def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_path: Path) -> None:
+def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Account, tmp_path: Path) -> None:
     harness = SageMakerHarness(tmp_path, account)
     account.clients["s3"].delete_bucket(Bucket=account.clients["s3"].list_buckets()["Buckets"][0]["Name"])
     called: set[str] = set()
@@ -59,7 +59,7 @@ def test_a_launcher_needs_what_it_calls_and_nothing_else(account: Account, tmp_p
     job.stop()
     ended(job)
     service.fetch_output("job", "events.jsonl")
-    assert called == set(actions("launcher")) - set(UNSEEN)
+    assert called == set(actions("launcher")) - set(NOT_RECORDED)
 
 
 def test_no_policy_has_a_wildcard_action() -> None:

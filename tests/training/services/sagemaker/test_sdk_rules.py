@@ -1,4 +1,4 @@
-"""Rules of SageMaker's SDK: for each a job that breaks only this rule, and jobs that break none."""
+"""Rules of SageMaker's SDK: one job that breaks each rule, and jobs that do not break any."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"compiler": "trcomp", "image": TRCOMP, "launcher": "torchrun", "devices": 4},
-        "compiler 'trcomp' needs launcher 'xla' from PyTorch 1.11 on, not 'torchrun'",
+        "compiler 'trcomp' needs launcher 'xla' with PyTorch 1.11 or later, not 'torchrun'",
     ),
     ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later; the image has 1.9"),
     ({"devices": 2, "instance_type": "ml.m5.large"}, "runs only on GPUs and Trainium; ml.m5.large has neither"),
@@ -134,7 +134,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     (SMP, "launcher 'smp' needs model_parallel.partitions"),
     (
         {**SMP, "model_parallel": {"partitions": 2, "ddp": True, "ddp_port": -1}},
-        "model_parallel.ddp_port is -1; it must be a whole number from 0",
+        "model_parallel.ddp_port is -1; it must be a whole number of at least 0",
     ),
     (
         {**SMP, "model_parallel": {"partitions": 2, "partition_file": 5}},
@@ -144,7 +144,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         {"launcher": "pytorchddp", "devices": 4, "image": OLD},
         "launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has 1.9",
     ),
-    ({"max_wait_seconds": 60}, "max_wait_seconds 60 applies only to spot training, but spot is off"),
+    ({"max_wait_seconds": 60}, "max_wait_seconds 60 applies only to spot training, but spot is false"),
     ({"spot": True}, "spot needs a checkpoint URI in S3"),
     ({"spot": True, "checkpoint_uri": "file:///kept"}, "spot needs a checkpoint URI in S3"),
     (
@@ -172,14 +172,14 @@ def test_invalid_jobs_are_rejected(fields: dict[str, Any], message: str) -> None
     assert str(caught.value).endswith(".")
 
 
-def test_advice_on_the_network_between_devices() -> None:
+def test_a_slow_network_and_debug_mode_give_advice() -> None:
     without = spec(compiler="trcomp", image=TRCOMP, devices=4, instance_type="ml.p3.8xlarge")
     assert "ml.p3.8xlarge has no Elastic Fabric Adapter" in advice(without)[0]
     assert advice(spec(compiler="trcomp", image=TRCOMP, devices=4, instance_type="ml.g4dn.12xlarge")) == []
     assert "debug mode" in advice(spec(compiler="trcomp", image=TRCOMP, compiler_debug=True))[0]
 
 
-def test_advice_on_a_model_split_over_gpus() -> None:
+def test_a_model_that_is_split_over_gpus_gives_advice() -> None:
     split = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 4})
     assert advice(split)[0].startswith(
         "launcher smp splits the model over 4 GPUs, but batch size, learning rate and rows"

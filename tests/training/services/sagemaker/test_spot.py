@@ -1,4 +1,4 @@
-"""Spot interruptions: the run ends like an uninterrupted one, and records its cost."""
+"""Spot interruptions: the run ends like an uninterrupted one and records its cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_an_interrupted_job_ends_like_an_uninterrupted_one(terminal: Terminal, a
     assert terminal("train").code == 0
     faults = account.jobs.faults
     if way == "without warning":
-        # By then S3 has the checkpoint's list of files, and half of one of the listed files.
+        # At that time S3 has the checkpoint's list of files, and half of one of the listed files.
         faults.interrupted_at.append("checkpoint-8/rng_state.pth")
     else:
         faults.warned_at.append("checkpoint-4/progress.json")

@@ -1,4 +1,4 @@
-"""Uploads to S3: once, keyed by content and complete; and the bucket that receives them."""
+"""Uploads to S3: each folder once, complete, under a key derived from its content; and the choice of the bucket."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_long_upload_logs_its_progress() -> None:
     assert messages == [
         "  6.0 MiB of 10.0 MiB uploaded",
         "  9.0 MiB of 10.0 MiB uploaded",
-        "Uploaded 7.0 MiB to s3://b/k (3.0 MiB were there from an earlier upload)",
+        "Uploaded 7.0 MiB to s3://b/k (3.0 MiB were already uploaded)",
     ]
     assert [size(count) for count in (0, 1023, 1536, 5 * 2**30)] == ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 GiB"]
 
@@ -75,13 +75,13 @@ def test_an_interrupted_upload_resumes(account: Account, storage: Storage, tmp_p
     uri = storage.put_folder(folder, "data")
     prefix = uri.removeprefix(f"s3://{BUCKET}/")
     s3 = account.clients["s3"]
-    # As after a kill: one file is missing, one is incomplete, and there is no `.complete`.
+    # As after a kill: one file is missing, one is incomplete, and `.complete` does not exist.
     for name in (f"{prefix}/c", f"{prefix}.complete"):
         s3.delete_object(Bucket=BUCKET, Key=name)
     s3.put_object(Bucket=BUCKET, Key=f"{prefix}/b", Body=b"2" * 5)
-    whole = keys(account)[f"{prefix}/a"]
+    uploaded = keys(account)[f"{prefix}/a"]
     assert storage.put_folder(folder, "data") == uri
-    assert keys(account)[f"{prefix}/a"] == whole
+    assert keys(account)[f"{prefix}/a"] == uploaded
     stored = {name: s3.get_object(Bucket=BUCKET, Key=f"{prefix}/{name}")["Body"].read() for name in files}
     assert stored == files
 
@@ -112,11 +112,11 @@ def test_the_default_bucket_is_created_once(account: Account) -> None:
 
 
 def test_a_named_bucket_is_not_created(account: Account) -> None:
-    with pytest.raises(InputError, match="Bucket mine does not exist: create it, or omit `bucket`"):
+    with pytest.raises(InputError, match=r"Bucket mine does not exist: create it, or do not set aws\.bucket"):
         session_bucket(Clients(), ACCOUNT, "mine")
 
 
-def test_a_bucket_of_another_region_is_rejected(account: Account) -> None:
+def test_a_bucket_in_a_different_region_is_rejected(account: Account) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     with pytest.raises(InputError, match=f"Bucket far is in eu-central-1, but the jobs run in {REGION}"):
         session_bucket(Clients(), ACCOUNT, "far")

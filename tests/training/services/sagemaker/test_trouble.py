@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def meanwhile(act: Callable[[], object]) -> Iterator[None]:
-    """Run `act` in a thread beside the command in the body, and wait for it."""
+    """Run `act` in a thread while the body runs a command, and wait for both."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -59,12 +59,12 @@ def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, accou
         output = terminal("compare", {**fields, "compare.repeats": 1, "compare.parallel": 3})
         assert output.error == ""
     assert output.code == 1, output
-    ends = {run.data.tags["platform.job_name"][-4:]: run for run in terminal.runs()}
-    states = {name: (run.info.status, run.data.tags.get("platform.failure_class")) for name, run in ends.items()}
+    runs = {run.data.tags["platform.job_name"][-4:]: run for run in terminal.runs()}
+    states = {name: (run.info.status, run.data.tags.get("platform.failure_class")) for name, run in runs.items()}
     assert states == {"a0r0": ("FINISHED", None), "a1r0": ("FAILED", "TimeLimit"), "a2r0": ("FAILED", "Vanished")}
-    assert "ended with TimeLimit: it ran longer than its 3 seconds" in output.out
+    assert "ended with TimeLimit: it ran longer than its limit of 3 seconds" in output.out
     assert re.search("ended with Vanished: Job demo-.*a2r0 does not exist at SageMaker .* it may have been", output.out)
-    assert len(terminal.curve(ends["a0r0"])) == 8
+    assert len(terminal.curve(runs["a0r0"])) == 8
 
 
 @pytest.mark.parametrize("by", ["Ctrl-C", "jobs stop"])
@@ -87,7 +87,7 @@ def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account, by: str)
 
 
 @pytest.mark.parametrize(
-    ("operation", "error", "words"),
+    ("operation", "error", "message"),
     [
         ("DescribeTrainingJob", EXPIRED, "AWS credentials have expired: renew them"),
         ("FilterLogEvents", EXPIRED, "AWS credentials have expired: renew them"),
@@ -96,21 +96,26 @@ def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account, by: str)
     ids=["token", "token of the log", "network"],
 )
 def test_the_same_command_resumes_after_a_lost_connection(
-    terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch, operation: str, error: Exception, words: str
+    terminal: Terminal,
+    account: Account,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    error: Exception,
+    message: str,
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     api = account.logs_api if operation == "FilterLogEvents" else account.api
     account.jobs.faults.hanging.add("")
 
-    def lose() -> None:
+    def lose_connection() -> None:
         in_training(account)
         api.faults.last(operation, error)
 
-    with meanwhile(lose):
+    with meanwhile(lose_connection):
         output = terminal("train")
     [name] = account.jobs.names()
     [line] = output.error.splitlines()
-    assert (output.code, words in line, name in line) == (1, True, True)
+    assert (output.code, message in line, name in line) == (1, True, True)
     [group] = terminal.runs("group")
     command = f"jobs --service sagemaker stop --group {group.data.tags['platform.group']}"
     assert (
@@ -130,7 +135,7 @@ def test_the_same_command_resumes_after_a_lost_connection(
     assert len(terminal.runs("group")) == 1
 
 
-def test_credentials_that_expire_before_the_start(terminal: Terminal, account: Account) -> None:
+def test_credentials_that_expire_before_the_start_leave_no_job(terminal: Terminal, account: Account) -> None:
     account.api.faults.add("CreateTrainingJob", EXPIRED)
     output = terminal("train")
     assert output.code == 1

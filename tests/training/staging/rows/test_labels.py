@@ -1,4 +1,4 @@
-"""Label maps, and labels whose rows are left out."""
+"""Label maps and skipped labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARS = {"negative": (1, 2), "neutral": (3,), "positive": (4, 5)}
 
 
 def reviews(path: Path, stars: list[Any]) -> Data:
-    """Write a table in the layout of amazon_reviews_multi, mapped to three classes; it is also the validation data."""
+    """Write a table in the layout of amazon_reviews_multi, mapped to three classes, as training and validation data."""
     rows = [{"stars": each, "review_body": f"review {at}", "language": "de"} for at, each in enumerate(stars)]
     columns = Columns(text="review_body", label="stars")
     written = str(write(path, rows))
@@ -43,7 +43,7 @@ def test_stars_become_three_classes(tmp_path: Path, suffix: str) -> None:
     assert result.train_classes == [2, 0, 0, 1, 2, 0]
 
 
-def test_whole_numbers_stored_as_floats(tmp_path: Path) -> None:
+def test_whole_numbers_stored_as_floats_are_labels(tmp_path: Path) -> None:
     """pandas stores a column of whole numbers with missing values as floats."""
     assert prepared(reviews(tmp_path / "a.parquet", [5.0, 1.0, 3.0])).train_classes == [2, 0, 1]
     with pytest.raises(InputError, match=r"a.parquet row 2: label 2.5 must be a word or a whole number"):
@@ -52,16 +52,16 @@ def test_whole_numbers_stored_as_floats(tmp_path: Path) -> None:
 
 def test_the_order_of_the_map_numbers_the_classes(tmp_path: Path) -> None:
     data = reviews(tmp_path / "a.csv", [5, 1, 3])
-    turned = data.model_copy(update={"label_map": dict(reversed(STARS.items()))})
-    assert prepared(turned).train_classes == [0, 2, 1]
+    reversed_map = data.model_copy(update={"label_map": dict(reversed(STARS.items()))})
+    assert prepared(reversed_map).train_classes == [0, 2, 1]
     first, second = (
-        stage(StagingRequest(data=each, model=MODEL, max_length=16), tmp_path / "home") for each in (data, turned)
+        stage(StagingRequest(data=each, model=MODEL, max_length=16), tmp_path / "home") for each in (data, reversed_map)
     )
     assert first.key != second.key
     assert (first.label_names, second.label_names[0]) == (("negative", "neutral", "positive"), "positive")
 
 
-def test_a_label_that_is_not_in_the_map(tmp_path: Path) -> None:
+def test_a_label_that_is_not_in_the_map_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         prepared(reviews(tmp_path / "a.csv", [5, 1, 0, 3]))
     assert str(caught.value) == (
@@ -84,7 +84,7 @@ def test_rows_of_skipped_labels_do_not_count(tmp_path: Path) -> None:
     result = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
     assert result.label_names == ("entailment", "neutral")
     assert result.train.numbers == [3, 4, 6]
-    with pytest.raises(InputError, match=r"has no rows other than those of data.skip_labels"):
+    with pytest.raises(InputError, match=r"has no rows except those with a label in data.skip_labels"):
         prepared(Data(train=path, validation=path, skip_labels=tuple(set(labels))))
 
 
@@ -107,7 +107,7 @@ def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
     # Of ten declared labels, eight have no row on either side: six notes are listed and ten more counted.
     few = Data(train=train, validation=train, labels=tuple("abcdefghij"))
     notes = stage(StagingRequest(data=few, model=MODEL, max_length=16), tmp_path / "home").notes()
-    assert (len(notes), notes[-1]) == (7, "and 10 more such labels")
+    assert (len(notes), notes[-1]) == (7, "and 10 more labels without rows")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
         ({"label_map": {"a": (1,), "b": (2.5,)}}, "label_map.b"),
     ],
 )
-def test_invalid_maps(fields: dict[str, Any], message: str) -> None:
+def test_an_invalid_map_is_an_error(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Data(train="a.csv", **fields)
     assert message in str(caught.value)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.rows.examples import Examples
-from training.staging.rows.prepare import Prepared, prepare, stratified
+from training.staging.rows.prepare import Prepared, prepare, stratified_split
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.tasks.classification import required_columns
@@ -71,35 +71,35 @@ def test_blanks_around_a_label_are_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["a", 1], "FILE line 2: label 1 is of another type than 'a' (FILE line 1)"),
-        ([1, 0.5], "FILE line 2: label 0.5 must be a word or a whole number from 0 up"),
+        (["a", 1], "FILE line 2: label 1 has a different type than 'a' (FILE line 1)"),
+        ([1, 0.5], "FILE line 2: label 0.5 must be a word or a whole number of at least 0"),
         ([True, False], "FILE line 1: label True must be a word"),
         ([0, -1], "FILE line 2: label -1 must be"),
-        ([0, None], "FILE line 2: label nothing (null) must be"),
+        ([0, None], "FILE line 2: label null must be"),
         ([0, [1]], "FILE line 2: label a list must be"),
         ([0, float("nan")], "FILE line 2: label nan must be"),
         (["a", " "], "FILE line 2: column 'label' is empty"),
-        (["1", "2.5"], "FILE line 2: label '2.5' must be a word or a whole number from 0 up"),
+        (["1", "2.5"], "FILE line 2: label '2.5' must be a word or a whole number of at least 0"),
         (["-1", "1"], "FILE line 1: label '-1' must be"),
-        (["a", "a", "a"], "FILE has only one class, 'a'; a classification needs two"),
+        (["a", "a", "a"], "FILE has only one class, 'a'; at least two are required"),
         (["a", "b"], "FILE has only one row per class, too few to set validation rows aside"),
-        (["a", "\ud800"], "FILE line 2: column 'label' contains a NUL or half a surrogate pair"),
+        (["a", "\ud800"], "FILE line 2: column 'label' contains a NUL or an unpaired surrogate"),
     ],
 )
-def test_invalid_labels(tmp_path: Path, labels: list[Any], message: str) -> None:
+def test_an_invalid_label_is_an_error_with_its_line(tmp_path: Path, labels: list[Any], message: str) -> None:
     assert refused(tmp_path, labels).startswith(message)
 
 
-def test_a_label_that_was_not_declared(tmp_path: Path) -> None:
+def test_an_undeclared_label_is_an_error(tmp_path: Path) -> None:
     message = refused(tmp_path, ["cat", "dgo", "dog", "cat"], labels=("cat", "dog"))
     assert message == "FILE line 2: label 'dgo' is not in data.labels ('cat', 'dog'). Did you mean 'dog'?"
 
 
-def test_one_class_of_several_declared(tmp_path: Path) -> None:
+def test_training_rows_with_one_of_several_declared_classes_are_an_error(tmp_path: Path) -> None:
     assert refused(tmp_path, ["cat"] * 4, labels=("cat", "dog")).startswith("FILE has only one class, 'cat'")
 
 
-def test_a_validation_label_without_training_rows(tmp_path: Path) -> None:
+def test_a_validation_label_without_training_rows_is_an_error(tmp_path: Path) -> None:
     train = write(tmp_path / "train.csv", ANIMALS)
     validation = write(tmp_path / "validation.csv", [*ANIMALS, {"text": "moo", "label": "cow"}])
     with pytest.raises(InputError) as caught:
@@ -110,16 +110,16 @@ def test_a_validation_label_without_training_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "line 1: column 'text' must be text, not nothing (null)"),
+        (None, "line 1: column 'text' must be text, not null"),
         (7, "line 1: column 'text' must be text, not 7"),
         (["a"], "line 1: column 'text' must be text, not a list"),
         ("", "line 1: column 'text' is empty"),
         (" \n", "line 1: column 'text' is empty"),
         ("a\0b", "line 1: column 'text' contains a NUL"),
-        ("\ud83d", "line 1: column 'text' contains a NUL or half a surrogate pair"),
+        ("\ud83d", "line 1: column 'text' contains a NUL or an unpaired surrogate"),
     ],
 )
-def test_invalid_texts(tmp_path: Path, text: Any, message: str) -> None:
+def test_an_invalid_text_is_an_error_with_its_line(tmp_path: Path, text: Any, message: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for label in "abab"), "ascii")
     with pytest.raises(InputError) as caught:
@@ -127,7 +127,7 @@ def test_invalid_texts(tmp_path: Path, text: Any, message: str) -> None:
     assert str(caught.value).startswith(f"{path} {message}")
 
 
-def test_pairs_need_both_texts(tmp_path: Path) -> None:
+def test_a_pair_must_have_both_texts(tmp_path: Path) -> None:
     rows = [{"premise": "p", "hypothesis": "h" if at else "", "label": "ab"[at % 2]} for at in range(6)]
     path = write(tmp_path / "a.jsonl", rows)
     data = Data(train=str(path), columns=Columns(text="premise", text_pair="hypothesis"))
@@ -137,21 +137,21 @@ def test_pairs_need_both_texts(tmp_path: Path) -> None:
     assert prepared(data).train.pairs == ["h"] * 3
 
 
-def test_limits_take_the_first_rows(tmp_path: Path) -> None:
+def test_limits_keep_the_first_rows(tmp_path: Path) -> None:
     train = str(write(tmp_path / "train.csv", ANIMALS))
     result = prepared(Data(train=train, validation=train, train_rows=3, validation_rows=2))
     assert result.train.numbers == [2, 3, 4]
     assert result.validation.numbers == [2, 3]
-    cut = prepared(Data(train=train, train_rows=3, validation_rows=1))
-    assert (len(cut.train), len(cut.validation)) == (3, 1)
+    split = prepared(Data(train=train, train_rows=3, validation_rows=1))
+    assert (len(split.train), len(split.validation)) == (3, 1)
 
 
-def test_fewer_rows_than_a_global_batch(tmp_path: Path) -> None:
+def test_fewer_rows_than_a_global_batch_are_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ANIMALS)
     with pytest.raises(InputError) as caught:
-        prepared(Data(train=str(path)), fewest_train_rows=9)
+        prepared(Data(train=str(path)), min_train_rows=9)
     assert str(caught.value) == (
-        f"the global batch size is 9, but {path} has only 8 training rows; reduce batch_size or increase train_rows"
+        f"the global batch size is 9, but {path} has only 8 training rows; reduce batch_size or use more training rows"
     )
 
 
@@ -162,7 +162,7 @@ def labelled(labels: list[str]) -> Examples:
 
 def test_a_split_worked_out_by_hand() -> None:
     # 20 % of 10 and of 5 rows: 2 and 1.
-    train, validation = stratified(labelled(["a"] * 10 + ["b"] * 5), share=0.2, seed=3)
+    train, validation = stratified_split(labelled(["a"] * 10 + ["b"] * 5), share=0.2, seed=3)
     assert Counter(validation.labels) == {"a": 2, "b": 1}
     assert Counter(train.labels) == {"a": 8, "b": 4}
 
@@ -173,8 +173,8 @@ def test_a_split_worked_out_by_hand() -> None:
 )
 def test_the_split_keeps_every_row_and_is_deterministic(labels: list[str], seed: int) -> None:
     examples = labelled(labels)
-    train, validation = stratified(examples, share=0.3, seed=seed)
+    train, validation = stratified_split(examples, share=0.3, seed=seed)
     assert sorted(train.numbers + validation.numbers) == examples.numbers
     assert train.numbers == sorted(train.numbers)
     assert set(train.labels) == set(labels)
-    assert (train, validation) == stratified(examples, share=0.3, seed=seed)
+    assert (train, validation) == stratified_split(examples, share=0.3, seed=seed)

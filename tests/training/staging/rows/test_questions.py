@@ -69,21 +69,21 @@ def refused(path: Path) -> str:
     return message.replace(str(path), "FILE")
 
 
-def changed(place: list[Any], value: Any) -> Any:
-    """Return SQUAD with another value at the path; `...` removes the key."""
+def changed(path: list[Any], value: Any) -> Any:
+    """Return SQUAD with a different value at the path. `...` removes the key."""
     document = copy.deepcopy(SQUAD)
     node: Any = document
-    for step in place[:-1]:
+    for step in path[:-1]:
         node = node[step]
     if value is ...:
-        del node[place[-1]]
+        del node[path[-1]]
     else:
-        node[place[-1]] = value
+        node[path[-1]] = value
     return document
 
 
 @pytest.mark.parametrize("name", ["squad.json", "squad.json.gz", "SQUAD.JSON"])
-def test_nested_questions(tmp_path: Path, name: str) -> None:
+def test_questions_are_read_from_squad_json(tmp_path: Path, name: str) -> None:
     assert read(squad_file(tmp_path, SQUAD, name)) == QUESTIONS
     assert read(squad_file(tmp_path, b"\xef\xbb\xbf" + json.dumps(SQUAD).encode(), name)) == QUESTIONS
     assert read(squad_file(tmp_path, SQUAD, name), limit=1) == QUESTIONS[:1]
@@ -91,7 +91,7 @@ def test_nested_questions(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "jsonl.gz"])
 @pytest.mark.parametrize("form", ["object of lists", "list of objects"])
-def test_flat_questions(tmp_path: Path, suffix: str, form: str) -> None:
+def test_questions_are_read_from_tables(tmp_path: Path, suffix: str, form: str) -> None:
     rows = []
     for each in QUESTIONS[:2]:
         answers: Any = [{"text": answer.text, "answer_start": answer.start} for answer in each.answers]
@@ -103,64 +103,76 @@ def test_flat_questions(tmp_path: Path, suffix: str, form: str) -> None:
 
 
 PARAGRAPH = ["data", 0, "paragraphs", 0]
-ASKED = [*PARAGRAPH, "qas", 1]
-ANSWER = [*ASKED, "answers", 0]
+QUESTION = [*PARAGRAPH, "qas", 1]
+ANSWER = [*QUESTION, "answers", 0]
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "message"),
+    ("path", "value", "message"),
     [
         (["data"], ..., "FILE has no 'data'; it has 'version'"),
         (["data"], {}, "FILE: data must be a list, not a dict"),
         (["data", 1], "x", "FILE: data[1] must be an object, not 'x'"),
         (["data", 0, "paragraphs"], ..., "FILE: data[0] has no 'paragraphs'; it has 'title'"),
-        (["data", 0, "paragraphs"], None, "FILE: data[0].paragraphs must be a list, not nothing (null)"),
+        (["data", 0, "paragraphs"], None, "FILE: data[0].paragraphs must be a list, not null"),
         (PARAGRAPH, 3, "FILE: data[0].paragraphs[0] must be an object, not 3"),
         ([*PARAGRAPH, "context"], ..., "FILE: data[0].paragraphs[0] has no 'context'; it has 'qas'"),
         ([*PARAGRAPH, "context"], 5, "FILE: data[0].paragraphs[0].context must be text, not 5"),
         ([*PARAGRAPH, "qas"], ..., "FILE: data[0].paragraphs[0] has no 'qas'; it has 'context'"),
-        (ASKED, [], "FILE: data[0].paragraphs[0].qas[1] must be an object, not a list"),
-        ([*ASKED, "id"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'id'; it has 'question', 'answers'"),
-        ([*ASKED, "id"], 7, "FILE: data[0].paragraphs[0].qas[1].id must be text, not 7"),
-        ([*ASKED, "question"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'question'"),
-        ([*ASKED, "answers"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'answers'"),
-        ([*ASKED, "answers"], {"text": []}, "FILE: data[0].paragraphs[0].qas[1].answers must be a list, not a dict"),
-        (ANSWER, None, "FILE: data[0].paragraphs[0].qas[1].answers[0] must be an object, not nothing (null)"),
+        (QUESTION, [], "FILE: data[0].paragraphs[0].qas[1] must be an object, not a list"),
+        ([*QUESTION, "id"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'id'; it has 'question', 'answers'"),
+        ([*QUESTION, "id"], 7, "FILE: data[0].paragraphs[0].qas[1].id must be text, not 7"),
+        ([*QUESTION, "question"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'question'"),
+        ([*QUESTION, "answers"], ..., "FILE: data[0].paragraphs[0].qas[1] has no 'answers'"),
+        ([*QUESTION, "answers"], {"text": []}, "FILE: data[0].paragraphs[0].qas[1].answers must be a list, not a dict"),
+        (ANSWER, None, "FILE: data[0].paragraphs[0].qas[1].answers[0] must be an object, not null"),
         ([*ANSWER, "text"], ..., "FILE: data[0].paragraphs[0].qas[1].answers[0] has no 'text'"),
         ([*ANSWER, "text"], ["x"], "FILE: data[0].paragraphs[0].qas[1].answers[0].text must be text, not a list"),
         ([*ANSWER, "answer_start"], ..., "FILE: data[0].paragraphs[0].qas[1].answers[0] has no 'answer_start'"),
         ([*ANSWER, "answer_start"], "25", "FILE: data[0].paragraphs[0].qas[1].answers[0].answer_start must be a whole"),
         ([*ANSWER, "answer_start"], True, "FILE: data[0].paragraphs[0].qas[1].answers[0].answer_start must be a whole"),
-        ([*ANSWER, "answer_start"], -1, "FILE question 2 ('b'): answer_start must be a whole number from 0 up, not -1"),
+        (
+            [*ANSWER, "answer_start"],
+            -1,
+            "FILE question 2 ('b'): answer_start must be a whole number of at least 0, not -1",
+        ),
         ([*ANSWER, "text"], " ", "FILE question 2 ('b'): column 'answers.text' is empty"),
         ([*PARAGRAPH, "context"], "\t ", "FILE question 1: column 'context' is empty"),
-        ([*ASKED, "id"], " ", "FILE question 2: column 'id' is empty"),
-        ([*ASKED, "id"], "a", "FILE question 2: the question id 'a' occurs a second time"),
-        ([*ASKED, "question"], "\ud800", "FILE question 2: column 'question' contains a NUL or half a surrogate"),
+        ([*QUESTION, "id"], " ", "FILE question 2: column 'id' is empty"),
+        ([*QUESTION, "id"], "a", "FILE question 2: the question id 'a' is not unique"),
+        (
+            [*QUESTION, "question"],
+            "\ud800",
+            "FILE question 2: column 'question' contains a NUL or an unpaired surrogate",
+        ),
         (["data"], [], "FILE has no questions"),
     ],
 )
-def test_a_malformed_file(tmp_path: Path, place: list[Any], value: Any, message: str) -> None:
-    assert refused(squad_file(tmp_path, changed(place, value))).startswith(message)
+def test_a_malformed_file_is_an_error_with_its_path(tmp_path: Path, path: list[Any], value: Any, message: str) -> None:
+    assert refused(squad_file(tmp_path, changed(path, value))).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (26, "answer_start 26, which is '4–10.'; it is at 25"),
-        (0, "answer_start 0, which is '  Den'; it is at 25"),
-        (31, "answer_start 31, past its end (31 characters); it is at 25"),
-        (10**40, "answer_start a number of more than 30 digits, past its end (31 characters); it is at 25"),
+        (26, "answer_start 26 of its context, which has '4–10.'; it is at 25"),
+        (0, "answer_start 0 of its context, which has '  Den'; it is at 25"),
+        (31, "answer_start 31 of its context, past its end (31 characters); it is at 25"),
+        (
+            10**40,
+            "answer_start a number of more than 30 digits of its context, past its end (31 characters); it is at 25",
+        ),
     ],
 )
-def test_an_answer_that_is_not_in_its_context(tmp_path: Path, start: int, message: str) -> None:
+def test_an_answer_at_a_wrong_position_is_an_error(tmp_path: Path, start: int, message: str) -> None:
     path = squad_file(tmp_path, changed([*ANSWER, "answer_start"], start))
-    assert refused(path) == f"FILE question 2 ('b'): the answer '24–10' is not in its context at {message}"
+    assert refused(path).startswith(f"FILE question 2 ('b'): the answer '24–10' is not at {message}")
+    assert refused(path).endswith("; it is at 25")
 
 
-def test_an_answer_that_is_not_in_any_context(tmp_path: Path) -> None:
+def test_an_answer_that_is_not_in_its_context_is_an_error(tmp_path: Path) -> None:
     path = squad_file(tmp_path, changed([*ANSWER, "text"], "Seattle"))
-    assert refused(path).endswith("the answer 'Seattle' is not in its context at answer_start 25, which is '24–10.'")
+    assert refused(path).endswith("is not at answer_start 25 of its context, which has '24–10.'")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +189,7 @@ def test_an_answer_that_is_not_in_any_context(tmp_path: Path) -> None:
         (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
     ],
 )
-def test_files_that_are_not_squad_json(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_squad_json_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     assert refused(squad_file(tmp_path, content)).startswith(message)
 
 
@@ -185,13 +197,13 @@ def test_files_that_are_not_squad_json(tmp_path: Path, content: bytes, message: 
     ("answers", "message"),
     [
         ("Denver", "answers must be an object with lists text and answer_start, not 'Denver'"),
-        (None, "answers must be an object with lists text and answer_start, not nothing (null)"),
+        (None, "answers must be an object with lists text and answer_start, not null"),
         ({"text": ["Denver"]}, "answers must be an object with lists text and answer_start, not a dict"),
-        ({"text": ["Denver"], "answer_start": []}, "answers has 1 texts, but 0 answer_starts"),
-        ({"text": ["Denver"], "answer_start": [2.0]}, "answer_start must be a whole number from 0 up, not 2.0"),
+        ({"text": ["Denver"], "answer_start": []}, "answers has 1 texts, but 0 values of answer_start"),
+        ({"text": ["Denver"], "answer_start": [2.0]}, "answer_start must be a whole number of at least 0, not 2.0"),
     ],
 )
-def test_a_malformed_row(answers: Any, message: str) -> None:
+def test_malformed_answers_are_an_error(answers: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         collect([(4, ["a", CONTEXT, "Who?", answers])], source="FILE", unit="line", limit=None)
     assert str(caught.value) == f"FILE line 4 ('a'): {message}"
@@ -212,7 +224,7 @@ def test_the_split_keeps_the_questions_of_a_context_together() -> None:
         split_by_context(questions[:3], share=0.2, seed=0, source="x")
 
 
-def test_real_data(shared: Path) -> None:
+def test_real_questions_are_accepted(shared: Path) -> None:
     questions = read(shared / "data" / "squad-v1.1-dev-first1500.json.gz")
     assert len(questions) == 1_500
     assert sum(len(question.answers) for question in questions) == 4_500
@@ -221,6 +233,6 @@ def test_real_data(shared: Path) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_damaged_files(tmp_path: Path, seed: int) -> None:
+def test_a_damaged_file_gives_questions_or_one_error(tmp_path: Path, seed: int) -> None:
     content = mutate(json.dumps(SQUAD).encode(), [json.dumps(SQUAD).encode()], random.Random(seed))
     outcome_of(lambda: read(squad_file(tmp_path, content)))

@@ -25,7 +25,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_enough_balanced_rows_for_the_demo(rows: list[dict[str, str]]) -> None:
+def test_the_demo_has_enough_balanced_rows(rows: list[dict[str, str]]) -> None:
     counts = Counter(row["label"] for row in rows)
     assert len(counts) >= 8
     assert len(set(counts.values())) == 1
@@ -59,8 +59,8 @@ def test_another_process_gives_the_same_rows_without_importing_a_package(tmp_pat
         f"print(docstring_file(Path({str(tmp_path / 'other')!r})).name);"
         "print([name for name in ('torch', 'numpy', 'pandas', 'sklearn', 'sympy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    name, imported = done.stdout.split("\n")[:2]
-    mine = docstring_file(tmp_path / "mine")
-    assert (name, imported) == (mine.name, "[]")
-    assert (tmp_path / "other" / name).read_bytes() == mine.read_bytes()
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    name, imported = process.stdout.split("\n")[:2]
+    local = docstring_file(tmp_path / "local")
+    assert (name, imported) == (local.name, "[]")
+    assert (tmp_path / "other" / name).read_bytes() == local.read_bytes()

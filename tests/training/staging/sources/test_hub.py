@@ -1,4 +1,4 @@
-"""Hub data sets, read with `datasets` from a local folder of the same layout, and errors."""
+"""Hub data sets, read with `datasets` from a local folder with the same layout, and errors."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def hub_folder(folder: Path) -> Path:
     return folder
 
 
-def test_splits_of_a_data_set(tmp_path: Path) -> None:
+def test_splits_are_used_or_split_off(tmp_path: Path) -> None:
     folder = hub_folder(tmp_path / "set")
     staged = stage(request_for(folder, validation="validation"), tmp_path)
     assert (staged.train_rows, staged.validation_rows, staged.label_names) == (10, 4, ("cat", "dog"))
-    cut = stage(request_for(folder), tmp_path)
-    assert (cut.train_rows, cut.validation_rows) == (8, 2)
+    split = stage(request_for(folder), tmp_path)
+    assert (split.train_rows, split.validation_rows) == (8, 2)
     assert stage(request_for(folder), tmp_path).cached
 
 
-def test_label_names_of_the_data_set(tmp_path: Path) -> None:
+def test_the_data_set_names_the_labels(tmp_path: Path) -> None:
     import datasets
 
     folder = tmp_path / "named"
@@ -60,7 +60,7 @@ def test_an_unlabelled_row_is_rejected_with_its_number(tmp_path: Path) -> None:
         stage(request_for(folder), tmp_path)
 
 
-def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
+def test_an_unknown_split_or_column_is_an_error(tmp_path: Path) -> None:
     folder = hub_folder(tmp_path / "set")
     with pytest.raises(InputError, match="split 'dev' cannot be loaded: ") as caught:
         stage(request_for(folder, validation="dev"), tmp_path)
@@ -74,7 +74,7 @@ def test_an_unknown_split_and_an_unknown_column(tmp_path: Path) -> None:
     # Without a network `datasets` retries for 23 seconds.
     [pytest.param("1", id="offline"), pytest.param("0", id="unreachable", marks=pytest.mark.slow)],
 )
-def test_a_missing_network_is_reported(tmp_path: Path, offline: str) -> None:
+def test_a_missing_network_is_an_error(tmp_path: Path, offline: str) -> None:
     code = (
         "from pathlib import Path; from tests.support.staging.hub_request import request_for;"
         "from training.staging.stage import stage; from training.contract.errors import InputError\n"
@@ -83,9 +83,9 @@ def test_a_missing_network_is_reported(tmp_path: Path, offline: str) -> None:
     )
     # Nothing listens on port 9 of this machine.
     environment = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PATH": "", "HF_HUB_OFFLINE": offline}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.startswith("data.hub 'nobody/nothing', split 'train' cannot be loaded: ")
-    assert done.stdout.count("\n") == 1
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert process.stdout.startswith("data.hub 'nobody/nothing', split 'train' cannot be loaded: ")
+    assert process.stdout.count("\n") == 1
 
 
 def named_split(path: Path, names: list[str]) -> None:
@@ -96,7 +96,7 @@ def named_split(path: Path, names: list[str]) -> None:
     datasets.Dataset.from_dict(rows, features=features).to_parquet(path)
 
 
-def test_a_label_of_the_validation_split_only_is_rejected(tmp_path: Path) -> None:
+def test_a_label_that_only_the_validation_split_has_is_an_error(tmp_path: Path) -> None:
     """`datasets` reads every split with the label names of the first, so a number beyond them has no name."""
     folder = tmp_path / "set"
     folder.mkdir()
@@ -108,7 +108,7 @@ def test_a_label_of_the_validation_split_only_is_rejected(tmp_path: Path) -> Non
         stage(request_for(folder, validation="validation"), tmp_path)
 
 
-def test_names_that_are_numbers_have_indexes(tmp_path: Path) -> None:
+def test_labels_are_indexes_even_if_their_names_are_numbers(tmp_path: Path) -> None:
     """`ClassLabel(names=["1", ..., "5"])` stores 0 to 4."""
     folder = tmp_path / "stars"
     folder.mkdir()
@@ -121,7 +121,7 @@ def test_names_that_are_numbers_have_indexes(tmp_path: Path) -> None:
     assert stage(request.model_copy(update={"data": mapped}), tmp_path).train_class_counts == (1, 2)
 
 
-def test_questions_of_a_data_set(tmp_path: Path) -> None:
+def test_questions_of_a_hub_data_set_are_cut_into_windows(tmp_path: Path) -> None:
     import datasets
 
     folder = tmp_path / "squad"

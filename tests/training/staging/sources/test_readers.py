@@ -1,4 +1,4 @@
-"""Rows of files: every format gives the same rows, and every error has its line."""
+"""Rows of files: every format gives the same rows, and every error states its line."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     assert [number for number, _ in rows] == list(range(first, first + len(ANIMALS)))
 
 
-def test_units() -> None:
+def test_rows_are_counted_in_parquet_and_lines_elsewhere() -> None:
     assert unit_of(Path("a.parquet.gz")) == "row"
     assert unit_of(Path("a.csv.gz")) == "line"
 
 
-def test_upper_case_suffixes_blank_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
+def test_upper_case_suffixes_blank_lines_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
     path = tmp_path / "ROWS.JSONL"
     path.write_bytes(b'\xef\xbb\xbf{"text": "a", "label": 1}\r\n\r\n{"text": "b\xe2\x80\xa8c", "label": 2}')
     assert list(read_rows(path, ["text", "label"])) == [(1, ["a", 1]), (3, ["b\u2028c", 2])]
@@ -58,7 +58,7 @@ def test_a_quotation_mark_in_tsv_is_a_character(tmp_path: Path) -> None:
     ]
 
 
-def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
+def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text(f"text,label\n{'a' * 200_000},x\n")
     assert len(next(iter(read_rows(path, ["text", "label"])))[1][0]) == 200_000
@@ -72,7 +72,7 @@ def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
         (
             "a.xlsx",
             b"x",
-            "FILE has the unknown suffix '.xlsx'; use one of .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
+            "FILE has the unknown suffix '.xlsx'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
         ),
         ("a.gz", b"x", "FILE has the unknown suffix ''"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n' * 16 + b'{"text": \n', "FILE line 17 is not JSON: Expecting value"),
@@ -102,13 +102,13 @@ def test_a_field_longer_than_pythons_default_limit(tmp_path: Path) -> None:
         ("a.parquet.gz", gzip.compress(b"no", mtime=0), "FILE is not a valid Parquet file"),
     ],
 )
-def test_broken_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_a_broken_file_is_an_error_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     assert refused(path).startswith(message)
 
 
-def test_a_wrong_checksum_in_gzip(tmp_path: Path) -> None:
+def test_a_wrong_checksum_in_gzip_is_an_error(tmp_path: Path) -> None:
     content = bytearray(gzip.compress(json.dumps({"text": "a", "label": 1}).encode()))
     content[-8] ^= 1
     path = tmp_path / "a.jsonl.gz"
@@ -116,12 +116,12 @@ def test_a_wrong_checksum_in_gzip(tmp_path: Path) -> None:
     assert refused(path).startswith("FILE is not a valid gzip file: CRC check failed")
 
 
-def test_a_parquet_file_without_the_column(tmp_path: Path) -> None:
+def test_a_parquet_file_without_the_column_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", [{"txt": "a", "label": 1}])
     assert refused(path) == "FILE has no column 'text'; it has 'txt', 'label'. Did you mean 'txt'?"
 
 
-def test_parquet_dictionaries_and_row_groups(tmp_path: Path) -> None:
+def test_parquet_may_have_dictionaries_and_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     texts = pa.array(["a", "b"] * 1_500).dictionary_encode()
     pq.write_table(pa.table({"text": texts, "label": pa.array([0, 1] * 1_500, pa.int8())}), path, row_group_size=700)
@@ -130,9 +130,9 @@ def test_parquet_dictionaries_and_row_groups(tmp_path: Path) -> None:
     assert rows[2_999] == (3_000, ["b", 1])
 
 
-def test_missing_files_folders_and_pipes(tmp_path: Path) -> None:
+def test_missing_files_folders_and_pipes_are_errors(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
-    assert refused(tmp_path / "folder.jsonl") == "FILE is a folder; a data file is needed"
+    assert refused(tmp_path / "folder.jsonl") == "FILE is a folder, not a data file"
     write(tmp_path / "train.jsonl", ANIMALS)
     assert refused(tmp_path / "trian.jsonl") == "FILE does not exist. Did you mean 'train.jsonl'?"
     assert refused(tmp_path / "absent" / "a.jsonl").endswith("/absent does not exist either.")

@@ -47,7 +47,7 @@ def written(path: Path, *lines: str) -> str:
     return str(path)
 
 
-def test_blocks_of_a_text_file_by_hand(tmp_path: Path) -> None:
+def test_blocks_of_a_text_file_worked_out_by_hand(tmp_path: Path) -> None:
     # "hello world" and the line end are three tokens: seven lines are 21, two blocks of 8 and five tokens dropped.
     train = written(tmp_path / "a.txt.gz", "hello world\n" * 3, "\n  \r\n", "hello world\r\n" * 3, "hello world")
     validation = written(tmp_path / "b.txt", "hello world\n" * 3)
@@ -80,7 +80,7 @@ def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: 
     assert packed.key != staged.key
 
 
-def test_unicode_survives(tmp_path: Path) -> None:
+def test_unicode_is_preserved(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     text = "größer – 東京 🙂 e\u0301"
@@ -98,7 +98,7 @@ def test_without_validation_data_texts_are_set_aside(tmp_path: Path) -> None:
     assert not parts[0] & parts[1]
 
 
-def test_limits_count_texts(tmp_path: Path) -> None:
+def test_row_limits_count_texts(tmp_path: Path) -> None:
     train = written(tmp_path / "a.txt", "hello world\n\n" * 100)
     data = Data(train=train, validation=train, train_rows=16, validation_rows=8)
     staged = stage(request_for(data), tmp_path)
@@ -110,9 +110,9 @@ def test_limits_count_texts(tmp_path: Path) -> None:
     [
         ({}, "hello\n" * 3, "the training texts of FILE do not fill one block of max_length 8 tokens"),
         ({"packing": False}, "", "is empty"),
-        ({}, "\n \n", "FILE has no text"),
-        ({"fewest_train_rows": 4}, "hello world\n" * 8, "the global batch size is 4, but FILE has only 3 training"),
-        ({"max_length": 2000}, "hello\n", "max_length is 2000, but model_type gpt2 takes at most 1024 tokens"),
+        ({}, "\n \n", "FILE has only blank texts"),
+        ({"min_train_rows": 4}, "hello world\n" * 8, "the global batch size is 4, but FILE has only 3 training"),
+        ({"max_length": 2000}, "hello\n", "max_length is 2000, but model_type gpt2 accepts at most 1024 tokens"),
         (
             {"task": "classification"},
             "hello\n",
@@ -131,9 +131,9 @@ def test_errors_leave_no_files(tmp_path: Path, fields: dict[str, Any], content: 
     assert not (tmp_path / "home" / "staged").exists()
 
 
-def test_only_single_tokens_are_rejected(tmp_path: Path) -> None:
+def test_texts_of_one_token_each_are_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"text": "hello"}\n' * 9)
-    with pytest.raises(InputError, match="have only one token each, so there is nothing to predict"):
+    with pytest.raises(InputError, match="have only one token each, so none can be predicted"):
         stage(request_for(Data(train=path, validation=path), packing=False), tmp_path)
 
 
@@ -141,7 +141,7 @@ LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=30).map(np.array)
 
 
 @given(LENGTHS, st.integers(1, 12))
-def test_packing_drops_less_than_a_block(lengths: np.ndarray, block: int) -> None:
+def test_packing_drops_only_an_incomplete_last_block(lengths: np.ndarray, block: int) -> None:
     stream = np.arange(lengths.sum())
     tokens, block_lengths = blocks(stream, block)
     assert block_lengths.tolist() == [block] * (len(stream) // block)
@@ -157,7 +157,7 @@ def test_rows_keep_their_tokens(lengths: np.ndarray) -> None:
 
 
 @given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))
-def test_a_split_has_every_text_once(count: int, share: float, seed: int) -> None:
+def test_a_split_contains_every_text_once(count: int, share: float, seed: int) -> None:
     texts = [str(at) for at in range(count)]
     train, validation = split(Texts(source="x", texts=texts), share=share, seed=seed)
     assert sorted(train.texts + validation.texts) == sorted(texts)

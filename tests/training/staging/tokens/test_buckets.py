@@ -21,7 +21,7 @@ def brute_force(lengths: dict[int, int], max_length: int, max_buckets: int) -> i
     )
 
 
-def test_two_buckets_by_hand() -> None:
+def test_two_buckets_worked_out_by_hand() -> None:
     # 10 rows of 5, 10 of 30: buckets 8 and 32 pad to 10 x 8 + 10 x 32 = 400; one bucket of 32 would be 640.
     assert choose_buckets({5: 10, 30: 10}, max_length=64) == (8, 32)
     assert padded_tokens({5: 10, 30: 10}, (8, 32)) == 400

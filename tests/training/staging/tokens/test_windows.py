@@ -17,20 +17,20 @@ from training.staging.models.model_files import locate
 from training.staging.rows.questions import Answer, Question, collect
 from training.staging.rows.squad_json import squad_rows
 from training.staging.tokens.tokenizing import load_tokenizer
-from training.staging.tokens.windows import Windows, answer_tokens, cut
+from training.staging.tokens.windows import Windows, answer_tokens, cut_windows
 
 kind_of = cache(lambda name: KINDS[name]())
 each_kind = pytest.mark.parametrize("kind", KINDS)
-# Letters, blanks of all sorts, what BERT's normaliser takes away, a character of several bytes, one of two code points.
+# Letters, various blanks, characters that BERT's normaliser removes, and characters of several bytes or code points.
 TEXTS = st.text(st.sampled_from("DenvrBocsé.' \n\t\u00a0\u200b\u0301😀日ﬁ½"), min_size=1, max_size=80)
-NOTHING = frozenset("\n\t\u00a0\u200b\u0301 ")
+IGNORED_CHARACTERS = frozenset("\n\t\u00a0\u200b\u0301 ")
 """Characters for which a tokenizer may return no token."""
 NO_CLS = "without_special_tokens"
 
 
 @st.composite
 def questions_with_answer(draw: st.DrawFn) -> Question:
-    context, question = draw(TEXTS.filter(lambda text: not NOTHING.issuperset(text))), draw(TEXTS)
+    context, question = draw(TEXTS.filter(lambda text: not IGNORED_CHARACTERS.issuperset(text))), draw(TEXTS)
     start = draw(st.integers(0, len(context) - 1))
     end = draw(st.integers(start + 1, len(context)))
     answers = (Answer(text=context[start:end], start=start),) if context[start:end].strip() else ()
@@ -45,24 +45,24 @@ def question_of(context: str, answer: str, question: str = "Who won?") -> Questi
 
 def length_for(tokenizer: Any, question: Question, room: int) -> int:
     """Return the length of a window with room for `room` tokens of the context."""
-    around = cut(tokenizer, [question], max_length=10_000, doc_stride=0)
+    around = cut_windows(tokenizer, [question], max_length=10_000, doc_stride=0)
     return len(around.input_ids[0]) - around.tokens[0] + room
 
 
 def windows_of(tokenizer: Any, question: Question, room: int, doc_stride: int) -> Windows:
-    """Return the windows when `room` tokens of the context fit into each."""
-    return cut(tokenizer, [question], max_length=length_for(tokenizer, question, room), doc_stride=doc_stride)
+    """Return the windows if each has room for `room` tokens of the context."""
+    return cut_windows(tokenizer, [question], max_length=length_for(tokenizer, question, room), doc_stride=doc_stride)
 
 
 def decoded(question: Question, windows: Windows, at: int) -> str | None:
     """Return the text between a window's labels, or None if they are outside the context."""
     offset = windows.first_token[at] - windows.context_at[at]
     first, last = windows.start_position[at] + offset, windows.end_position[at] + offset
-    held = range(windows.first_token[at], windows.first_token[at] + windows.tokens[at])
-    if first not in held:
+    context = range(windows.first_token[at], windows.first_token[at] + windows.tokens[at])
+    if first not in context:
         assert first == last
         return None
-    assert last in held
+    assert last in context
     spans = windows.spans[windows.question[at]]
     return question.context[spans[first][0] : spans[last][1]]
 
@@ -73,7 +73,7 @@ def decoded(question: Question, windows: Windows, at: int) -> str | None:
 def test_the_labelled_span_is_the_answer_or_the_answer_is_not_in_the_window(
     kind: str, question: Question, room: int, data: st.DataObject
 ) -> None:
-    assume(kind != NO_CLS or not NOTHING.issuperset(question.question))
+    assume(kind != NO_CLS or not IGNORED_CHARACTERS.issuperset(question.question))
     doc_stride = data.draw(st.integers(0, room - 1))
     windows = windows_of(kind_of(kind), question, room, doc_stride)
     answer = answer_tokens(question, windows.spans[0])
@@ -89,7 +89,7 @@ def test_the_labelled_span_is_the_answer_or_the_answer_is_not_in_the_window(
     if spans[answer[0]][0] == begin and spans[answer[1]][1] == begin + len(expected):
         assert {text for text in texts if text is not None} <= {expected}
     if answer[1] - answer[0] <= doc_stride:
-        assert any(text is not None for text in texts), "an answer no longer than the overlap is whole in some window"
+        assert any(text is not None for text in texts), "an answer no longer than the overlap is whole in a window"
 
 
 def _check_tokens_of_answer(question: Question, windows: Windows, answer: tuple[int, int]) -> None:
@@ -105,7 +105,7 @@ def _check_tokens_of_answer(question: Question, windows: Windows, answer: tuple[
 @given(question=questions_with_answer(), room=st.integers(3, 20), data=st.data())
 @settings(deadline=None)
 def test_windows_equal_those_of_the_tokenizer(kind: str, question: Question, room: int, data: st.DataObject) -> None:
-    assume(kind != NO_CLS or not NOTHING.issuperset(question.question))
+    assume(kind != NO_CLS or not IGNORED_CHARACTERS.issuperset(question.question))
     tokenizer, doc_stride = kind_of(kind), data.draw(st.integers(0, room - 1))
     windows = windows_of(tokenizer, question, room, doc_stride)
     second = tokenizer.padding_side == "right"
@@ -130,7 +130,7 @@ def test_windows_equal_those_of_the_tokenizer(kind: str, question: Question, roo
 @each_kind
 def test_the_last_word_of_a_context_is_labelled(kind: str) -> None:
     question = question_of("The title went to Denver", "Denver")
-    windows = cut(kind_of(kind), [question], max_length=64, doc_stride=8)
+    windows = cut_windows(kind_of(kind), [question], max_length=64, doc_stride=8)
     assert (decoded(question, windows, 0) or "").strip() == "Denver"
 
 
@@ -144,10 +144,10 @@ def test_an_answer_outside_the_window_is_labelled_with_the_cls_token(kind: str) 
     assert windows.start_position[0] != cls
 
 
-def test_a_question_that_contains_the_text_of_the_cls_token() -> None:
+def test_the_text_of_the_cls_token_in_a_question_is_not_the_cls_token() -> None:
     question = question_of("The Broncos", "Broncos", question="Is <cls> a word? <cls>")
     absent = Question(id="q", context="The Broncos", question=question.question, answers=())
-    windows = cut(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
+    windows = cut_windows(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
     assert windows.start_position == [len(windows.input_ids[0]) - 1]
 
 
@@ -155,10 +155,10 @@ def minilm() -> Any:
     return load_tokenizer(locate(MODEL), 384)
 
 
-def test_windows_by_hand() -> None:
+def test_windows_worked_out_by_hand() -> None:
     # [CLS] who won ? [SEP] the denver broncos won [SEP]: four tokens of the context and six others.
     question = question_of("The Denver Broncos won", "Denver Broncos")
-    windows = cut(minilm(), [question], max_length=9, doc_stride=2)
+    windows = cut_windows(minilm(), [question], max_length=9, doc_stride=2)
     assert [len(ids) for ids in windows.input_ids] == [9, 9]
     assert [windows.first_token, windows.tokens, windows.context_at] == [[0, 1], [3, 3], [5, 5]]
     assert [windows.start_position, windows.end_position] == [[6, 5], [7, 6]]
@@ -169,36 +169,36 @@ def test_windows_by_hand() -> None:
 def test_a_stride_as_long_as_the_window_is_rejected() -> None:
     question = question_of("The Denver Broncos won and won", "Broncos")
     with pytest.raises(InputError) as caught:
-        cut(minilm(), [question], max_length=8, doc_stride=3)
+        cut_windows(minilm(), [question], max_length=8, doc_stride=3)
     assert str(caught.value) == (
-        "question 'q' needs 6 of the 8 tokens of max_length, which leaves 2 for its context of 6 tokens; "
-        "doc_stride is 3 and must be smaller than that"
+        "question 'q' uses 6 of the 8 tokens of max_length, which leaves 2 for its context of 6 tokens; "
+        "doc_stride is 3 and must be smaller; increase max_length or reduce doc_stride"
     )
-    assert len(cut(minilm(), [question], max_length=12, doc_stride=100).input_ids) == 1
+    assert len(cut_windows(minilm(), [question], max_length=12, doc_stride=100).input_ids) == 1
 
 
-def test_windows_of_real_data(shared: Path) -> None:
+def test_windows_of_real_data_contain_the_answers(shared: Path) -> None:
     path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
     questions = collect(squad_rows(path), source="squad", unit="question", limit=None)[::40]
-    windows = cut(minilm(), questions, max_length=192, doc_stride=64)
-    held, exact = set(), 0
+    windows = cut_windows(minilm(), questions, max_length=192, doc_stride=64)
+    answered, exact = set(), 0
     for at, number in enumerate(windows.question):
         text = decoded(questions[number], windows, at)
         if text is not None:
             answer = questions[number].answers[0].text
-            held.add(number)
+            answered.add(number)
             exact += text == answer
-            # Some answers are a part of a word or number: 7 of 1817. Its whole token is then the best there is.
+            # 7 of 1817 answers are a part of a word or number. The best possible label is then the whole token.
             assert answer in text
             assert len(text.split()) == len(answer.split())
-    assert exact > 0.98 * len(held)
+    assert exact > 0.98 * len(answered)
     assert len(windows.input_ids) > len(questions)
-    assert held == set(range(len(questions)))
+    assert answered == set(range(len(questions)))
 
 
-def test_a_context_without_tokens() -> None:
+def test_a_context_without_tokens_is_an_error() -> None:
     with pytest.raises(InputError, match="question 'q': its context has no tokens"):
-        cut(
+        cut_windows(
             kind_of("wordpiece"),
             [Question(id="q", context="\u200b", question="?", answers=())],
             max_length=9,
@@ -206,8 +206,8 @@ def test_a_context_without_tokens() -> None:
         )
 
 
-def test_a_question_without_tokens_needs_a_cls_token() -> None:
+def test_a_question_without_tokens_requires_a_cls_token() -> None:
     blank = Question(id="q", context="The Broncos", question="", answers=())
     with pytest.raises(InputError, match="question 'q': its text has no tokens and the tokenizer adds no CLS"):
-        cut(kind_of(NO_CLS), [blank], max_length=9, doc_stride=2)
-    assert cut(kind_of("byte_level"), [blank], max_length=64, doc_stride=2).start_position == [0]
+        cut_windows(kind_of(NO_CLS), [blank], max_length=9, doc_stride=2)
+    assert cut_windows(kind_of("byte_level"), [blank], max_length=64, doc_stride=2).start_position == [0]

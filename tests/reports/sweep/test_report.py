@@ -1,4 +1,4 @@
-"""Every form of a sweep's report, from the runs on a real tracking store, and whatever of them is missing."""
+"""Test every form of a sweep's report, from runs on a real tracking store, complete and with missing data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def printed(report: Report) -> str:
 
 
 def assert_sound(report: Report) -> Page:
-    """Whatever the runs hold, every form of the report is well formed."""
+    """Check that every form of the report is well-formed, and return the page."""
     page = Page(html_page(report))
     assert len(page.ids) == len(set(page.ids))
     assert not page.tags & {"link", "img", "iframe", "object"}
@@ -55,7 +55,7 @@ def assert_sound(report: Report) -> Page:
 
 @pytest.fixture(scope="module")
 def client(_template_database: Any, tmp_path_factory: pytest.TempPathFactory) -> MlflowClient:
-    """One store for the sweeps of this file, each an experiment of its own."""
+    """One store for all sweeps of this file; each sweep has a separate experiment."""
     path = tmp_path_factory.mktemp("sweeps") / "mlflow.db"
     path.write_bytes(_template_database.read_bytes())
     return MlflowClient(f"sqlite:///{path}")
@@ -63,7 +63,7 @@ def client(_template_database: Any, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def new(client: MlflowClient, request: pytest.FixtureRequest, tmp_path: Any) -> Callable[[], MadeSweep]:
-    """Makes an empty sweep."""
+    """Function that makes an empty sweep."""
     name = re.sub(r"\W+", "-", request.node.name)
     experiment_id = client.create_experiment(name, artifact_location=(tmp_path / "artifacts").as_uri())
     return lambda: MadeSweep(client, experiment_id, name)
@@ -71,9 +71,9 @@ def new(client: MlflowClient, request: pytest.FixtureRequest, tmp_path: Any) -> 
 
 @pytest.fixture(scope="module")
 def report(client: MlflowClient, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """The report of a sweep that has everything."""
-    place = tmp_path_factory.mktemp("artifacts").as_uri()
-    sweep = whole_sweep(client, client.create_experiment("whole", artifact_location=place))
+    """Report of a complete sweep."""
+    artifacts = tmp_path_factory.mktemp("artifacts").as_uri()
+    sweep = whole_sweep(client, client.create_experiment("whole", artifact_location=artifacts))
     return render(client, sweep.group, "Emotion & more")
 
 
@@ -81,37 +81,41 @@ def rendered(sweep: MadeSweep) -> Report:
     return render(sweep.client, sweep.group, "t")
 
 
-def test_everything_in_every_form(report: Report) -> None:
+def test_every_form_has_the_whole_answer(report: Report) -> None:
     page = assert_sound(report)
     answer = "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 6"
-    for told in (page.text, printed(report).replace("\n", " "), markdown(report).replace("\\", "")):
-        assert answer in told
-        assert sweep_json()["train_command"] in told
+    for text in (page.text, printed(report).replace("\n", " "), markdown(report).replace("\\", "")):
+        assert answer in text
+        assert sweep_json()["train_command"] in text
     assert {name.removesuffix(".png") for name in report.pngs} == CHARTS
-    for title in ("The best of each compiler setting", "Compiler and batch size apart", "Cost of the sweep"):
+    for title in ("The best of each compiler setting", "Compiler and batch size separately", "Cost of the sweep"):
         assert title in page.text
     assert "pruned: its bill would be above the cheapest" in page.text
     assert "OutOfMemory" in page.text
 
 
 def test_numbers_of_the_summary(report: Report) -> None:
-    told = summary(report)
-    assert (told["best"]["compiler"], told["best"]["batch_size"], told["best"]["multiplier"]) == ("inductor", 64.0, 2.0)
-    assert told["best_by_compiler"]["none"]["batch_size"] == 64.0
-    assert told["base"]["batch_size"] == 8.0
-    assert {each["what"]: each["jobs"] for each in told["spent"]} == {
+    numbers = summary(report)
+    assert (numbers["best"]["compiler"], numbers["best"]["batch_size"], numbers["best"]["multiplier"]) == (
+        "inductor",
+        64.0,
+        2.0,
+    )
+    assert numbers["best_by_compiler"]["none"]["batch_size"] == 64.0
+    assert numbers["base"]["batch_size"] == 8.0
+    assert {each["what"]: each["jobs"] for each in numbers["spent"]} == {
         "calibration": 2,
         "trial": 18,
         "confirmation": 12,
         "all": 30 + 2,
     }
-    assert len(told["trials"]) == 18
-    assert told["grid"]["settings"] == 55  # 256 does not fit without a compiler
-    assert [each["outcome"] for each in told["confirmation"]].count("cheaper") == 3
+    assert len(numbers["trials"]) == 18
+    assert numbers["grid"]["settings"] == 55  # 256 does not fit without a compiler
+    assert [each["outcome"] for each in numbers["confirmation"]].count("cheaper") == 3
     assert len(report.rows_csv.splitlines()) == 33
 
 
-def test_a_rows_table_does_not_break_markdown(report: Report) -> None:
+def test_markdown_tables_have_equal_columns_in_every_row(report: Report) -> None:
     tables = re.findall(r"(?:^\|.*\n)+", markdown(report), flags=re.M)
     assert len(tables) == 3
     for table in tables:
@@ -119,11 +123,11 @@ def test_a_rows_table_does_not_break_markdown(report: Report) -> None:
 
 
 def nothing(sweep: MadeSweep) -> str:
-    return "This sweep holds no jobs."
+    return "This sweep has no jobs."
 
 
 def only_calibrated(sweep: MadeSweep) -> str:
-    sweep.tell(sweep_json())
+    sweep.write_spec(sweep_json())
     sweep.calibration("none", [8, 16], 8)
     return "No trial yet: none fits batches up to 8."
 
@@ -134,25 +138,25 @@ def calibrated_without_points(sweep: MadeSweep) -> str:
 
 
 def all_failed(sweep: MadeSweep) -> str:
-    sweep.tell(sweep_json())
+    sweep.write_spec(sweep_json())
     for compiler in ("none", "inductor"):
         sweep.run("trial", compiler, seconds=3.0, status="FAILED", tags={"platform.end": "failed: BadData"})
     return "No answer: none of 2 trials completed with a known cost."
 
 
 def none_reached(sweep: MadeSweep) -> str:
-    sweep.tell(sweep_json())
+    sweep.write_spec(sweep_json())
     sweep.training("trial", "none", 8, 0.25, until=0.1, tags={"platform.trial": "0"})
     return "No answer: none of 1 trial reached eval_loss 0.45."
 
 
-def one_trial_without_a_question(sweep: MadeSweep) -> str:
+def one_trial_without_a_spec(sweep: MadeSweep) -> str:
     sweep.training("trial", "none", 8, target=None)
     return "none at batch 8 is the best of 1 trial: "
 
 
 def not_a_number(sweep: MadeSweep) -> str:
-    sweep.tell(sweep_json())
+    sweep.write_spec(sweep_json())
     broken = {"eval_loss": float("nan"), "cost/billable_instance_seconds": float("inf")}
     for size in (8, 16):
         sweep.run(
@@ -166,14 +170,14 @@ def not_a_number(sweep: MadeSweep) -> str:
 
 
 def still_running(sweep: MadeSweep) -> str:
-    sweep.tell(sweep_json())
+    sweep.write_spec(sweep_json())
     sweep.training("trial", "inductor", 32)
     sweep.training("trial", "none", 32, until=0.1, status="RUNNING", tags={"platform.end": "running"})
     return "inductor at batch 32 is the best of 2 trials: "
 
 
 def hostile_names(sweep: MadeSweep) -> str:
-    sweep.tell(sweep_json(train_command=HOSTILE, stopped_because={"none": HOSTILE}, compilers=["none"]))
+    sweep.write_spec(sweep_json(train_command=HOSTILE, stopped_because={"none": HOSTILE}, compilers=["none"]))
     sweep.training("trial", "none", 32, tags={"platform.end": f"pruned: {HOSTILE}"})
     sweep.training("trial", "none", 16)
     return "none at batch 16 is the best of 2 trials: "
@@ -183,10 +187,10 @@ def hostile_names(sweep: MadeSweep) -> str:
     "build",
     [
         *(nothing, only_calibrated, calibrated_without_points, all_failed, none_reached),
-        *(one_trial_without_a_question, not_a_number, still_running, hostile_names),
+        *(one_trial_without_a_spec, not_a_number, still_running, hostile_names),
     ],
 )
-def test_what_is_missing_is_no_error(new: Callable[[], MadeSweep], build: Callable[[MadeSweep], str]) -> None:
+def test_missing_data_is_not_an_error(new: Callable[[], MadeSweep], build: Callable[[MadeSweep], str]) -> None:
     sweep = new()
     expected = build(sweep)
     report = rendered(sweep)
@@ -194,9 +198,9 @@ def test_what_is_missing_is_no_error(new: Callable[[], MadeSweep], build: Callab
     assert summary(report)["headline"].startswith(expected)
 
 
-def test_the_page_says_why_no_importance_is_told(new: Callable[[], MadeSweep]) -> None:
+def test_the_page_explains_a_missing_importance(new: Callable[[], MadeSweep]) -> None:
     sweep = new()
-    sweep.tell(sweep_json(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
+    sweep.write_spec(sweep_json(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
     for size in (16, 32):
         sweep.training("trial", "none", size)
         sweep.training("trial", "inductor", size)
@@ -205,19 +209,19 @@ def test_the_page_says_why_no_importance_is_told(new: Callable[[], MadeSweep]) -
     report = rendered(sweep)
     assert (
         "The importance of batch size and learning rate is known once 4 trials of a compiler have completed at "
-        "different cost; here 2 have under none."
+        "different costs. So far: 2 under none."
     ) in assert_sound(report).text
     assert "importance.png" in report.pngs
 
 
-def test_a_page_with_all_importances_says_no_more_of_them(report: Report) -> None:
+def test_a_page_with_all_importances_has_no_explanation(report: Report) -> None:
     assert "The importance of batch size" not in html_page(report)
 
 
 def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> None:
     sweep = new()
     objective = {"cost": "usd", "metric": "eval_loss", "target": None, "bound": 0.42}
-    sweep.tell(sweep_json(objective=objective, compilers=["none"], multipliers=[1]))
+    sweep.write_spec(sweep_json(objective=objective, compilers=["none"], multipliers=[1]))
     for size in (8, 32, 128):
         run_id = sweep.training("trial", "none", size, target=None)
         sweep.client.log_metric(run_id, "cost/usd", 1 / size)

@@ -1,0 +1,133 @@
+"""Test which charts a comparison and a group of probes have, and their numbers, on hand-made jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from reports.charts.report_charts import comparison_charts, probe_charts
+from reports.comparison.comparison import Comparison, compare
+from reports.model.blocks import Chart
+from reports.probe.projections import probes_of
+
+ALWAYS = ["interval", "billable"]
+
+
+def row(run_id: str, arm: str, billed: float, **columns: Any) -> dict[str, Any]:
+    """Return the row of a job that trained 2,000 samples with accuracy 0.9."""
+    values = {
+        "run_id": run_id,
+        "status": "FINISHED",
+        "arm": arm,
+        "baseline": "true" if arm == "none" else None,
+        "samples": 2000.0,
+        "eval_accuracy": 0.9,
+        "cost_billable_seconds": billed,
+        "cost_billable_instance_seconds": billed,
+    }
+    return {**values, **columns}
+
+
+def rows(**columns: Any) -> list[dict[str, Any]]:
+    """Return two repeats of two arms; the second arm was billed 20 % fewer seconds."""
+    arms = {"none": (100.0, 102.0), "inductor": (80.0, 81.6)}
+    return [
+        row(f"{arm} {at}", arm, seconds, **columns) for arm, billed in arms.items() for at, seconds in enumerate(billed)
+    ]
+
+
+def compared(**columns: Any) -> Comparison:
+    return compare(pd.DataFrame(rows(**columns)), "g")
+
+
+def curve(first: float, last: float) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "step": [1, 2],
+            "samples": [1000.0, 2000.0],
+            "billable_seconds": [50.0, 100.0],
+            "key": "loss",
+            "value": [first, last],
+        }
+    )
+
+
+def names(charts: list[Chart]) -> list[str]:
+    return [chart.name for chart in charts]
+
+
+def description(charts: list[Chart], name: str) -> str:
+    """Return the text that describes a chart's numbers."""
+    svg = next(chart.svg for chart in charts if chart.name == name)
+    match = re.search(rf'<desc id="{name}-description">(.*?)</desc>', svg)
+    assert match is not None
+    return match[1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "more"),
+    [
+        ({}, []),
+        ({"cost_usd": 0.5}, ["cost"]),
+        ({"train_runtime": 60.0}, ["training"]),
+        ({"throughput_steady_samples_per_second": 50.0}, ["throughput"]),
+        ({"time_train_steady_seconds": 60.0}, ["phases"]),
+    ],
+)
+def test_a_comparison_has_a_chart_for_each_recorded_quantity(columns: dict[str, float], more: list[str]) -> None:
+    assert names(comparison_charts(compared(**columns), {})) == [*ALWAYS, *more]
+
+
+def test_curves_add_the_loss_by_samples_and_by_seconds() -> None:
+    """The mean of 2.0 and 2.2 is 2.1, and that of 1.0 and 1.2 is 1.1."""
+    curves = {"none 0": curve(2.0, 1.0), "none 1": curve(2.2, 1.2)}
+    charts = comparison_charts(compared(), curves)
+    assert names(charts) == [*ALWAYS, "loss_by_samples", "loss_by_billable_seconds"]
+    by_samples, by_seconds = (description(charts, f"loss_by_{x}") for x in ("samples", "billable_seconds"))
+    assert by_samples == "none: from 2.10 at 1,000 samples seen to 1.10 at 2,000."
+    assert by_seconds == "none: from 2.10 at 50.0 billable seconds to 1.10 at 100."
+
+
+def test_the_bars_show_medians_and_the_change_between_the_means() -> None:
+    """The medians of (100, 102) and (80, 81.6) are 101 and 80.8; the ratio of the geometric means is 0.8."""
+    charts = comparison_charts(compared(), {})
+    assert description(charts, "billable") == (
+        "none: median 101, 100 to 102, n = 2; inductor: median 80.8, −20 %, 80.0 to 81.6, n = 2."
+    )
+    assert next(chart.title for chart in charts if chart.name == "billable") == (
+        "Billable time: billable instance seconds per job"
+    )
+
+
+def test_jobs_without_numbers_have_no_charts() -> None:
+    job = {"run_id": "r", "status": "FAILED", "arm": "none"}
+    comparison = compare(pd.DataFrame([job]), "g")
+    assert comparison_charts(comparison, {}) == []
+    assert probe_charts(probes_of(pd.DataFrame([job]), "g", {}), comparison, {}) == []
+
+
+def test_probes_have_projections_throughput_curves_and_phases() -> None:
+    """400 s against 500 s of the whole training, each within 10 s."""
+    projected = {"none": 500.0, "inductor": 400.0}
+    table = pd.DataFrame(
+        [
+            row(
+                arm,
+                arm,
+                60.0,
+                throughput_steady_samples_per_second=50.0,
+                time_train_steady_seconds=40.0,
+                projected_billable_seconds=seconds,
+                projected_billable_seconds_low=seconds - 10,
+                projected_billable_seconds_high=seconds + 10,
+            )
+            for arm, seconds in projected.items()
+        ]
+    )
+    curves = {"none": curve(2.0, 1.0)}
+    charts = probe_charts(probes_of(table, "g", curves), compare(table, "g"), curves)
+    assert names(charts) == ["projection", "throughput", "loss_by_samples", "phases"]
+    assert description(charts, "projection") == "inductor: 400, 390 to 410; none: 500, 490 to 510."

@@ -1,0 +1,45 @@
+"""Test numbers as text against hand-written examples."""
+
+import pytest
+
+from judging.intervals import Interval
+from reports.model.numbers import change, change_interval, factor, figure, rate, signed_percent
+
+
+def test_changes_as_text() -> None:
+    assert change(0.8) == "20 % fewer"
+    assert change(1.052) == "5.2 % more"
+    assert change_interval(Interval(0.8, 0.76, 0.88, 3, 3)) == "12 % to 24 % fewer"
+    assert change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
+    assert change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
+    assert signed_percent(0.8) == "−20 %"
+
+
+def test_figures_and_rates_as_text() -> None:
+    values = [0.01234, 1.0, 4.567, 78.94, 12_345.6, 0.0, float("nan"), float("inf"), None]
+    assert [figure(value) for value in values] == [
+        "0.0123",
+        "1.00",
+        "4.57",
+        "78.9",
+        "12,346",
+        "0.00",
+        "–",
+        "∞",
+        "–",
+    ]
+    assert [rate(value) for value in (5e-5, 2e-4, 1.25e-5, 0.001, 0.05)] == [
+        "5e-5",
+        "2e-4",
+        "1.25e-5",
+        "1e-3",
+        "0.05",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.6, "0.60"), (1.2, "1.20"), (0.0951, "0.10"), (0.0949, "0.0949"), (9.994, "9.99"), (12.34, "12.3")],
+)
+def test_factors_have_two_decimals(ratio: float, text: str) -> None:
+    assert factor(ratio) == text

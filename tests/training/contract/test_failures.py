@@ -1,0 +1,118 @@
+"""Failure class and reason of a job, from its description, its events and its log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from training.contract.events import FAILURE_CLASSES, Event
+from training.contract.failures import failure_of, one_line_reason, vanished_description
+
+
+def failed(reason: str) -> dict[str, Any]:
+    return {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
+
+
+def failure(failure_class: str, message: str = "message of the job") -> Event:
+    return Event("failure", 1, 1.0, {"failure_class": failure_class, "message": message, "traceback": ""})
+
+
+START = Event("start", 0, 0.0, {})
+EXIT_1 = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{}"'
+
+
+@pytest.mark.parametrize(
+    ("reason", "events", "log_tail", "expected"),
+    [
+        (EXIT_1.format("ValueError: x"), [], [], "Error"),
+        (EXIT_1.format("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"), [], [], "OutOfMemory"),
+        (EXIT_1.format("RuntimeError: DefaultCPUAllocator: can't allocate memory"), [], [], "OutOfMemory"),
+        (EXIT_1.format("MemoryError"), [], [], "OutOfMemory"),
+        (EXIT_1.format(""), [], ["MemoryError"], "OutOfMemory"),
+        ('x\nExitCode -9\nExtraInfo "Killed by SIGKILL"', [], [], "Killed"),
+        ('x\nExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"', [], [], "OutOfMemory"),
+        ("InternalServerError: Killed: the job's supervisor is gone", [], [], "Killed"),
+        ("ClientError: channel 'train': '/x' does not exist.", [], [], "BadData"),
+        ("ClientError: Data download failed:NoSuchKey", [], [], "BadData"),
+        (EXIT_1.format(""), [START, failure("BadData")], [], "BadData"),
+        (
+            EXIT_1.format(""),
+            [START, failure("Error"), failure("OutOfMemory"), failure("Error")],
+            [],
+            "OutOfMemory",
+        ),
+        (EXIT_1.format(""), [START, failure("OutOfMemory"), START], ["ValueError"], "Error"),
+        (EXIT_1.format(""), [START, failure("NoSuchClass")], [], "Error"),
+        ("CapacityError: Unable to provision requested ML compute capacity.", [], [], "Capacity"),
+    ],
+)
+def test_every_failure_has_its_class(reason: str, events: list[Event], log_tail: list[str], expected: str) -> None:
+    failure_class, text = failure_of(failed(reason), events, log_tail)
+    assert failure_class == expected
+    assert failure_class in FAILURE_CLASSES
+    is_from_event = events and events[-1].kind == "failure" and expected != "Error"
+    assert text == ("message of the job" if is_from_event else reason)
+
+
+def test_a_kill_takes_precedence_over_the_plain_error_of_a_sibling_process() -> None:
+    reason = 'x\nExitCode 1\nExtraInfo "Killed by SIGKILL"\nErrorMessage "Error: Connection closed by peer"'
+    assert failure_of(failed(reason), [START, failure("Error")], []) == ("Killed", reason)
+    assert failure_of(failed(reason), [START, failure("BadData")], []) == ("BadData", "message of the job")
+
+
+def test_a_stop_by_the_service_takes_precedence_over_the_failure_event() -> None:
+    stopped = {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Stopped", "FailureReason": ""}
+    assert failure_of(stopped, [failure("Error")], []) == ("Stopped", "it was stopped")
+    over_time = stopped | {
+        "SecondaryStatus": "MaxRuntimeExceeded",
+        "StoppingCondition": {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9},
+    }
+    assert failure_of(over_time, [failure("Killed")], []) == ("TimeLimit", "it ran longer than its limit of 9 seconds")
+    failure_class, reason = failure_of(over_time | {"SecondaryStatus": "MaxWaitTimeExceeded"}, [], [])
+    assert failure_class == "TimeLimit"
+    assert reason.startswith("it took longer than its limit of 9 seconds")
+
+
+def test_an_unknown_kind_of_stop_gives_its_status_as_the_reason() -> None:
+    stopped = {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Interrupted"}
+    assert failure_of(stopped, [], []) == ("Stopped", "Interrupted")
+
+
+def test_the_one_line_reason_of_an_error_is_its_last_line() -> None:
+    assert one_line_reason(EXIT_1.format("Traceback:\nValueError: no such label")) == "ValueError: no such label"
+    assert one_line_reason("ClientError: channel 'train': '/x' does not exist.\n").endswith("'/x' does not exist.")
+    assert one_line_reason("") == ""
+
+
+def test_the_one_line_reason_of_a_killed_job_is_the_signal() -> None:
+    reason = 'x\nExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"\nErrorMessage "step 3: loss 0.5"'
+    assert one_line_reason(reason) == "OutOfMemory: Killed by SIGKILL"
+
+
+def test_without_a_reason_the_last_log_line_is_the_reason() -> None:
+    assert failure_of(failed(""), [], ["a", "b"]) == ("Error", "b")
+    assert failure_of(failed(""), [], []) == ("Error", "")
+
+
+def test_a_vanished_job_has_failed_and_keeps_its_last_known_fields() -> None:
+    created = datetime(2026, 11, 1, tzinfo=UTC)
+    last_known = {"TrainingJobName": "demo", "TrainingJobStatus": "InProgress", "CreationTime": created}
+    description = vanished_description("demo", last_known, "Job 'demo' does not exist.")
+    assert description["CreationTime"] == created
+    assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Failed"
+    reason = "Job 'demo' does not exist, though it was created: it may have been deleted."
+    assert failure_of(description, [START], ["MemoryError"]) == ("Vanished", reason)
+
+
+def test_a_vanished_job_that_was_never_described_has_the_required_fields() -> None:
+    description = vanished_description("demo", None, "Job 'demo' does not exist.")
+    assert description["TrainingJobName"] == "demo"
+    assert description["SecondaryStatusTransitions"] == []
+    assert description["CreationTime"].tzinfo is not None
+
+
+def test_describing_a_vanished_job_again_changes_nothing() -> None:
+    first = vanished_description("demo", None, "Job 'demo' does not exist.")
+    assert vanished_description("demo", first, "Job 'demo' does not exist.") is first
