@@ -1,5 +1,6 @@
-"""Experiment files and everything between them and the jobs.
+"""Experiment files, and the code that turns them into jobs.
 
 `schema` defines the fields, `planning` turns an experiment into jobs, `running` starts and follows them, and
-`commands` holds one file for each verb of the command line. Open `commands/` first; nothing here trains or measures.
+`commands` has one file for each verb of the command line. Open `commands/` first. Training and measuring belong in
+`training`.
 """

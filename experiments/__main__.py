@@ -18,13 +18,16 @@ from training.contract.errors import TrainfareError
 
 NAME = "trainfare"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
-"""Variable by which click's completion scripts ask for completions."""
+"""Variable with which click's completion scripts request completions."""
 VERBS = (
     *("train", "compare", "probe", "sweep", "attach", "report", "register", "deploy", "predict", "undeploy"),
     *("endpoints", "ui", "jobs"),
 )
+NOT_IN_MLPROJECT = ("attach", "ui", "jobs")
+"""Verbs that are not entry points of `MLproject`: they only follow or show what other commands started."""
 EPILOG = f"""\
-Options are fields: --name value or --name=value, with dots for nested fields. docs/experiments.md lists all of them.
+Options are fields: --name value or --name=value, with dots for nested fields. docs/experiments.md lists all fields of
+an experiment.
 
 \b
 Examples:
@@ -32,7 +35,8 @@ Examples:
   trainfare train --data.train reviews.jsonl --compiler inductor
   trainfare compare --help
 
-The verbs also run as MLflow projects, with -P for each field:
+All verbs except {", ".join(NOT_IN_MLPROJECT[:-1])} and {NOT_IN_MLPROJECT[-1]} are also MLflow entry points, with -P for
+each field:
 
 \b
   mlflow run . -e compare -P experiment=demo -P batch_size=32 --env-manager local
@@ -82,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     if not words or words[0] == "help":
         words = [*words[1:], "--help"]
     try:
-        # Not `cli.main`, which replaces KeyboardInterrupt and with it the notes that say what is left running.
+        # Not `cli.main`, which replaces KeyboardInterrupt and loses its notes about jobs that are still running.
         with cli.make_context(NAME, words) as context:
             return cli.invoke(context) or 0
     except click.exceptions.Exit as end:

@@ -15,7 +15,7 @@ class BreakEven:
 
     kind: Literal["at", "already ahead", "never", "not determined"]
     samples: float | None = None
-    """Samples after which both arms have taken equally long; only with kind `at`."""
+    """Samples after which both arms have taken the same time; only with kind `at`."""
     minutes: float | None = None
     """Minutes from the start of either job (compile, warm-up and steady training) to that point."""
 
@@ -26,8 +26,8 @@ def break_even(
     """Return when the arm overtakes the baseline: N* = (C_c - C_e) / (1/T_e - 1/T_c).
 
     Pairs are (arm, baseline). C is compile plus warm-up seconds, T the steady samples per second, and `speed_up` the
-    interval of T_c / T_e. A gain within the noise determines nothing. An arm that is shown to train slower never makes
-    up for a slower start.
+    interval of T_c / T_e. A gain within the noise gives "not determined". An arm that trains slower and starts slower
+    gives "never".
     """
     (setup_arm, setup_baseline), (rate_arm, rate_baseline) = setup_seconds, samples_per_second
     if speed_up is None or not all(map(math.isfinite, (*setup_seconds, *samples_per_second))):

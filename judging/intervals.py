@@ -32,7 +32,7 @@ class Interval:
 
 
 def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: float = 0.0) -> Interval | None:
-    """Return arm / baseline as a ratio of geometric means with its 95 % interval; None if a side has under two values.
+    """Return arm / baseline as a ratio of geometric means with its 95 % interval; None below two values per side.
 
     Welch's t on the logarithms. `resolution` is the step to which values are rounded, in their own unit: billing counts
     whole seconds. The variance of that rounding, resolution^2 / 12, is added to each side. Three jobs that all bill
@@ -47,25 +47,27 @@ def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: 
 
 
 def difference_interval(arm: Sequence[float], baseline: Sequence[float], rounding: float = 0.0) -> Interval | None:
-    """Return mean(arm) - mean(baseline) with its 95 % interval; None below two values a side.
+    """Return mean(arm) - mean(baseline) with its 95 % interval; None below two values per side.
 
     Welch's t (Biometrika 34, 1947): each side has its own variance, and the degrees of freedom are Satterthwaite's.
-    `rounding` is the variance of the values' rounding and is added to both sides. One pooled variance would be right
-    only if both sides spread alike, and settings do not: for a noisy arm with fewer repeats (its first job found a cold
-    cache) it would be wrong twice as often.
+    `rounding` is the variance of the values' rounding and is added to both sides. A pooled variance would require the
+    same spread on both sides, but settings spread differently: for a noisy arm with fewer repeats (its first job found
+    a cold cache) the interval would be wrong twice as often.
     """
     if min(len(arm), len(baseline)) < 2:
         return None
     sides = (arm, baseline)
-    errors = [(_squares(side) / (len(side) - 1) + rounding) / len(side) for side in sides]
-    error, estimate = math.fsum(errors), fmean(arm) - fmean(baseline)
-    reach = 0.0
-    if error > 0:
-        freedom = 1 / math.fsum((own / error) ** 2 / (len(side) - 1) for own, side in zip(errors, sides, strict=True))
-        reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(error)
-    return Interval(estimate, estimate - reach, estimate + reach, len(arm), len(baseline))
+    variances = [(_sum_of_squares(side) / (len(side) - 1) + rounding) / len(side) for side in sides]
+    variance, estimate = math.fsum(variances), fmean(arm) - fmean(baseline)
+    half_width = 0.0
+    if variance > 0:
+        parts = [(own / variance) ** 2 / (len(side) - 1) for own, side in zip(variances, sides, strict=True)]
+        degrees_of_freedom = 1 / math.fsum(parts)
+        half_width = float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+    return Interval(estimate, estimate - half_width, estimate + half_width, len(arm), len(baseline))
 
 
-def _squares(values: Sequence[float]) -> float:
+def _sum_of_squares(values: Sequence[float]) -> float:
+    """Return the sum of squared distances from the mean."""
     mean = fmean(values)
     return math.fsum((value - mean) ** 2 for value in values)

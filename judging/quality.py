@@ -1,4 +1,4 @@
-"""Measures of quality, and the check that an arm's quality is no worse than the baseline's."""
+"""Quality metrics, and the check that an arm's quality is no worse than the baseline's."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from judging.intervals import Interval, difference_interval
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of quality and the loss of it that is tolerated."""
+    """A quality metric and its tolerance."""
 
     column: str
-    """Metric name, and column of the table of jobs."""
+    """Metric name, and its column in the table of jobs."""
     label: str
     higher_is_better: bool
     tolerance: float
-    """Tolerated loss of quality: absolute for scores, relative for losses."""
+    """Tolerated loss of quality: absolute for scores, relative for validation and training losses."""
     tolerance_words: str
 
 
@@ -30,7 +30,7 @@ MEASURES = (
     Measure("eval_loss", "validation loss", False, 0.02, "2 %"),
     Measure("train_loss", "training loss", False, 0.02, "2 %"),
 )
-"""Measures in order of preference: a comparison uses the first that any of its jobs has."""
+"""Measures in order of preference: a comparison uses the first one that any of its jobs has."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,13 @@ class Quality:
 
 
 def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[float]) -> Quality:
-    """Return the quality of an arm's repeats against the baseline's; neither may be empty.
+    """Compare the quality of an arm's repeats with the baseline's; neither may be empty.
 
     Quality is *kept* if the arm's mean is no worse than the baseline's by more than the measure's tolerance: 0.01 for
     accuracy and macro F1, one point for scores in percent, 2 % of the baseline's mean for a loss. If it is not kept,
-    the interval of the difference (Welch's t) decides whether the loss is *shown* (it excludes 0) or could be noise.
-    Neither case counts as cheaper: with two repeats the interval is wide, and covering 0 then proves nothing.
+    the interval of the difference (Welch's t) decides: it excludes 0 and the arm is *shown worse*, or the difference
+    could be noise. In neither case can the arm count as cheaper: with two repeats the interval is wide, and an interval
+    that covers 0 then proves nothing.
     """
     sign = 1 if measure.higher_is_better else -1
     difference = difference_interval(arm, baseline)

@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 @dataclass(frozen=True)
 class Summary:
-    """Median, extremes and count. With so few repeats, extremes are more honest than a standard deviation."""
+    """Median, extremes and count. With few repeats, extremes are more honest than a standard deviation."""
 
     median: float
     low: float

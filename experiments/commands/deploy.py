@@ -24,7 +24,7 @@ EXAMPLES = (
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
 @field("lifetime", "Lifetime, such as 30m, 2h or 7d. Default: unlimited.", metavar="TIME")
 @field("when_over", "Action at the end of the lifetime.", metavar="warn|delete", default="warn", show_default=True)
-@field("replace", "true replaces another model that has the same endpoint name.", metavar="true|false")
+@field("replace", "true replaces a different model that has the same endpoint name.", metavar="true|false")
 @field(
     "allow",
     "Checks of the quality gate to skip, separated by commas: failed, unevaluated, worse, other-data.",
@@ -37,7 +37,8 @@ EXAMPLES = (
 def command(fields: Mapping[str, str]) -> int:
     """Deploy a trained model, on this machine or SageMaker.
 
-    Give --run or --model. With --service sagemaker, --aws.* options set the region, the role and the like, as for jobs.
+    Set --run or --model. With --service sagemaker, --aws.* options set the region, the role and other fields, as for
+    jobs.
     """
     from experiments.deployments.deploy_model import deploy
 

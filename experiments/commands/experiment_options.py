@@ -28,12 +28,12 @@ COMMON = (
     field("batch_size", "Samples in the batch of one device.", metavar="N"),
     field("service", "Where jobs run.", metavar="local|sagemaker"),
     field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE"),
-    field("backend_config", "File with service, machine and aws, laid over the experiment.", metavar="FILE"),
+    field("backend_config", "File whose fields service, machine and aws replace the experiment's.", metavar="FILE"),
 )
 
 WAIT = field(
     "wait",
-    "false starts the jobs and leaves them running. The same command without it follows them.",
+    "false starts the jobs and leaves them running. The same command without --wait follows them.",
     metavar="true|false",
     default="true",
     show_default=True,

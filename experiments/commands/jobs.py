@@ -23,7 +23,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def service_option(function: Function) -> Function:
-    """Declare `--service`, of `jobs` as of each of its verbs."""
+    """Declare `--service`, for `jobs` and for each of its verbs."""
     return click.option(
         "--service",
         type=click.Choice(SERVICES),
@@ -45,7 +45,7 @@ def prices_option(function: Function) -> Function:
 
 
 def chosen_service(ctx: click.Context) -> str:
-    """Return the service that the command names."""
+    """Return the service of the command, by default `local`."""
     return str(ctx.meta.get("jobs.service", "local"))
 
 

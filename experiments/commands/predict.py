@@ -21,20 +21,20 @@ EXAMPLES = (
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
 @field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
 @field("service", "Service of the endpoint.", metavar="local|sagemaker")
-@field("trace", "false does not log the request to MLflow.", metavar="true|false", default="true", show_default=True)
+@field("trace", "true logs the request to MLflow.", metavar="true|false", default="true", show_default=True)
 @field("file", "Predict every row of this file, on this machine.", metavar="FILE")
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
 @field("output", "With --file: JSON lines to write. Default: NAME.answers.jsonl.", metavar="FILE")
-@field("task", "With --file: task, where config.json does not determine it.", metavar="TASK")
+@field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
 @field("precision", "With --file: precision.", metavar="auto|fp32|bf16|fp16")
-@field("max_length", "With --file: inputs are truncated to so many tokens.", metavar="N")
-@field("track", "With --file: false does not log to MLflow.", metavar="true|false", default="true", show_default=True)
+@field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
+@field("track", "With --file: true logs a run to MLflow.", metavar="true|false", default="true", show_default=True)
 def command(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
 
     With --file, --columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.* options
-    set the region and the like.
+    set the region and other fields.
     """
     from experiments.deployments.ask_endpoint import predict
 

@@ -15,8 +15,8 @@ EXAMPLES = (
     "trainfare jobs prune --group demo-261101-120000-ab12 --everything",
 )
 EPILOG = (
-    "What a running job, an open group or an open run needs is always kept. Without an answer of the tracking server "
-    "nothing is deleted."
+    "Folders that a running job, an open group or an open run needs are always kept. If the tracking server does not "
+    "answer, nothing is deleted."
 )
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
@@ -25,11 +25,11 @@ _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 @click.option(
     "--everything",
     is_flag=True,
-    help="Also delete what exists nowhere else: models that runs name, checkpoints of trainings that did not "
-    "complete, output of scripts, copies of scripts, and folders of which the tracking server has no run.",
+    help="Also delete folders without another copy: model artifacts of runs, checkpoints of trainings that did not "
+    "complete, output of scripts, copies of scripts, and folders of jobs without a run on the tracking server.",
 )
-@click.option("--older-than", metavar="AGE", help="Only what is at least as old: hours or days, such as 12h or 7d.")
-@click.option("--group", metavar="ID", help="Only what belongs to this group.")
+@click.option("--older-than", metavar="AGE", help="Only folders of at least this age in hours or days: 12h or 7d.")
+@click.option("--group", metavar="ID", help="Only folders of this group.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.option("--what", hidden=True)
 @click.option("--service", hidden=True)
@@ -45,20 +45,20 @@ def command(
 ) -> int:
     """Delete local state that no run needs.
 
-    The command lists what can be deleted and asks. By default it deletes only what is safe: what can be made again,
-    what MLflow has a copy of, and what belongs to deleted runs.
+    The command lists the folders that can be deleted and asks for confirmation. By default these are the safe ones:
+    they can be made again, MLflow has a copy of them, or they belong to deleted runs.
     """
     if what is not None:
-        raise InputError("--what no longer exists: jobs prune deletes what is safe, or all with --everything.")
+        raise InputError("--what no longer exists: jobs prune deletes safe folders, or all with --everything.")
     if (service := service or ctx.meta.get("jobs.service", "local")) != "local":
-        raise InputError(f"jobs prune deletes local state; --service {service} has none.")
+        raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
     if group is not None and group.startswith("-"):
         raise InputError(f"--group is '{group}': it must be the id of a group.")
     from experiments.pruning.prune_state import prune
-    from experiments.pruning.rules import Choice
+    from experiments.pruning.rules import PruneOptions
 
     age_seconds = 0.0 if older_than is None else _seconds(older_than)
-    return prune(Choice(everything=everything, older_than_seconds=age_seconds, group=group), is_confirmed=yes)
+    return prune(PruneOptions(everything=everything, older_than_seconds=age_seconds, group=group), is_confirmed=yes)
 
 
 def _seconds(text: str) -> float:

@@ -20,7 +20,7 @@ EXAMPLES = (
 @field("group", "Register the winner of the group of this id.", metavar="ID")
 @field("run", "Register the model of this run id, job name or group id.", metavar="RUN")
 @field("name", "Name of the registered model. Default: the experiment's name.", metavar="NAME")
-@field("alias", "Alias that the version gets.", metavar="NAME", default="champion", show_default=True)
+@field("alias", "Alias for the new version.", metavar="NAME", default="champion", show_default=True)
 @field(
     "allow",
     "Checks of the quality gate to skip, separated by commas: failed, unevaluated, worse, other-data.",

@@ -22,7 +22,7 @@ EXAMPLES = (
 @field("runs", "Report on these run ids, job names and group ids, separated by commas.", metavar="NAMES")
 @field("overview", "true reports on all groups of an MLflow experiment and their cost.", metavar="true|false")
 @field("baseline", "Arm, job or run that the others are compared with.", metavar="NAME")
-@field("allow", "Differences of work to ignore, separated by commas.", metavar="KINDS")
+@field("allow", "Differences between the jobs' work to ignore, separated by commas.", metavar="KINDS")
 @field("format", "Format of the output.", metavar="text|markdown|json", default="text", show_default=True)
 def command(fields: Mapping[str, str]) -> int:
     """Report on tracked jobs: a group, or any runs."""

@@ -17,15 +17,15 @@ EXAMPLES = (
 
 @click.command(cls=ExperimentVerb, examples=EXAMPLES)
 @experiment_options(
-    field("sweep.trials", "Trainings that the search may run at most.", metavar="N"),
+    field("sweep.trials", "Largest number of trials for each compiler.", metavar="N"),
     field("sweep.batch_sizes", "Batch sizes to search, as a range.", metavar="LOW..HIGH"),
     field("sweep.compilers", "Compiler settings to search, separated by commas.", metavar="NAMES"),
-    field("sweep.max_billable_seconds", "Budget of the search, billable seconds.", metavar="SECONDS"),
+    field("sweep.max_billable_seconds", "Budget of all jobs, in billable instance seconds.", metavar="SECONDS"),
 )
 def command(fields: Mapping[str, str]) -> int:
     """Search batch sizes and learning rates, and repeat the winner.
 
-    Each compiler setting has a search of its own. The same command on another machine joins the sweep.
+    Each compiler setting is searched separately. The same command on another machine joins the sweep.
     """
     from experiments.sweeping.run_sweep import sweep
 

@@ -15,7 +15,7 @@ EXAMPLES = (
 
 
 @click.command(cls=FieldVerb, is_closed=True, examples=EXAMPLES)
-@field("experiment", "Experiment to show. Default: that of the latest command.", metavar="NAME")
+@field("experiment", "Experiment to show. Default: the experiment of the latest command.", metavar="NAME")
 def command(fields: Mapping[str, str]) -> int:
     """Open MLflow's UI on the runs of an experiment."""
     from experiments.running.open_ui import ui

@@ -54,7 +54,7 @@ class FieldVerb(Verb):
 
     The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
     knows only declared options, and any field of an experiment is an option too. A closed verb refuses undeclared
-    names, except those with one of `prefixes`. An open verb leaves that check to what it calls.
+    names, except those with one of `prefixes`. For an open verb, the called function checks the names.
     """
 
     def __init__(
@@ -89,7 +89,9 @@ class FieldVerb(Verb):
         known = self.field_names
         for name in fields:
             if name not in known and not name.startswith(self.prefixes):
-                raise InputError(f"unknown field '{name}' of {verb}: {', '.join(known)}.{nearest(name, known)}")
+                raise InputError(
+                    f"unknown field '{name}' of {verb}: it must be one of {', '.join(known)}.{nearest(name, known)}"
+                )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the declared options and, where they are accepted, all fields of an experiment."""
@@ -105,21 +107,22 @@ class FieldVerb(Verb):
 def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
 
-    A name always takes the argument after it, since values may begin with a hyphen: a negative number, for example.
+    The argument after a name is always its value, because values may begin with a hyphen: a negative number, for
+    example.
     """
     fields: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         name = rest.pop(0)
         if not name.startswith("--") or name == "--":
-            raise InputError(f"unexpected argument '{name}': fields are given as --name value.")
+            raise InputError(f"unexpected argument '{name}': write fields as --name value.")
         name, equals, value = name[2:].partition("=")
         if not equals:
             if not rest:
-                raise InputError(f"--{name} has no value: fields are given as --name value.")
+                raise InputError(f"--{name} has no value: write fields as --name value.")
             value = rest.pop(0)
         if name in fields:
-            raise InputError(f"--{name} is given twice, as '{fields[name]}' and as '{value}'.")
+            raise InputError(f"--{name} is set twice, to '{fields[name]}' and to '{value}'.")
         fields[name] = value
     return fields
 

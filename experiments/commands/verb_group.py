@@ -1,4 +1,4 @@
-"""Groups of verbs: an unknown verb is refused in one sentence, and a verb's file is imported on demand."""
+"""Groups of verbs: they refuse an unknown verb in one sentence, and import a verb's file on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training.contract.errors import InputError, nearest
 
 @contextmanager
 def usage_errors_of(ctx: click.Context) -> Iterator[None]:
-    """Name the command in usage errors, since those of click's parser have no context."""
+    """Add the command to usage errors, because those of click's parser have no context."""
     try:
         yield
     except click.UsageError as error:
@@ -47,7 +47,7 @@ class VerbGroup(click.Group):
 
 
 class LazyVerbGroup(VerbGroup):
-    """A group whose verbs are the attributes `command` of modules, which are imported when they are needed."""
+    """A group that imports each verb when it is needed: the attribute `command` of the module with its name."""
 
     def __init__(self, *args: Any, package: str, names: Sequence[str], **attributes: Any) -> None:
         super().__init__(*args, **attributes)

@@ -18,25 +18,27 @@ def check_known(verb: str, fields: Mapping[str, str], known: Sequence[str]) -> N
     """Raise `InputError` for a field that the verb does not have."""
     for name in fields:
         if name not in known and not (name.startswith("aws.") and "service" in known):
-            raise InputError(f"unknown field '{name}' of {verb}: {', '.join(known)}.{nearest(name, known)}")
+            raise InputError(
+                f"unknown field '{name}' of {verb}: it must be one of {', '.join(known)}.{nearest(name, known)}"
+            )
 
 
 def check_not_empty(fields: Mapping[str, str]) -> None:
     """Raise `InputError` for an empty field; only `text` may be empty."""
     for name, value in fields.items():
         if not value.strip() and name != "text":
-            raise InputError(f"{name} is empty.")
+            raise InputError(f"--{name} is empty.")
 
 
 def one_of(name: str, text: str, known: Sequence[str]) -> str:
     """Return the text, which must be one of `known`. Raises `InputError`."""
     if text not in known:
-        raise InputError(f"{name} is '{text}': it must be one of {', '.join(known)}.{nearest(text, known)}")
+        raise InputError(f"--{name} is '{text}': it must be one of {', '.join(known)}.{nearest(text, known)}")
     return text
 
 
 def read_service(fields: Mapping[str, str]) -> str | None:
-    """Return the service, or None if the command names none. Raises `InputError`."""
+    """Return the service, or None if `--service` is not set. Raises `InputError`."""
     return one_of("service", fields["service"], SERVICES) if "service" in fields else None
 
 
@@ -48,7 +50,7 @@ def read_flag(fields: Mapping[str, str], name: str) -> bool:
 def read_name(name: str, text: str) -> str:
     """Return the name of an endpoint. Raises `InputError`."""
     if not NAME_PATTERN.fullmatch(text):
-        raise InputError(f"{name} is '{text}': an endpoint's name is up to 63 letters and digits, with '-' between.")
+        raise InputError(f"--{name} is '{text}': an endpoint's name has up to 63 letters and digits, with '-' between.")
     return text
 
 
@@ -57,14 +59,14 @@ def read_seconds(name: str, text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     duration = float(match[1]) * _UNIT_SECONDS[match[2]] if match else 0.0
     if not 0 < duration <= _MAX_SECONDS:
-        raise InputError(f"{name} is '{text}': it must be a time such as 90s, 30m, 2h or 7d, at most 366d.")
+        raise InputError(f"--{name} is '{text}': it must be a time such as 90s, 30m, 2h or 7d, at most 366d.")
     return duration
 
 
 def read_whole(name: str, text: str, low: int, high: int) -> int:
     """Return a whole number from `low` to `high`. Raises `InputError`."""
     if not text.strip().isdecimal() or not low <= int(text) <= high:
-        raise InputError(f"{name} is '{text}': it must be a whole number from {low} to {high}.")
+        raise InputError(f"--{name} is '{text}': it must be a whole number from {low} to {high}.")
     return int(text)
 
 
@@ -86,4 +88,4 @@ def read_aws(fields: Mapping[str, str]) -> dict[str, Any]:
     except ValidationError as error:
         wrong = error.errors()[0]
         path = ".".join(("aws", *map(str, wrong["loc"])))
-        raise InputError(f"{path} is {wrong['input']!r}: {wrong['msg']}.") from error
+        raise InputError(f"--{path} is {wrong['input']!r}: {wrong['msg']}.") from error

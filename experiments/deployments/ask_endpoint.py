@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.deployments import arguments as read
-from experiments.deployments.known_endpoints import find, notes
+from experiments.deployments.known_endpoints import find_endpoint, read_records
 from experiments.running.output import print_error
 from models.endpoints.protocol import EndpointState
 from training.contract.errors import InputError, TrackingError
@@ -29,10 +29,10 @@ def predict(fields: Mapping[str, str]) -> int:
     is_traced = read.one_of("trace", fields.get("trace", "true"), ("true", "false")) == "true"
     name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
     body = _body(fields)
-    note, service = find(name, fields, print_error)
-    state = service.describe(note.name)
+    record, service = find_endpoint(name, fields, print_error)
+    state = service.describe(record.name)
     started_ns = time.time_ns()
-    answer = service.predict(note.name, json.dumps(body).encode())
+    answer = service.predict(record.name, json.dumps(body).encode())
     ended_ns = time.time_ns()
     print(answer.decode("utf-8", "replace"), flush=True)
     if is_traced and state.run_id:
@@ -41,9 +41,9 @@ def predict(fields: Mapping[str, str]) -> int:
 
 
 def _body(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the request; `inputs` may hold the whole request or only the value of its key `inputs`."""
+    """Return the request; `--inputs` may be the whole request or only the value of its key `inputs`."""
     if "text" in fields and "inputs" in fields:
-        raise InputError("text and inputs exclude each other: text is one input.")
+        raise InputError("--text and --inputs exclude each other: --text is one input.")
     if "text" in fields:
         inputs: Any = fields["text"]
     else:
@@ -51,7 +51,7 @@ def _body(fields: Mapping[str, str]) -> dict[str, Any]:
     body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
     if "parameters" in fields:
         if "parameters" in body:
-            raise InputError("parameters is set twice: as an option and within inputs.")
+            raise InputError("parameters are set twice: by --parameters and within --inputs.")
         body = {**body, "parameters": _json("parameters", fields["parameters"])}
     return body
 
@@ -60,7 +60,7 @@ def _standard_input() -> str:
     """Return standard input. Raises `InputError` if it is empty or a terminal."""
     text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
     if not text.strip():
-        raise InputError("predict needs text=, inputs= (JSON), file=, or JSON on standard input.")
+        raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
     return text
 
 
@@ -69,20 +69,20 @@ def _json(name: str, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         shown = text if len(text) < 60 else text[:60] + "…"
-        raise InputError(f"{name} is not JSON: {error} in {shown!r}; use text= for plain text.") from error
+        raise InputError(f"--{name} is not JSON: {error} in {shown!r}. Use --text for plain text.") from error
 
 
 def _only_name() -> str:
-    names = sorted({note.name for note in notes()})
+    names = sorted({record.name for record in read_records()})
     if len(names) == 1:
         return names[0]
     if names:
-        raise InputError(f"predict needs endpoint=NAME: known endpoints are {', '.join(names)}.")
-    raise InputError("predict needs endpoint=NAME: no endpoint was deployed from here.")
+        raise InputError(f"predict needs --endpoint NAME: known endpoints are {', '.join(names)}.")
+    raise InputError("predict needs --endpoint NAME: no endpoint was deployed from this machine.")
 
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
-    """Log request and answer to MLflow. A failure is only reported, since the answer has already been printed."""
+    """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
     from models.endpoints.traces import Prediction, trace
     from tracking.server.store import open_store
 
@@ -100,4 +100,4 @@ def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started
         store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
         print_error(f"Trace: {trace(store, request)}")
     except TrackingError as error:
-        print_error(f"The request was not traced: {error}")
+        print_error(f"The request was not logged to MLflow: {error}")

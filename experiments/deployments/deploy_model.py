@@ -11,7 +11,7 @@ from typing import Literal
 
 from experiments.deployments import arguments as read
 from experiments.deployments.interruption import interruptible
-from experiments.deployments.known_endpoints import Note, open_note
+from experiments.deployments.known_endpoints import EndpointRecord, open_record
 from experiments.running.output import print_line
 from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
@@ -20,7 +20,7 @@ from training.state.home import home
 WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
-"""Name in a spec whose own name is known only once its run has been read."""
+"""Placeholder for the endpoint's name until the run has been read."""
 
 
 def deploy(fields: Mapping[str, str]) -> int:
@@ -30,42 +30,42 @@ def deploy(fields: Mapping[str, str]) -> int:
     aws = read.read_aws(fields) | ({"image": fields["image"]} if "image" in fields else {})
     spec = read_spec(fields, service)
     if service == "local" and aws:
-        raise InputError("aws.* and image need service=sagemaker, but service is local.")
+        raise InputError("--aws.* and --image need --service sagemaker, but --service is local.")
     if "prices" in aws:
         from training.services.sagemaker.prices import table_price
 
         table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
     spec = with_run(fields, spec) if "run" in fields else spec
     with interruptible():
-        _print_state(_deploy(spec, Note(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
+        _print_state(_deploy(spec, EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
     return 0
 
 
-def _deploy(spec: EndpointSpec, note: Note) -> EndpointState:
+def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
     """Deploy and record the endpoint.
 
-    The record is written first, so that an endpoint of a command that is killed is known and its lifetime ends.
+    The record is written first: if the command is killed, later commands then know the endpoint and end its lifetime.
     """
-    note, service = open_note(note, print_line)
+    record, service = open_record(record, print_line)
     if spec.lifetime_seconds is not None:
-        replace(note, expires=time.time() + spec.lifetime_seconds).keep()
-    elif not note.path.exists():
-        note.keep()
+        replace(record, expires=time.time() + spec.lifetime_seconds).save()
+    elif not record.path.exists():
+        record.save()
     try:
         state = service.deploy(spec, print_line)
     except BaseException:
-        _update_note(note, service)
+        _update_record(record, service)
         raise
-    note.of(state).keep()
+    record.updated(state).save()
     return state
 
 
-def _update_note(note: Note, service: Endpoints) -> None:
-    """Record the endpoint's present state; the record stays as it is if the service does not answer."""
+def _update_record(record: EndpointRecord, service: Endpoints) -> None:
+    """Record the endpoint's current state; keep the record unchanged if the service does not answer."""
     try:
-        note.of(service.describe(note.name)).keep()
+        record.updated(service.describe(record.name)).save()
     except EndpointNotFound:
-        note.forget()
+        record.remove()
     except (TrainfareError, OSError, KeyboardInterrupt):
         return
 
@@ -73,11 +73,11 @@ def _update_note(note: Note, service: Endpoints) -> None:
 def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
     if ("run" in fields) == ("model" in fields):
-        raise InputError("deploy needs either run= (a run's id, a job's name or a group's id) or model= (a folder).")
+        raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
     machine = _machine(fields, service)
     folder = Path(fields.get("model", "."))
     if "model" in fields and not (folder / "config.json").is_file():
-        raise InputError(f"model is '{folder}': it must be a Transformers folder, with a config.json.")
+        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
     when_over: Literal["warn", "delete"] = "delete" if _when_over(fields) == "delete" else "warn"
     name = fields.get("name") or _name_of(folder)
     return EndpointSpec(
@@ -95,9 +95,9 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
 
 def _machine(fields: Mapping[str, str], service: str) -> str:
     if service == "local" and fields.get("machine", "local") != "local":
-        raise InputError(f"machine is '{fields['machine']}': service=local has only this machine.")
+        raise InputError(f"--machine is '{fields['machine']}': --service local runs only on this machine.")
     if service == "sagemaker" and "machine" not in fields:
-        raise InputError("service=sagemaker needs machine=, an instance type such as ml.g4dn.xlarge.")
+        raise InputError("--service sagemaker needs --machine, an instance type such as ml.g4dn.xlarge.")
     return fields.get("machine", "local")
 
 
@@ -109,7 +109,7 @@ def _precision(fields: Mapping[str, str]) -> str | None:
 
 def _when_over(fields: Mapping[str, str]) -> str:
     if "when_over" in fields and "lifetime" not in fields:
-        raise InputError("when_over needs a lifetime: add lifetime=, such as 2h.")
+        raise InputError("--when_over needs a lifetime: add --lifetime, such as 2h.")
     return read.one_of("when_over", fields.get("when_over", "warn"), ("warn", "delete"))
 
 

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-from experiments.deployments.known_endpoints import Note, notes, open_note
+from experiments.deployments.known_endpoints import EndpointRecord, open_record, read_records
 from experiments.running.output import print_error
 from training.contract.errors import EndpointNotFound, TrainfareError
 
 
 def end_lifetimes() -> None:
-    """Report or delete each endpoint deployed from here whose lifetime has ended, as its `when_over` says.
+    """Report or delete, depending on `when_over`, each endpoint of this machine's records whose lifetime has ended.
 
     Reads only a few small files if no lifetime has ended. Errors are printed and do not stop the command.
     """
-    for note in notes():
-        if note.is_over():
+    for record in read_records():
+        if record.is_over():
             try:
-                _end(note)
+                _end(record)
             except TrainfareError as error:
-                print_error(f"Endpoint {note.name} ({note.service}) is past its lifetime; checking it failed: {error}")
+                print_error(
+                    f"Endpoint {record.name} ({record.service}) is past its lifetime; checking it failed: {error}"
+                )
 
 
-def _end(noted: Note) -> None:
-    note, service = open_note(noted, print_error)
+def _end(recorded: EndpointRecord) -> None:
+    record, service = open_record(recorded, print_error)
     try:
-        state = service.describe(note.name)
+        state = service.describe(record.name)
         if state.expires is None or not state.is_over():
             # Another command has extended its lifetime or replaced it.
-            note.of(state).keep()
+            record.updated(state).save()
             return
         since = f"its lifetime ended at {state.expires:%Y-%m-%d %H:%M} UTC"
         if state.when_over == "delete":
-            service.undeploy(note.name, lambda _: None)
-            print_error(f"Endpoint {note.name} ({note.service}) was deleted: {since}.")
-            note.forget()
+            service.undeploy(record.name, lambda _: None)
+            print_error(f"Endpoint {record.name} ({record.service}) was deleted: {since}.")
+            record.remove()
         else:
             print_error(
-                f"Endpoint {note.name} ({note.service}) is past its lifetime: {since}; "
-                f"`python -m experiments undeploy --endpoint {note.name}` deletes it."
+                f"Endpoint {record.name} ({record.service}) is past its lifetime: {since}; "
+                f"`python -m experiments undeploy --endpoint {record.name}` deletes it."
             )
     except EndpointNotFound:
-        note.forget()
+        record.remove()

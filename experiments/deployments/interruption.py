@@ -17,7 +17,7 @@ class Interrupted(TrainfareError):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt inside on these signals, so that partial work is undone, and Interrupted outside."""
+    """Raise KeyboardInterrupt in the body on a signal, which undoes partial work, and Interrupted after it."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:

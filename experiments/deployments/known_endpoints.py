@@ -1,4 +1,4 @@
-"""Record of the endpoints that were deployed from this machine, so that a name is enough to find one."""
+"""Records of the endpoints that were deployed from this machine. With them, a name is enough to find an endpoint."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from training.state.home import home
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note:
-    """Record of one endpoint, in a file of its own."""
+class EndpointRecord:
+    """Record of one endpoint, stored in one file."""
 
     service: str
     name: str
@@ -26,13 +26,13 @@ class Note:
     """End of its lifetime, seconds since the epoch; None if unlimited."""
     when_over: str = "warn"
     aws: Mapping[str, Any] = field(default_factory=dict)
-    """Fields `aws.*` of its deployment, always with the region."""
+    """Fields `aws.*` of its deployment, including the region."""
     account: str = ""
     """AWS account; empty for a local endpoint."""
 
     @property
     def path(self) -> Path:
-        """Path of the file."""
+        """Path of the record's file."""
         context = [self.account, self.region] if self.service == "sagemaker" else []
         return _folder() / self.service / f"{'.'.join([self.name, *context])}.json"
 
@@ -41,8 +41,8 @@ class Note:
         """AWS region; empty for a local endpoint."""
         return str(self.aws.get("region") or "")
 
-    def of(self, state: EndpointState) -> Note:
-        """Return the note with the lifetime of the endpoint's own state."""
+    def updated(self, state: EndpointState) -> EndpointRecord:
+        """Return the record with the lifetime from the endpoint's state."""
         expires = None if state.expires is None else state.expires.timestamp()
         return replace(self, expires=expires, when_over=state.when_over)
 
@@ -50,68 +50,70 @@ class Note:
         """Return True if the lifetime has ended."""
         return self.expires is not None and self.expires <= datetime.now(UTC).timestamp()
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write the file atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(self)))
         fresh.replace(self.path)
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Delete the file."""
         self.path.unlink(missing_ok=True)
 
 
-def notes() -> list[Note]:
-    """Return all notes, without those that cannot be read."""
+def read_records() -> list[EndpointRecord]:
+    """Return all records, without those that cannot be read."""
     readable = []
     for path in sorted(_folder().glob("*/*.json")):
         with suppress(OSError, ValueError, TypeError):
-            readable.append(Note(**json.loads(path.read_bytes())))
+            readable.append(EndpointRecord(**json.loads(path.read_bytes())))
     return readable
 
 
-def note_of(name: str, service: str | None, region: str | None = None) -> Note:
-    """Return the note of the endpoint `name`, or a new one for the service, by default `local`.
+def find_record(name: str, service: str | None, region: str | None = None) -> EndpointRecord:
+    """Return the record of the endpoint `name`, or a new record for the service, by default `local`.
 
-    Raises `InputError` if several notes match.
+    Raises `InputError` if several records match.
     """
-    known = [note for note in notes() if note.name == name and service in (None, note.service)]
-    matches = [note for note in known if region in (None, note.region)]
+    known = [record for record in read_records() if record.name == name and service in (None, record.service)]
+    matches = [record for record in known if region in (None, record.region)]
     if len(matches) > 1:
-        listed = ", ".join(" ".join(filter(None, (note.service, note.account, note.region))) for note in matches)
-        raise InputError(f"endpoint '{name}' exists more than once ({listed}): choose with service= or aws.region=.")
-    return matches[0] if matches else Note(service=service or "local", name=name)
+        listed = ", ".join(
+            " ".join(filter(None, (record.service, record.account, record.region))) for record in matches
+        )
+        raise InputError(f"several endpoints are named '{name}' ({listed}): add --service or --aws.region.")
+    return matches[0] if matches else EndpointRecord(service=service or "local", name=name)
 
 
-def open_note(note: Note, echo: Echo) -> tuple[Note, Endpoints]:
-    """Open the service of a note; return the note with the service's account and region, and the service.
+def open_record(record: EndpointRecord, echo: Echo) -> tuple[EndpointRecord, Endpoints]:
+    """Open the service of a record; return the record with the service's account and region, and the service.
 
-    Raises `AccessError` if the credentials belong to another account than the note.
+    Raises `AccessError` if the credentials belong to a different account than the record.
     """
-    if note.service == "local":
+    if record.service == "local":
         from models.endpoints.local.endpoints import LocalEndpoints
 
-        return note, LocalEndpoints(home())
+        return record, LocalEndpoints(home())
     from models.endpoints.sagemaker.endpoints import open_endpoints
 
-    service = open_endpoints(note.aws, echo)
-    if note.account not in ("", service.account):
-        subject = f"endpoint {note.name} belongs" if note.name else "endpoints that were deployed from here belong"
+    service = open_endpoints(record.aws, echo)
+    if record.account not in ("", service.account):
+        subject = f"endpoint {record.name} belongs" if record.name else "endpoints that were deployed from here belong"
         raise AccessError(
-            f"{subject} to AWS account {note.account}, but the credentials belong to account {service.account}."
+            f"{subject} to AWS account {record.account}, but the credentials belong to account {service.account}."
         )
-    return replace(note, account=service.account, aws={**note.aws, "region": service.region}), service
+    return replace(record, account=service.account, aws={**record.aws, "region": service.region}), service
 
 
-def find(name: str, fields: Mapping[str, str], echo: Echo) -> tuple[Note, Endpoints]:
-    """Return the note of the endpoint `name`, with the command's own fields `aws.*`, and its service."""
+def find_endpoint(name: str, fields: Mapping[str, str], echo: Echo) -> tuple[EndpointRecord, Endpoints]:
+    """Return the record of the endpoint `name`, with the command's own fields `aws.*`, and its service."""
     aws = read_aws(fields)
     service = read_service(fields) or ("sagemaker" if aws else None)
-    note = note_of(name, service, aws.get("region"))
-    return open_note(replace(note, aws={**note.aws, **aws}), echo)
+    record = find_record(name, service, aws.get("region"))
+    return open_record(replace(record, aws={**record.aws, **aws}), echo)
 
 
 def _folder() -> Path:
-    # No endpoint has a name that starts with a full stop.
+    # No endpoint's name starts with a full stop, so this folder cannot be that of an endpoint.
     return home() / "endpoints" / ".known"

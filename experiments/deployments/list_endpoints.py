@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.deployments import arguments as read
-from experiments.deployments.known_endpoints import open_note
+from experiments.deployments.known_endpoints import open_record
 from experiments.deployments.undeploy_model import locations
 from experiments.running.output import print_error
 from models.endpoints.protocol import EndpointState
@@ -20,19 +20,19 @@ COLUMNS = ("endpoint", "service", "model", "status", "since", "lifetime", "USD",
 
 
 def endpoints(fields: Mapping[str, str]) -> int:
-    """List the endpoints of this machine, and of SageMaker if it was used from here or is requested."""
+    """List the endpoints of this machine, and those on SageMaker if `--service` or a record names it."""
     read.check_not_empty(fields)
     states: list[EndpointState] = []
     failed: list[TrainfareError] = []
     for location in locations(fields):
         try:
-            _, service = open_note(location, print_error)
+            _, service = open_record(location, print_error)
             states += service.endpoints()
         except TrainfareError as refusal:
             failed.append(refusal)
-    # A truncated address is useless: print whole ones where output is not a terminal.
+    # A truncated address is useless: print whole addresses if the output is not a terminal.
     Console(width=None if sys.stdout.isatty() else 300).print(_table(states, datetime.now(UTC)))
-    for line in _notes_below(states):
+    for line in _lines_below(states):
         print(line)
     for error in failed:
         print("error:", error, file=sys.stderr)
@@ -65,7 +65,7 @@ def _lifetime(state: EndpointState, now: datetime) -> str:
     return f"ended {until}" if state.is_over(now) else f"until {until}, then {state.when_over}"
 
 
-def _notes_below(states: Sequence[EndpointState]) -> list[str]:
+def _lines_below(states: Sequence[EndpointState]) -> list[str]:
     """Return the lines below the table: reasons of failures, total cost and the source of prices."""
     lines = [f"{state.name}: {state.reason}" for state in states if state.reason]
     prices = {f"{state.price.source}, {state.price.date}" for state in states if state.price}

@@ -43,9 +43,9 @@ def predict_file(fields: Mapping[str, str]) -> int:
     check_file(file)
     output = Path(fields.get("output") or _default_output(file)).expanduser()
     if output.exists():
-        raise InputError(f"output {output} exists already: choose another file, or delete it")
+        raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():
-        raise InputError(f"output {output}: the folder {output.absolute().parent} does not exist")
+        raise InputError(f"--output is {output}, but the folder {output.absolute().parent} does not exist.")
     parameters = _parameters(fields)
     model = open_model(fields)
     predictor = load_model(model, fields)
@@ -59,12 +59,12 @@ def predict_file(fields: Mapping[str, str]) -> int:
 
 def _check_fields(fields: Mapping[str, str]) -> None:
     if "endpoint" in fields:
-        raise InputError("file needs run or model instead of endpoint: a file is predicted on this machine")
+        raise InputError("--file needs --run or --model instead of --endpoint: a file is predicted on this machine.")
     plain = {name: value for name, value in fields.items() if not name.startswith(COLUMNS)}
-    read.check_known("predict with a file", plain, FIELDS)
+    read.check_known("predict --file", plain, FIELDS)
     read.check_not_empty(plain)
     if ("run" in fields) == ("model" in fields):
-        raise InputError("predict with a file needs either run=RUN or model=FOLDER")
+        raise InputError("predict --file needs either --run RUN or --model FOLDER.")
 
 
 def _default_output(file: Path) -> str:
@@ -77,9 +77,9 @@ def _parameters(fields: Mapping[str, str]) -> dict[str, Any] | None:
     try:
         parameters = json.loads(fields["parameters"])
     except (ValueError, RecursionError) as error:
-        raise InputError(f"parameters is not JSON: {error}") from error
+        raise InputError(f"--parameters is not JSON: {error}.") from error
     if not isinstance(parameters, dict):
-        raise InputError('parameters must be a JSON object, such as {"top_k": 3}')
+        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
     return parameters
 
 
@@ -93,7 +93,7 @@ def _predict(
     with Progress("Checking", sys.stderr) as progress:
         rows = check(predictor, source.rows(), parameters, progress.update)
     if not rows:
-        raise InputError(f"{source.path} has no rows")
+        raise InputError(f"--file {source.path} has no rows.")
     inputs = _inputs(model, predictor, source, parameters)
     with Unfinished(output, inputs) as unfinished:
         return _finish(model, predictor, source, parameters, unfinished, rows, inputs)
@@ -142,7 +142,7 @@ def _run(
 def _inputs(
     model: PredictionModel, predictor: Predictor, source: Source, parameters: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return everything that predictions depend on. One output never mixes predictions of different inputs."""
+    """Return everything that predictions depend on. An output never mixes predictions from different inputs."""
     from training.staging.sources.files import digest_file
 
     loaded = predictor.loaded

@@ -1,4 +1,4 @@
-"""Model for predicting a file: that of a run or of a folder, loaded as it was evaluated."""
+"""Model for predicting a file: from a run or a folder, loaded with the settings of its evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionModel:
-    """Files of a model, and its run."""
+    """Model to predict with: its files, and its run if known."""
 
     folder: Path
     name: str
@@ -28,7 +28,7 @@ class PredictionModel:
     trained: TrainedModel | None
     """Record on the tracking server; None for a folder."""
     store: Store | None
-    """Tracking server; None if it is not used."""
+    """Tracking server; None if neither the model nor the prediction needs it."""
     is_tracked: bool
     """True if the prediction is logged there."""
 
@@ -64,7 +64,7 @@ def _folder(model: str) -> Path:
     source = locate(model)
     if source.folder is None:
         siblings = [path.name for path in Path.cwd().iterdir()]
-        raise InputError(f"model folder {model!r} does not exist.{nearest(model, siblings)}")
+        raise InputError(f"--model is {model!r}, but this folder does not exist.{nearest(model, siblings)}")
     check_weights(source)
     return source.folder
 

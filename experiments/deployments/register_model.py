@@ -27,10 +27,10 @@ RETRY_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """A model to register, and its name and alias there."""
+    """A model to register, with its name and alias in the registry."""
 
     experiment: str = "demo"
-    """Experiment whose latest group has the model as its winner; ignored if `group` or `run` is set."""
+    """Experiment whose latest group's winner is registered; ignored if `group` or `run` is set."""
     group: str | None = None
     """Id of the group whose winner is registered."""
     run: str | None = None
@@ -65,9 +65,9 @@ def read_registration(fields: Mapping[str, str]) -> Registration:
     """Read the fields of the command line. Raises `InputError`."""
     for name, value in fields.items():
         if not value.strip() and name != "allow":
-            raise InputError(f"{name} is empty.")
+            raise InputError(f"--{name} is empty.")
     if "run" in fields and "group" in fields:
-        raise InputError("run and group exclude each other: run also accepts the id of a group.")
+        raise InputError("--run and --group exclude each other: --run also accepts the id of a group.")
     return Registration(
         experiment=fields.get("experiment", "demo"),
         group=fields.get("group"),

@@ -7,57 +7,57 @@ from dataclasses import replace
 
 from experiments.deployments import arguments as read
 from experiments.deployments.interruption import interruptible
-from experiments.deployments.known_endpoints import Note, find, notes, open_note
+from experiments.deployments.known_endpoints import EndpointRecord, find_endpoint, open_record, read_records
 from experiments.running.output import print_line
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 
 
 def undeploy(fields: Mapping[str, str]) -> int:
-    """Delete the endpoint `endpoint`, or with `all=true` those of this machine and of every SageMaker region in use."""
+    """Delete the endpoint `--endpoint`, or with `--all true` all on this machine and in each recorded AWS region."""
     read.check_not_empty(fields)
     is_all = read.read_flag(fields, "all")
     if is_all == ("endpoint" in fields):
-        raise InputError("undeploy needs either endpoint=NAME or all=true.")
+        raise InputError("undeploy needs either --endpoint NAME or --all true.")
     with interruptible():
         if is_all:
             return _delete_all(locations(fields))
         return _delete(read.read_name("endpoint", fields["endpoint"]), fields)
 
 
-def locations(fields: Mapping[str, str]) -> list[Note]:
-    """Return the services that may have endpoints of ours, with each account and region of SageMaker once."""
+def locations(fields: Mapping[str, str]) -> list[EndpointRecord]:
+    """Return the services that may have endpoints of this tool, with each SageMaker account and region once."""
     service, aws = read.read_service(fields), read.read_aws(fields)
     if service is None:
         service = "sagemaker" if aws else None
-    noted: dict[tuple[str, str], Note] = {}
-    for note in (each for each in notes() if each.service == "sagemaker"):
-        key = (note.account, note.region)
-        merged = {**noted[key].aws, **note.aws} if key in noted else note.aws
-        noted[key] = Note(service="sagemaker", name="", account=note.account, aws=merged)
-    known = [Note(service="local", name=""), *noted.values()]
+    recorded: dict[tuple[str, str], EndpointRecord] = {}
+    for record in (each for each in read_records() if each.service == "sagemaker"):
+        key = (record.account, record.region)
+        merged = {**recorded[key].aws, **record.aws} if key in recorded else record.aws
+        recorded[key] = EndpointRecord(service="sagemaker", name="", account=record.account, aws=merged)
+    known = [EndpointRecord(service="local", name=""), *recorded.values()]
     if service == "sagemaker" and (aws or len(known) == 1):
-        known = [Note(service="sagemaker", name="", aws=aws)]
-    return [note for note in known if service in (None, note.service)]
+        known = [EndpointRecord(service="sagemaker", name="", aws=aws)]
+    return [record for record in known if service in (None, record.service)]
 
 
 def _delete(name: str, fields: Mapping[str, str]) -> int:
-    note, service = find(name, fields, print_line)
+    record, service = find_endpoint(name, fields, print_line)
     try:
-        service.undeploy(note.name, print_line)
+        service.undeploy(record.name, print_line)
     except EndpointNotFound:
-        note.forget()
+        record.remove()
         raise
-    note.forget()
+    record.remove()
     return 0
 
 
-def _delete_all(notes: list[Note]) -> int:
-    """Delete every endpoint, also after one could not be deleted; return the exit code."""
+def _delete_all(locations: list[EndpointRecord]) -> int:
+    """Delete every endpoint, even if some cannot be deleted; return the exit code."""
     failed = 0
     deleted = 0
-    for location in notes:
+    for location in locations:
         try:
-            note, service = open_note(location, print_line)
+            record, service = open_record(location, print_line)
             names = [state.name for state in service.endpoints()]
         except TrainfareError as error:
             failed += 1
@@ -66,7 +66,7 @@ def _delete_all(notes: list[Note]) -> int:
         for name in names:
             try:
                 service.undeploy(name, print_line)
-                replace(note, name=name).forget()
+                replace(record, name=name).remove()
                 deleted += 1
             except TrainfareError as error:
                 failed += 1

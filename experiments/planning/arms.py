@@ -12,7 +12,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.messages import first_message
 from experiments.schema.overrides import Tree, is_field, unknown_field, with_values
 from experiments.schema.rules import ThisMachine, check_machine, this_machine
-from experiments.schema.script_rules import taken
+from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
 from training.contract.errors import InputError, nearest
 from training.staging.rows.examples import short_text
@@ -37,7 +37,7 @@ class Arm:
     """One setting in a comparison."""
 
     label: str
-    """Name made of the differing fields, such as `inductor, batch 64`."""
+    """Name made of the fields that differ between arms, such as `inductor, batch 64`."""
     experiment: Experiment
     """Experiment with the fields of this arm."""
     is_baseline: bool
@@ -45,16 +45,16 @@ class Arm:
 
 
 def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Arm, ...]:
-    """Return the arms in order. Raises InputError for an arm that `machine`, by default this one, cannot run."""
-    planned = arms_anywhere(experiment)
+    """Return the arms in order. Raises InputError for an arm that cannot run on `machine`, by default this one."""
+    planned = arms_unchecked(experiment)
     machine = machine or this_machine()
     for arm in planned:
         check_machine(arm.experiment, machine)
     return planned
 
 
-def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
-    """Return the arms in order, without a check of the machine."""
+def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
+    """Return the arms in order, without checking that this machine can run them."""
     variants = [_variant(experiment, at, fields) for at, fields in enumerate(_fields_of_arms(experiment))]
     _check_distinct(variants)
     labels = _labels(variants)
@@ -73,14 +73,14 @@ def arms_anywhere(experiment: Experiment) -> tuple[Arm, ...]:
 def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
     """Return the fields of each arm. A script without an argument for the compiler has one arm by default."""
     script, is_set = experiment.script, "arms" in experiment.compare.model_fields_set
-    if script is None or is_set or "compiler" in taken(script).values():
+    if script is None or is_set or "compiler" in referenced_fields(script).values():
         return experiment.compare.arms
     return ({},)
 
 
 def single_label(experiment: Experiment) -> str:
     """Return the label of a single arm: its compiler, or the entry point of a script without an argument for it."""
-    if experiment.script is None or "compiler" in taken(experiment.script).values():
+    if experiment.script is None or "compiler" in referenced_fields(experiment.script).values():
         return experiment.compiler
     return experiment.script.entry_point
 
@@ -91,14 +91,14 @@ def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Expe
         if not is_field(name):
             raise InputError(unknown_field(name, location))
         if name.split(".")[0] in NOT_IN_ARMS:
-            raise InputError(f"{location} must not set {name}, which is the same for every arm")
+            raise InputError(f"{location} must not set {name}: it must be the same for every arm")
     return variant(experiment, fields, location)
 
 
 def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) -> Experiment:
     """Return the experiment with some fields changed, and without its sections `compare` and `sweep`.
 
-    Raises InputError, which names `location`, for fields that contradict each other.
+    Raises InputError for fields that contradict each other; the message names `location`.
     """
     tree: Tree = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_unset=True)
     try:
@@ -108,7 +108,7 @@ def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) ->
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of nested mappings by dotted name, so that an arm adds to a mapping instead of replacing it."""
+    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")
@@ -120,7 +120,7 @@ def _check_distinct(variants: Sequence[Experiment]) -> None:
     for later, variant in enumerate(variants):
         if variant in variants[:later]:
             first = variants.index(variant)
-            raise InputError(f"compare.arms[{later}] is the same arm as compare.arms[{first}]")
+            raise InputError(f"compare.arms[{later}] is the same as compare.arms[{first}]: remove one of them")
 
 
 def _labels(variants: Sequence[Experiment]) -> list[str]:

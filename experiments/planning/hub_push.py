@@ -14,7 +14,7 @@ from training.contract.errors import InputError
 def without_pushes(arms: Sequence[Arm], print_line: Callable[[str], None]) -> tuple[Arm, ...]:
     """Return the arms without their pushes: the models of a comparison would overwrite each other."""
     if any(arm.experiment.push_to_hub for arm in arms):
-        print_line("push_to_hub is ignored: only `train` pushes a model")
+        print_line("push_to_hub is ignored: only the verb `train` pushes a model.")
     return tuple(
         replace(arm, experiment=arm.experiment.model_copy(update={"push_to_hub": None}))
         if arm.experiment.push_to_hub
@@ -24,11 +24,11 @@ def without_pushes(arms: Sequence[Arm], print_line: Callable[[str], None]) -> tu
 
 
 def check_token(experiment: Experiment, variables: Mapping[str, str] = os.environ) -> None:
-    """Raise `InputError` if the variable of the token is not set here."""
+    """Raise `InputError` if the environment variable with the token is not set on this machine."""
     push = experiment.push_to_hub
     if push is None or push.token_secret is not None or variables.get(push.token_variable, "").strip():
         return
     raise InputError(
-        f"push_to_hub.token_variable is {push.token_variable}, but that variable is not set here. Set it to a Hub "
-        "token with write permission"
+        f"push_to_hub.token_variable is {push.token_variable}, but this environment variable is not set. Set it to a "
+        "Hub token with write permission"
     )

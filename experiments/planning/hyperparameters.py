@@ -1,4 +1,4 @@
-"""Arguments of the job and of its staging, resolved from an experiment."""
+"""Arguments of the job, and the request to stage its inputs, resolved from an experiment."""
 
 from __future__ import annotations
 

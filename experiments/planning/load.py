@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.planning.arms import Arm, arms, arms_anywhere
+from experiments.planning.arms import Arm, arms, arms_unchecked
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
@@ -32,21 +32,21 @@ PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.
 def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment in `experiments/NAME.yaml` or at a path, with overrides by dotted name.
 
-    The override `backend_config` names a file whose fields replace those of the experiment; other overrides replace
-    both. Paths in a file are relative to its folder, paths in overrides to the current folder. Raises `InputError`,
-    also for an experiment that this machine cannot run.
+    The override `backend_config` names a file whose fields replace those of the experiment. All other overrides take
+    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the current folder.
+    Raises `InputError`, also for an experiment that this machine cannot run.
     """
     document = read_document(find_file(name_or_path))
     fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
     values, locations = _backend(overrides.get(BACKEND_CONFIG))
     tree = with_overrides(with_values(_without_baseline(_rebased(document.tree, document), fields), values), fields)
-    elsewhere = {name: f"override {name}" for name in fields}
-    elsewhere |= {name: location for name, location in locations.items() if name not in fields}
+    other_locations = {name: f"override {name}" for name in fields}
+    other_locations |= {name: location for name, location in locations.items() if name not in fields}
     try:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
-        raise InputError(first_message(error, document, elsewhere)) from error
-    arms_anywhere(experiment)  # refuse an invalid arm even if only `train` runs
+        raise InputError(first_message(error, document, other_locations)) from error
+    arms_unchecked(experiment)  # `train` refuses an invalid arm, too
     check_machine(experiment, this_machine())
     return experiment
 
@@ -59,7 +59,7 @@ def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _without_baseline(tree: Tree, overrides: Mapping[str, str]) -> Tree:
-    """Return the tree without its baseline if the arms are overridden: it names an arm of the file."""
+    """Return the tree without its baseline, which names an arm of the file, if the arms are overridden."""
     compare = tree.get("compare")
     if "compare.arms" not in overrides or not isinstance(compare, dict):
         return tree
@@ -72,7 +72,7 @@ def experiment_names() -> list[str]:
 
 
 def find_file(name_or_path: str) -> Path:
-    """Return the path of an experiment. Text that ends in .yaml or .yml or contains a slash is a path, else a name."""
+    """Return the path of an experiment. Text with a slash or the suffix .yaml or .yml is a path, other text a name."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         return Path(name_or_path).expanduser()
     if name_or_path not in (names := experiment_names()):
@@ -83,7 +83,7 @@ def find_file(name_or_path: str) -> Path:
 
 
 def _rebased(tree: Tree, document: Document) -> Tree:
-    """Return the tree with relative paths resolved against the folder of the document, also in the arms."""
+    """Return the tree with relative paths resolved against the document's folder, including those in the arms."""
     folder = Path(document.name).parent
     fields = _with_rebased_paths(tree, folder)
     compare = fields.get("compare")

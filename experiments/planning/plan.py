@@ -25,7 +25,7 @@ AWS_VARIABLES = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
 )
-"""Variables with which boto3 reads a secret where no role grants access."""
+"""Variables that give boto3 access to a secret if no role grants it."""
 
 MACHINE_FIELDS = (
     *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
@@ -41,8 +41,8 @@ WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model"}
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
 
-# glibc's mallopt(3): large blocks come from the heap and not from mmap, and a freed heap is not handed back, so that no
-# step waits for the kernel to map and zero its activations and gradients anew.
+# glibc's mallopt(3): large blocks come from the heap instead of mmap, and freed heap is not returned. So no step waits
+# for the kernel to map and zero memory for its activations and gradients again.
 KEEPING_ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**40),
@@ -70,7 +70,7 @@ Inputs = Staged | ScriptInputs
 
 
 def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs]) -> str:
-    """Return the hash of a command's request. An equal command continues its unfinished group."""
+    """Return the hash of a command's request. A command with an equal hash resumes the open group."""
     request = {
         "verb": verb,
         "name": name,
@@ -86,7 +86,7 @@ def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: S
 
 
 def source_digest(folder: Path = SOURCE) -> str:
-    """Return the hash of the job's source. Other code makes another job."""
+    """Return the hash of the job's source. If the code changes, jobs are new ones."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -96,11 +96,9 @@ def source_digest(folder: Path = SOURCE) -> str:
 def plan(
     group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
 ) -> list[PlannedJob]:
-    """Return the jobs of a group, repeat by repeat with the arms in turn.
+    """Return the jobs of a group: for each repeat, one job of each arm. `staged` has the inputs of each arm, in order.
 
-    Drift of the machine then affects all arms alike.
-
-    `staged` holds the data of each arm, in the arms' order.
+    With this order, drift of the machine affects all arms equally.
     """
     return [
         job(f"{group_id}-{arm.experiment.compiler}-a{at}r{repeat}", name, arm, repeat, staged[at], home)
@@ -110,7 +108,7 @@ def plan(
 
 
 def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
-    """Return one job of an arm. `name` is the name of the experiment. Each repeat has another seed."""
+    """Return one job of an arm. `name` is the name of the experiment. Each repeat has a different seed."""
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
     machine = experiment.machine
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
@@ -154,7 +152,7 @@ def _model(experiment: Experiment) -> ModelPlan | None:
 
 
 def _published(experiment: Experiment) -> dict[str, str]:
-    """Return the tag with the published figures. The report reads only the tracking server."""
+    """Return the tag with the published figures, because the report reads only the tracking server."""
     published = experiment.published
     if published is None:
         return {}
@@ -185,14 +183,16 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
 def _script_plan(experiment: Experiment) -> ScriptPlan | None:
     if experiment.script is None:
         return None
-    return ScriptPlan(regexes=experiment.script.metrics, hyperparameters=script_rules.shown(experiment))
+    return ScriptPlan(
+        regexes=experiment.script.metrics, hyperparameters=script_rules.logged_hyperparameters(experiment)
+    )
 
 
 def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
     machine = experiment.machine
     variables: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
-        # torchrun kills 30 s after SIGTERM, which can be too early for a checkpoint. A service kills after 120 s.
+        # torchrun kills 30 s after SIGTERM, which can be too early to write a checkpoint. A service kills after 120 s.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
@@ -204,7 +204,7 @@ def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str
 
 
 def _secret_variables(experiment: Experiment) -> str | None:
-    """Return the names of the secret variables of the job. No request may contain their values."""
+    """Return the names of the variables with the job's secrets. A request must not contain their values."""
     push = experiment.push_to_hub
     if push is None:
         return None
@@ -212,11 +212,11 @@ def _secret_variables(experiment: Experiment) -> str | None:
 
 
 def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
-    """Return the folder of the compile cache. Each setting of a script has its own: a script reports no cache state."""
+    """Return the folder of the compile cache: one per setting of a script, which does not report the cache's state."""
     if isinstance(staged, Staged):
         return compile_cache(home)
     assert experiment.script is not None
-    fields = script_rules.taken(experiment.script)
+    fields = script_rules.referenced_fields(experiment.script)
     given = script_rules.hyperparameters(experiment)
     setting = {name: value for name, value in given.items() if fields.get(name) != "seed"}
     key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Turn the arms of a comparison into probes, which train only as far as their projection needs."""
+"""Turn the arms of a comparison into probes, which stop once their projected cost is precise enough."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _check(arm: Arm) -> None:
     experiment = arm.experiment
     if experiment.script is not None:
         raise InputError(
-            "probe requires a task: a script does not report its steps; `compare` measures it from outside"
+            "probe requires a task, because a script does not report its steps. Use `compare` for a script"
         )
     if experiment.calibration is not None:
         raise InputError("calibration and the verb probe exclude each other: a calibration trains nothing")
@@ -44,6 +44,6 @@ def _check(arm: Arm) -> None:
     fewest = (experiment.steady_after_steps + MIN_STEPS) * experiment.global_batch_size
     if samples is not None and samples < fewest:
         raise InputError(
-            f"probe.samples {samples} is too few for arm “{arm.label}”: {experiment.steady_after_steps} steps of "
-            f"warm-up and {MIN_STEPS} to measure, of {experiment.global_batch_size} samples each, take {fewest}"
+            f"probe.samples {samples} is too small for arm “{arm.label}”: {experiment.steady_after_steps} warm-up "
+            f"steps and {MIN_STEPS} measured steps, of {experiment.global_batch_size} samples each, need {fewest}"
         )

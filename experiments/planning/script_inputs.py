@@ -29,11 +29,11 @@ class ScriptInputs:
     def notes(self) -> list[str]:
         """Return notes for the user before the script runs here."""
         unmet = unmet_requirements(self.source.folder)
-        return [f"the script's requirements.txt is not installed here: {', '.join(unmet)}"] if unmet else []
+        return [f"requirements.txt of the script lists packages that are missing: {', '.join(unmet)}"] if unmet else []
 
 
 def script_inputs(script: Script, home: Path) -> ScriptInputs:
-    """Return the script's source and channels. Raises InputError if one is missing or cannot run."""
+    """Return the script's source and channels. Raises InputError if one is missing or the script cannot run."""
     source = find_script(
         script.source, script.entry_point, home / "sources", revision=script.revision, directory=script.directory
     )

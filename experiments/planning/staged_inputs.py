@@ -1,4 +1,4 @@
-"""Staging of the inputs of an experiment's jobs."""
+"""Stage the inputs of an experiment's jobs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from training.state.shared_folders import lock_for_use
 Echo = Callable[[str], None]
 
 
-def inputs_of(chosen: Sequence[Arm], echo: Echo) -> list[Inputs]:
+def stage_inputs(arms: Sequence[Arm], echo: Echo) -> list[Inputs]:
     """Return the staged inputs of each arm, and print their notes. Raises InputError."""
-    inputs = [_inputs(arm.experiment, echo) for arm in chosen]
+    inputs = [_inputs(arm.experiment, echo) for arm in arms]
     for each in {each.key: each for each in inputs}.values():
         for note in each.notes():
             echo(f"Note: {note}")
@@ -28,7 +28,7 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     """Return the inputs of an experiment, locked against deletion until this process ends."""
     while True:
         inputs = _staged(experiment, echo)
-        # A concurrent prune may have deleted the inputs. Then they are staged again.
+        # If a concurrent prune has deleted the inputs, stage them again.
         if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs)]):
             return inputs
 

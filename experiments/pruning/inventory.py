@@ -17,10 +17,11 @@ from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 from training.state.deletion import TRASH_PREFIX
 
-Place = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "models"]
-"""Folder of the state: work folders of jobs, their checkpoints and model artifacts, by job name; staged data and copies
-of scripts, by the hash of what they hold; fetched models, by the id of the MLflow model or run."""
-OF_JOBS = frozenset({"jobs", "checkpoints", "outputs"})
+FolderKind = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "models"]
+"""Kinds of folders, which are also the names of their parents in the state folder. By job name: work folders,
+checkpoints and model artifacts (`outputs`). By content hash: staged data and copies of scripts. By the id of the MLflow
+model or run: fetched models."""
+JOB_FOLDERS = frozenset({"jobs", "checkpoints", "outputs"})
 
 KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
 """Pattern of a hash, or of an MLflow id."""
@@ -30,27 +31,27 @@ UNFINISHED = {
     "sources": r"\.unfinished-[0-9a-f]{32}",
     "models": r"\.unfinished-[0-9a-f]{32}",
 }
-"""Patterns of temporary names, by place. A folder gets its final name once it is complete."""
+"""Patterns of temporary names, by kind. A folder gets its final name once it is complete."""
 ABANDONED_SECONDS = 86_400.0
 """Age at which a folder with a temporary name counts as left behind by a process that was killed."""
 
 COPIED_FILES = frozenset({"events.jsonl"})
-"""Files that our own job writes to its output folder; its log holds the same lines."""
+"""Files that our own job writes to its output folder; its log contains the same lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
     """A folder that may be deleted as a whole."""
 
-    place: Place
+    kind: FolderKind
     name: str
     """Name of the job, or hash or id of the content."""
     path: Path
     size_bytes: int
-    """Size of the files in it; targets of links do not count."""
+    """Total size of its files, without the targets of links."""
     changed: float
-    """Time of the latest change in it, seconds since the epoch."""
-    is_left_over: bool = False
+    """Time of the latest change in it, in seconds since the epoch."""
+    is_leftover: bool = False
     """True if a process that was killed left it incomplete."""
 
 
@@ -64,7 +65,7 @@ class LocalJob:
     request: str
     """Text of its request, which names everything that it reads and writes."""
     wrote_output: bool = False
-    """True if its script wrote files to its output folder, which exist nowhere else."""
+    """True if its script wrote files to the output folder. These files have no other copy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +82,9 @@ class Inventory:
 
 
 def inventory(home: Path, now: float) -> Inventory:
-    """List a state folder, whose path must hold no link; `now` in seconds since the epoch."""
+    """List a state folder. Its path must not contain symbolic links; `now` is in seconds since the epoch."""
     links: list[Path] = []
-    folders = tuple(folder for place in get_args(Place) for folder in _folders(home, place, now, links))
+    folders = tuple(folder for kind in get_args(FolderKind) for folder in _folders(home, kind, now, links))
     jobs = _jobs(home)
     return Inventory(
         folders=folders,
@@ -93,45 +94,45 @@ def inventory(home: Path, now: float) -> Inventory:
     )
 
 
-def _folders(home: Path, place: Place, now: float, links: list[Path]) -> Iterator[Folder]:
-    """Yield the folders of a place, and append symbolic links to `links`."""
-    parent = home / place
+def _folders(home: Path, kind: FolderKind, now: float, links: list[Path]) -> Iterator[Folder]:
+    """Yield the folders of a kind, and append symbolic links to `links`."""
+    parent = home / kind
     if parent.is_symlink():
         links.append(parent)
     elif parent.is_dir():
         for path in sorted(parent.iterdir()):
             if path.is_symlink():
                 links.append(path)
-            elif path.is_dir() and (folder := _folder(place, path, now)):
+            elif path.is_dir() and (folder := _folder(kind, path, now)):
                 yield folder
 
 
-def _folder(place: Place, path: Path, now: float) -> Folder | None:
-    """Return a folder with its size, or None if it is not ours or is being written."""
-    pattern = JOB_NAME_PATTERN if place in OF_JOBS else KEY_PATTERN
+def _folder(kind: FolderKind, path: Path, now: float) -> Folder | None:
+    """Return a folder with its size, or None if this tool did not create it or it is being written."""
+    pattern = JOB_NAME_PATTERN if kind in JOB_FOLDERS else KEY_PATTERN
     is_trash, is_whole = path.name.startswith(TRASH_PREFIX), re.fullmatch(pattern, path.name) is not None
-    if not (is_trash or is_whole or re.fullmatch(UNFINISHED.get(place, "(?!)"), path.name)):
+    if not (is_trash or is_whole or re.fullmatch(UNFINISHED.get(kind, "(?!)"), path.name)):
         return None
     try:
-        size_bytes, changed = measured(path)
+        size_bytes, changed = measure(path)
     except FileNotFoundError:  # another prune has deleted it
         return None
     if not is_trash and not is_whole and now - changed < ABANDONED_SECONDS:
         return None
     return Folder(
-        place=place,
+        kind=kind,
         name=path.name,
         path=path,
         size_bytes=size_bytes,
         changed=changed,
-        is_left_over=not is_whole,
+        is_leftover=not is_whole,
     )
 
 
-def measured(folder: Path) -> tuple[int, float]:
-    """Return the size of a folder's files, bytes, and the time of the latest change, seconds since the epoch.
+def measure(folder: Path) -> tuple[int, float]:
+    """Return the size of a folder's files in bytes and the time of the latest change in seconds since the epoch.
 
-    Links are not followed. Files that vanish meanwhile, or cannot be read, do not count. Raises FileNotFoundError.
+    Links are not followed. Files that disappear meanwhile, or cannot be read, do not count. Raises FileNotFoundError.
     """
     size_bytes, changed = 0, folder.lstat().st_mtime
     for parent, folders, files in os.walk(folder):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.filesize import decimal
 from rich.table import Table
 
-from experiments.pruning.rules import Judged
+from experiments.pruning.rules import Decision
 
 
-def table(deletable: Sequence[Judged]) -> Table:
+def table(deletable: Sequence[Decision]) -> Table:
     """Return a table with a row for each folder that can be deleted."""
     rows = Table(box=None, header_style="bold")
     for name in ("folder", "name", "experiment", "size", "age"):
@@ -19,28 +19,28 @@ def table(deletable: Sequence[Judged]) -> Table:
     for each in deletable:
         folder = each.folder
         size, age = decimal(folder.size_bytes), format_age(each.age_seconds)
-        rows.add_row(folder.place, folder.name, each.experiment, size, age, each.why)
+        rows.add_row(folder.kind, folder.name, each.experiment, size, age, each.why)
     return rows
 
 
-def kept_lines(judged: Sequence[Judged]) -> list[str]:
+def kept_lines(decisions: Sequence[Decision]) -> list[str]:
     """Return a line for each reason why folders are kept, largest total size first."""
-    by_reason: dict[str, list[Judged]] = {}
-    for each in judged:
+    by_reason: dict[str, list[Decision]] = {}
+    for each in decisions:
         if not each.is_deletable:
             by_reason.setdefault(each.why, []).append(each)
     ordered = sorted(by_reason.items(), key=lambda each: -total_bytes(each[1]))
     return [f"kept: {count_and_size(folders)}: {why}" for why, folders in ordered]
 
 
-def count_and_size(judged: Sequence[Judged]) -> str:
+def count_and_size(decisions: Sequence[Decision]) -> str:
     """Return the number of folders and their total size as text."""
-    return f"{len(judged)} folder{'' if len(judged) == 1 else 's'}, {decimal(total_bytes(judged))}"
+    return f"{len(decisions)} folder{'' if len(decisions) == 1 else 's'}, {decimal(total_bytes(decisions))}"
 
 
-def total_bytes(judged: Sequence[Judged]) -> int:
+def total_bytes(decisions: Sequence[Decision]) -> int:
     """Return the total size of folders, bytes."""
-    return sum(each.folder.size_bytes for each in judged)
+    return sum(each.folder.size_bytes for each in decisions)
 
 
 def format_age(seconds: float) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from experiments.pruning.deletion import NOTHING_DELETED, delete, judge_inventory
+from experiments.pruning.deletion import NOTHING_DELETED, decide_all, delete
 from experiments.pruning.inventory import inventory
 from experiments.pruning.messages import count_and_size, kept_lines, table
-from experiments.pruning.rules import Choice, Judged
+from experiments.pruning.rules import Decision, PruneOptions
 from tracking.server.store import open_store
 from training.state.home import home
 
@@ -20,7 +20,7 @@ RETRY_SECONDS = 10.0
 """Time without an answer after which the tracking server counts as unreachable."""
 
 
-def prune(choice: Choice, *, is_confirmed: bool) -> int:
+def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     """List the selected folders and delete them once confirmed. Return 0, or 1 if a folder could not be deleted.
 
     Raises TrackingError if the tracking server does not answer.
@@ -28,33 +28,33 @@ def prune(choice: Choice, *, is_confirmed: bool) -> int:
     root = home().resolve()
     local = inventory(root, time.time())
     for link in local.links:
-        print(f"{link} is a link: it and its target are kept.")
+        print(f"{link} is a symbolic link: it and its target are kept.")
     if not local.folders:
-        print(f"There is nothing to prune in {root}.")
+        print(f"{root} contains nothing to prune.")
         return 0
     store = open_store(retry_seconds=RETRY_SECONDS, otherwise=NOTHING_DELETED)
     print(f"Comparing {root} with the runs of {store.uri}", flush=True)
-    judged, _ = judge_inventory(local, store, choice)
-    deletable = [each for each in judged if each.is_deletable]
-    _print_lists(judged, deletable)
+    decisions, _ = decide_all(local, store, options)
+    deletable = [each for each in decisions if each.is_deletable]
+    _print_lists(decisions, deletable)
     if not deletable or not (is_confirmed or _ask(deletable)):
         return 0
-    deleted, errors = delete(deletable, root, store, choice)
+    deleted, errors = delete(deletable, root, store, options)
     return _print_result(deletable, deleted, errors)
 
 
-def _print_lists(judged: Sequence[Judged], deletable: Sequence[Judged]) -> None:
+def _print_lists(decisions: Sequence[Decision], deletable: Sequence[Decision]) -> None:
     if deletable:
-        # A truncated name cannot be searched for: print whole lines where output is not a terminal.
+        # A truncated name cannot be searched for: print whole lines if the output is not a terminal.
         Console(width=None if sys.stdout.isatty() else 200).print(table(deletable))
     print(f"{count_and_size(deletable) if deletable else 'Nothing'} can be deleted.")
-    for line in kept_lines(judged):
+    for line in kept_lines(decisions):
         print(line)
 
 
-def _ask(deletable: Sequence[Judged]) -> bool:
+def _ask(deletable: Sequence[Decision]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"{NOTHING_DELETED} There is no terminal for the question: run the same command with --yes.")
+        print(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
         return False
     answer = ""
     with contextlib.suppress(EOFError, KeyboardInterrupt):
@@ -65,7 +65,7 @@ def _ask(deletable: Sequence[Judged]) -> bool:
     return False
 
 
-def _print_result(deletable: Sequence[Judged], deleted: Sequence[Judged], errors: Sequence[str]) -> int:
+def _print_result(deletable: Sequence[Decision], deleted: Sequence[Decision], errors: Sequence[str]) -> int:
     """Print what was deleted, and return the exit code."""
     print(f"Deleted {count_and_size(deleted)}." if deleted else NOTHING_DELETED)
     if kept := len(deletable) - len(deleted) - len(errors):

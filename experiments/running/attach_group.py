@@ -1,4 +1,4 @@
-"""Follow a group that another command started, from what the tracking server holds."""
+"""Follow a group that another command started, by the plan on the tracking server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def attach(fields: Mapping[str, str]) -> int:
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
-        raise InputError(f"group {group.id} is a sweep: the same `sweep` command, wherever it runs, joins it.")
+        raise InputError(f"group {group.id} is a sweep: join it by running the same `sweep` command here.")
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     plan = read_plan(store, group)
@@ -40,12 +40,13 @@ def _service(spec: JobSpec, group_id: str) -> Service:
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients(spec.region)
-        account_of(clients)  # fails at once without credentials or network
+        account_of(clients)  # fails immediately without credentials or network
         return SageMakerService(clients)
     from training.services.local.service import LocalService
 
     if not Path(unquote(urlparse(spec.output_uri).path)).parent.is_relative_to(home()):
         raise InputError(
-            f"group {group_id} runs under {urlparse(spec.output_uri).path}, not under {home()}: attach there."
+            f"group {group_id} writes to {urlparse(spec.output_uri).path}, which is not under {home()}: run attach on "
+            "the machine, or with the TRAINFARE_HOME, of the command that started it."
         )
     return LocalService(home())

@@ -33,8 +33,8 @@ def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJ
         close_group(store, group, "FAILED", note=str(refusals[0]))
         raise refusals[0]
     if service.name == "sagemaker":
-        record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier one
-    # Imported late, because drawing takes as long to import as everything else.
+        record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job
+    # Imported late, because importing the charts takes as long as all other imports together.
     from experiments.running.write_report import report_group
 
     report_group(store, group, group.experiment_name)

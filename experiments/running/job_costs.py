@@ -1,4 +1,4 @@
-"""Cost so far of running jobs: billed seconds times a price with its source and date."""
+"""Cost so far of running jobs: billed seconds times a price. Each price has a source and a date."""
 
 from __future__ import annotations
 

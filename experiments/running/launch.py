@@ -1,6 +1,6 @@
 """Launch the jobs of `train`, `compare` and `probe`: check everything, run the jobs, report.
 
-`train` is a comparison of one arm and one repeat. `probe` is a comparison in which every job ends early.
+`train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from experiments.planning.hub_push import check_token, without_pushes
 from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import Inputs, group_key, plan
 from experiments.planning.probe_arms import probes, whole_trainings
-from experiments.planning.staged_inputs import inputs_of
+from experiments.planning.staged_inputs import stage_inputs
 from experiments.running.output import print_line
 from experiments.running.service_context import open_service_context
 from training.contract.errors import InputError
@@ -29,24 +29,24 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
     fields = dict(overrides)
     name, wait = fields.pop("experiment", "demo"), _read_wait(fields.pop("wait", "true"))
     experiment = load(name, fields)
-    chosen, repeats = _chosen(verb, experiment)
+    selected_arms, repeats = _select_arms(verb, experiment)
     # Data comes first: an error in it leaves nothing behind, not even an empty tracking database.
-    staged = inputs_of(chosen, print_line)
+    staged = stage_inputs(selected_arms, print_line)
     from tracking.server.store import open_store
 
     store = open_store(echo=print_line)
-    parallel = _parallel(verb, experiment, chosen)
-    return _run(store, verb, Path(name).stem, chosen, repeats, staged, parallel, wait=wait)
+    parallel = _parallel(verb, experiment, selected_arms)
+    return _run(store, verb, Path(name).stem, selected_arms, repeats, staged, parallel, wait=wait)
 
 
 def _read_wait(text: str) -> bool:
     """Return whether to follow the jobs. `wait` is not a field of the experiment: it does not change the jobs."""
     if text not in {"true", "false"}:
-        raise InputError(f"wait is '{text}': it must be true or false.")
+        raise InputError(f"--wait is '{text}': it must be true or false.")
     return text == "true"
 
 
-def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
+def _select_arms(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     if verb == "compare":
         return whole_trainings(without_pushes(arms(experiment), print_line)), experiment.compare.repeats
     if verb == "probe":
@@ -55,10 +55,10 @@ def _chosen(verb: str, experiment: Experiment) -> tuple[tuple[Arm, ...], int]:
     return whole_trainings((Arm(label=single_label(experiment), experiment=experiment, is_baseline=True),)), 1
 
 
-def _parallel(verb: str, experiment: Experiment, chosen: Sequence[Arm]) -> int:
-    """Return the number of jobs that run at a time. Probes on SageMaker all run at once, on instances of their own."""
+def _parallel(verb: str, experiment: Experiment, selected_arms: Sequence[Arm]) -> int:
+    """Return the number of jobs to run at the same time. On SageMaker all probes run together."""
     if verb == "probe" and experiment.service != "local":
-        return len(chosen)
+        return len(selected_arms)
     return experiment.compare.parallel
 
 
@@ -66,7 +66,7 @@ def _run(
     store: Store,
     verb: str,
     name: str,
-    chosen: Sequence[Arm],
+    selected_arms: Sequence[Arm],
     repeats: int,
     staged: Sequence[Inputs],
     parallel: int,
@@ -80,21 +80,23 @@ def _run(
     from tracking.groups.plan_file import write_plan
     from tracking.recording.warm_pools import record_warm_pool_costs
 
-    context = open_service_context(chosen[0].experiment, print_line)
+    context = open_service_context(selected_arms[0].experiment, print_line)
     # Check a plan without a group first, before a run is opened or anything is uploaded.
-    for job in plan("check", name, chosen, 1, staged, home()):
+    for job in plan("check", name, selected_arms, 1, staged, home()):
         context.check(job.spec)
     if context.service.name == "sagemaker":
         record_warm_pool_costs(store, context.service)
-    key = group_key(verb, name, chosen, repeats, staged)
-    group = open_group(store, experiment_name=name, verb=verb, key=key, description=chosen[0].experiment.description)
-    jobs = [context.prepare(job) for job in plan(group.id, name, chosen, repeats, staged, home())]
+    key = group_key(verb, name, selected_arms, repeats, staged)
+    group = open_group(
+        store, experiment_name=name, verb=verb, key=key, description=selected_arms[0].experiment.description
+    )
+    jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home())]
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
     write_plan(store, group, jobs, parallel)
     if not wait:
         charts = PngClassCharts()
         left = start_jobs(store, context.service, group, jobs, parallel=parallel, echo=print_line, charts=charts)
-        print_line(f"Jobs keep running{f', {left} jobs not started yet' if left else ''}.")
-        print_line(f"Follow them with the same command without wait, or with `attach --group {group.id}`.")
+        print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
+        print_line(f"Follow them with the same command without --wait, or with `attach --group {group.id}`.")
         return 0
     return follow(store, context.service, group, jobs, parallel, print_line)

@@ -20,7 +20,7 @@ def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
     descriptions = _all_jobs(_open_service(service))
     known = job_costs.prices(descriptions, job_costs.price_of(service, prices, print))
-    # A truncated name cannot be passed to `stop`: print whole names, also where output is not a terminal.
+    # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     Console(width=None if sys.stdout.isatty() else 200).print(_table(descriptions, known))
     if summary := job_costs.total(descriptions, known):
         print(summary)
@@ -32,12 +32,12 @@ def stop_job(service: str, name: str) -> None:
 
 
 def stop_group(service: str, group: str) -> None:
-    """Stop all running jobs of a group. Raises `InputError` if there are none."""
+    """Stop all running jobs of a group. Raises `InputError` if no job of the group runs."""
     opened = _open_service(service)
     names = [each["TrainingJobName"] for each in opened.jobs(running_only=True)]
     members = [name for name in names if name.startswith(f"{group}-")]
     if not members:
-        raise InputError(f"jobs stop --group {group}: no job of this group runs.")
+        raise InputError(f"jobs stop --group {group}: this group has no running jobs.")
     for name in members:
         _stop(opened, name)
 
@@ -59,7 +59,7 @@ def _open_service(name: str) -> Service:
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients()
-        account_of(clients)  # fails at once without credentials or network
+        account_of(clients)  # fails immediately without credentials or network
         return SageMakerService(clients)
     return LocalService(home())
 
@@ -67,7 +67,7 @@ def _open_service(name: str) -> Service:
 def _all_jobs(service: Service) -> list[Description]:
     """Return the jobs, running ones first.
 
-    SageMaker's list of jobs lacks the time from which a running job is billed, so running jobs are described.
+    SageMaker's list of jobs lacks the time from which a running job is billed, so each running job is also described.
     """
     if service.name == "local":
         return service.jobs()

@@ -1,4 +1,4 @@
-"""Open MLflow's UI on an experiment."""
+"""Open MLflow's UI at an experiment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ui(fields: Mapping[str, str]) -> int:
     if store.uri.startswith(("http:", "https:", "arn:")):
         _show(run_table(store.uri, experiment_id))
         return 0
-    # SIGINT too, because a process that a script starts in the background ignores it.
+    # SIGINT, too: a process that a script starts in the background ignores it by default.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     print(f"Starting MLflow on {store.uri}", flush=True)

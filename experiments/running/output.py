@@ -1,4 +1,4 @@
-"""Output lines of the commands. A closed terminal or pipe does not end a command that is running."""
+"""Print lines for the commands. A closed terminal or pipe does not end a running command."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ from tracking.server.store import open_store
 from training.state.home import home
 
 RETRY_SECONDS = 10.0
-"""Short, because a person waits, and a report can be repeated at any time."""
+"""Short, because a person waits, and the report can be repeated at any time."""
 
 
 def overview(name: str) -> None:
-    """Print and write the overview of the MLflow experiment `name`, which may also be an experiment file.
+    """Print and write the overview of the MLflow experiment `name`, which may also be the path of an experiment file.
 
-    It is also logged to the run that `mlflow run` opened for the command, if any.
+    The overview is also logged to the run that `mlflow run` opened for the command, if any.
     """
     store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
     with ReadProgress("runs", sys.stderr) as reading:

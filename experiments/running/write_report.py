@@ -27,7 +27,7 @@ from training.state.home import home
 
 FORMATS = ("text", "markdown", "json")
 _NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
-"""Fields that must not be empty, with what they mean. An unset shell variable makes one empty."""
+"""Fields that must not be empty, with their meaning. An unset shell variable makes a field empty."""
 DEFAULT = CompareOptions()
 
 
@@ -38,9 +38,9 @@ class ReportRequest:
     experiment: str = "demo"
     """Experiment whose latest group is reported on; ignored if `group` or `runs` is set."""
     group: str | None = None
-    """Id of a group."""
+    """Id of the group to report on."""
     runs: tuple[str, ...] = ()
-    """Run ids, job names, and group ids, which stand for all their jobs."""
+    """Run ids, job names and group ids. A group id selects all jobs of the group."""
     overview: bool = False
     """Report on all groups of the MLflow experiment of that name, with their cost."""
     options: CompareOptions = DEFAULT
@@ -49,7 +49,7 @@ class ReportRequest:
 
 
 def report(fields: Mapping[str, str]) -> int:
-    """Report on the latest group of an experiment, another group, or any jobs; see `ReportRequest`."""
+    """Report on the latest group of an experiment, on another group, or on any jobs; see `ReportRequest`."""
     request = read_request(fields)
     if request.overview:
         overview(request.experiment)
@@ -62,45 +62,45 @@ def report(fields: Mapping[str, str]) -> int:
     group = find_group(store, group_id=request.group, experiment_name=title)
     name = group.experiment_name or title
     store.subject = f"the experiment of group '{group.id}'"
-    made = render(store.client, group.id, name, request.options)
+    rendered = render(store.client, group.id, name, request.options)
     folder = home() / "reports" / group.id
-    _print(store, made, folder, group.experiment_id, request.format)
+    _print_report(store, rendered, folder, group.experiment_id, request.format)
     with tolerate_rejection(partial(print, file=_location_stream(request.format))):
-        log_separately(store, group.experiment_id, name, [group.id], made, folder)
+        log_separately(store, group.experiment_id, name, [group.id], rendered, folder)
         if request.options == DEFAULT:
-            publish(store, group.run_id, made, folder, group.name)
+            publish(store, group.run_id, rendered, folder, group.name)
     return 0
 
 
 def report_group(store: Store, group: Group, title: str) -> None:
-    """Write, print and log the report of a group. A refusal to log it is printed."""
+    """Write, print and log the report of a group. If the server refuses to log it, print the refusal."""
     store.subject = f"the experiment of group '{group.id}'"
-    made = render(store.client, group.id, title)
+    rendered = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
-    _print(store, made, folder, group.experiment_id, "text")
+    _print_report(store, rendered, folder, group.experiment_id, "text")
     with tolerate_rejection(print):
-        publish(store, group.run_id, made, folder, group.name)
+        publish(store, group.run_id, rendered, folder, group.name)
 
 
 def read_request(fields: Mapping[str, str]) -> ReportRequest:
     """Read the fields of the command line. Raises `InputError`."""
     for name, description in _NAMES.items():
         if not fields.get(name, description).strip():
-            raise InputError(f"{name} is empty: it must be {description}.")
-    runs = _listed(fields.get("runs", ""))
+            raise InputError(f"--{name} is empty: it must be {description}.")
+    runs = _split_names(fields.get("runs", ""))
     if "runs" in fields and not runs:
-        raise InputError("runs is empty: name runs, jobs or groups, separated by commas.")
+        raise InputError("--runs is empty: name runs, jobs or groups, separated by commas.")
     if runs and "group" in fields:
-        raise InputError("runs and group exclude each other: runs also accepts group ids.")
+        raise InputError("--runs and --group exclude each other: --runs also accepts group ids.")
     chosen = fields.get("format", "text")
     if chosen not in FORMATS:
-        raise InputError(f"format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
+        raise InputError(f"--format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
     options = CompareOptions(
         baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", "")))
     )
     is_overview = _is_true("overview", fields.get("overview", "false"))
     if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
-        raise InputError(f"overview and {others[0]} exclude each other: an overview covers all groups.")
+        raise InputError(f"--overview and --{others[0]} exclude each other: an overview covers all groups.")
     return ReportRequest(
         experiment=fields.get("experiment", "demo"),
         overview=is_overview,
@@ -115,60 +115,60 @@ def _report_chosen(store: Store, request: ReportRequest) -> None:
     table = chosen_jobs(store.client, request.runs)
     experiment_id = str(table["experiment_id"].iloc[0])
     title = str(store.call(store.client.get_experiment, experiment_id).name)
-    made = render_chosen(store.client, table, title, request.options, request.runs)
+    rendered = render_chosen(store.client, table, title, request.options, request.runs)
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
-    _print(store, made, folder, experiment_id, request.format)
+    _print_report(store, rendered, folder, experiment_id, request.format)
     with tolerate_rejection(partial(print, file=_location_stream(request.format))):
-        log_separately(store, experiment_id, title, request.runs, made, folder)
+        log_separately(store, experiment_id, title, request.runs, rendered, folder)
 
 
-def _print(store: Store, made: Report, folder: Path, experiment_id: str, chosen: str) -> None:
+def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:
     """Write the report to `folder` and print it, then its location.
 
     The location goes to standard error if standard output is Markdown or JSON for other programs.
     """
-    page = write(made, folder)
+    page = write(rendered, folder)
     stream = _location_stream(chosen)
     if chosen == "markdown":
-        print(markdown(made))
+        print(markdown(rendered))
     elif chosen == "json":
-        print(summary_text(made))
+        print(summary_text(rendered))
     else:
         print()
-        print_report(made)
+        print_report(rendered)
         print()
     print(f"Report: {page}", file=stream)
-    print(f"MLflow: {_ui(store.uri, experiment_id)}", file=stream, flush=True)
+    print(f"MLflow: {_ui_location(store.uri, experiment_id)}", file=stream, flush=True)
 
 
 def _location_stream(chosen: str) -> TextIO:
     return sys.stdout if chosen == "text" else sys.stderr
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 def _is_true(name: str, text: str) -> bool:
     if text not in {"true", "false"}:
-        raise InputError(f"{name} is '{text}': it must be true or false.")
+        raise InputError(f"--{name} is '{text}': it must be true or false.")
     return text == "true"
 
 
 def _kinds(text: str) -> tuple[Kind, ...]:
-    names = _listed(text)
+    names = _split_names(text)
     for name in names:
         if name not in KINDS:
-            raise InputError(f"allow names '{name}': it may name {', '.join(KINDS)}.{nearest(name, KINDS)}")
+            raise InputError(f"--allow contains '{name}': it may contain {', '.join(KINDS)}.{nearest(name, KINDS)}")
     return tuple(kind for kind in KINDS if kind in names)
 
 
-def _ui(uri: str, experiment_id: str) -> str:
+def _ui_location(uri: str, experiment_id: str) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
         return run_table(uri, experiment_id)
     default = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
-    # The address of a database is shown without its password, which the command needs.
+    # A database's address is shown without its password, so the command takes it from the variable.
     shown_uri = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
     command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {shown_uri}"
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"

@@ -1,7 +1,7 @@
 """Backend configuration: a file that sets where jobs run, for any experiment.
 
-MLflow does not pass its `--backend-config` to a project that its local backend runs. A parameter
-names the file instead.
+MLflow's local backend does not pass `--backend-config` to the project. The parameter `backend_config` names the file
+instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments.schema.overrides import is_field, unknown_field
-from experiments.schema.yaml_document import Document, Path_
+from experiments.schema.yaml_document import Document, KeyPath
 from training.contract.errors import InputError
 
 PARAMETER = "backend_config"
@@ -24,7 +24,7 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
         location = f"{document.name} line {document.lines[path]}"
         if name.split(".")[0] not in FIELDS:
             raise InputError(
-                f"{name[:80]} is not a field of a backend configuration ({location}). Its fields are "
+                f"{name[:80]} is not a field of a backend configuration ({location}). It may set only "
                 f"{', '.join(FIELDS)}"
             )
         if not is_field(name):
@@ -33,7 +33,7 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
     return values, locations
 
 
-def _flat(tree: Mapping[str, Any], path: Path_) -> Iterator[tuple[str, Any, Path_]]:
+def _flat(tree: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
     for key, value in tree.items():
         inner = (*path, key)
         if isinstance(value, Mapping):

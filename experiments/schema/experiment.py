@@ -1,4 +1,4 @@
-"""Experiment: its fields, with the rules between them checked."""
+"""Experiment: all fields, checked by the rules between them."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class Compare(Frozen):
     )
     """Arms. Each one is a mapping of the fields that it changes."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
-    """Jobs per arm, each with another seed. docs/benchmarks.md (verdict) shows which gain how many repeats can
-    detect."""
+    """Jobs per arm, each with a different seed. docs/benchmarks.md (verdict) lists the smallest gain that each number
+    of repeats can detect."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -69,7 +69,7 @@ class Compare(Frozen):
 
 
 class Probe(Frozen):
-    """Length of the training of each arm in the verb `probe`."""
+    """Length of each arm's training in the verb `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     """Relative precision at which an arm stops: half the width of the 95 % interval of its projected seconds, divided
@@ -98,8 +98,7 @@ class ExperimentFields(Frozen):
     task: Task = "classification"
     """Task to train."""
     script: Script | None = None
-    """Training script to run instead of a task. The other fields then are values that its hyperparameters can refer
-    to."""
+    """Training script to run instead of a task. Its hyperparameters can refer to the other fields."""
     model: Name | None = None
     """Model: a name on the Hub, a folder, or `package:NAME` for a packaged model. Exactly one of `model` and
     `model_type` is required."""
@@ -209,7 +208,7 @@ class ExperimentFields(Frozen):
     eval_steps: Count | None = None
     """Optimizer steps between two evaluations."""
     eval_samples: Count | None = None
-    """Samples between two evaluations. Every batch size then is evaluated at the same points of the training."""
+    """Samples between two evaluations, so that every batch size is evaluated at the same points of the training."""
     save_strategy: Literal["none", "epoch", "steps"] = "none"
     """Write no checkpoints, one after every epoch, or one every `save_steps`."""
     save_steps: Count | None = None
@@ -242,7 +241,7 @@ class ExperimentFields(Frozen):
     probe: Probe | None = None
     """Length of the training in the verb `probe`. Other verbs train to the end."""
     calibration: Calibration | None = None
-    """Measure a few steps of each of these batch sizes instead of training. None trains."""
+    """Measure a few steps of several batch sizes instead of training. None trains."""
     sweep: Sweep = Sweep()
     """Search space, objective and limits of the verb `sweep`."""
     published: Published | None = None

@@ -54,8 +54,8 @@ class Aws(Frozen):
     region: Name | None = None
     """Region. None means the region of the environment."""
     role: Name | None = None
-    """Role that the jobs assume, by name or ARN. None means the role of this process, which works inside SageMaker
-    only."""
+    """Role that the jobs assume, by name or ARN. None means the role of this process, which works only inside
+    SageMaker."""
     bucket: Name | None = None
     """Bucket for data, sources and artifacts. None means the bucket of the SDK, `sagemaker-<region>-<account>`."""
     subnets: Names = ()

@@ -14,10 +14,10 @@ from training.contract.errors import nearest
 from training.staging.rows.examples import short_text
 
 
-def first_message(error: ValidationError, document: Document, elsewhere: Mapping[str, str]) -> str:
+def first_message(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> str:
     """Return the message for the first problem of an error.
 
-    `elsewhere` maps dotted names that the document does not set to their locations, such as an override.
+    `other_locations` maps dotted names that the document does not set to their locations, such as an override.
     """
     # A misspelt key also makes the right one missing. The misspelt key is the better message.
     problems: list[Any] = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
@@ -26,10 +26,10 @@ def first_message(error: ValidationError, document: Document, elsewhere: Mapping
     name = dotted(path)
     if problem["type"] == "value_error":
         message = _printable(str(problem["ctx"]["error"]))
-        return f"{message} ({_location(_field_named_in(message) or path, document, elsewhere)})"
+        return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
     if problem["type"] == "missing":
-        return f"{name} is missing ({_location(path[:-1], document, elsewhere)})"
-    location = _location(path, document, elsewhere)
+        return f"{name} is missing ({_location(path[:-1], document, other_locations)})"
+    location = _location(path, document, other_locations)
     if problem["type"] == "extra_forbidden":
         return unknown_field(name, location)
     value = problem.get("ctx", {}).get("actual_length", short_text(problem["input"]))
@@ -90,10 +90,10 @@ def _hint(problem: Any) -> str:
     return f".{hint}" if hint else ""
 
 
-def _location(path: Sequence[str | int], document: Document, elsewhere: Mapping[str, str]) -> str:
+def _location(path: Sequence[str | int], document: Document, other_locations: Mapping[str, str]) -> str:
     """Return the override or the line that sets a value, or else the file."""
     name = dotted(path)
-    for other, location in elsewhere.items():
+    for other, location in other_locations.items():
         if _is_within(name, other) or (name and _is_within(other, name)):
             return location
     for end in range(len(path), 0, -1):

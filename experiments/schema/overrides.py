@@ -22,13 +22,13 @@ ALTERNATIVES = (
     ("data.train", "data.hub", "data.builtin"),
     ("data.labels", "data.label_map"),
 )
-"""Groups of fields of which an experiment has one. Setting one field of a group removes the others."""
-GOES_WITH = {
+"""Groups of fields that exclude each other. Setting one field of a group removes the others."""
+DEPENDENT_FIELDS = {
     "model": ("model_revision", "weights"),
     "model_type": ("model_overrides", "tokenizer", "weights"),
     "data.train": ("data.validation",),
 }
-"""Fields that are removed together with another one. A compiler without `compiler_debug` also removes that field."""
+"""Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
@@ -37,7 +37,7 @@ def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
 
 
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
-    """Return the tree with values set by dotted name, without the fields that they exclude."""
+    """Return the tree with values set by dotted name, without the fields that these values exclude."""
     merged = copy.deepcopy(tree)
     for group in ALTERNATIVES:
         chosen = [
@@ -45,7 +45,7 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
         ]
         for field in group:
             if chosen and field not in chosen:
-                for removed in (field, *GOES_WITH.get(field, ())):
+                for removed in (field, *DEPENDENT_FIELDS.get(field, ())):
                     _remove(merged, removed)
     if values.get("compiler", "trcomp") != "trcomp" and "compiler_debug" not in values:
         _remove(merged, "compiler_debug")
@@ -88,7 +88,7 @@ def _remove(tree: Tree, name: str) -> None:
 
 
 def read_override(name: str, text: str) -> Any:
-    """Return the value of `name=text`: text for a text field, else a YAML value. `32,64` is a list too."""
+    """Return the value of `name=text`: text for a text field, else a YAML value. A list may also be written `32,64`."""
     kinds = known_fields().get(name)
     if kinds is None and is_field(name):
         return scalar(text.strip())

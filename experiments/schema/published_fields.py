@@ -29,7 +29,7 @@ class Published(Frozen):
     loss_ratio: Ratio | None = None
     """Ratio of the final losses."""
     break_even_minutes: Annotated[float, Field(gt=0.0)] | None = None
-    """Minutes of training after which compilation has paid for itself."""
+    """Minutes of training after which the compiled arm has made up for its compile time."""
     spot_savings_percent: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
     """Largest saving of spot capacity, in percent of the cost."""
 

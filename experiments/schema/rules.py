@@ -35,9 +35,9 @@ def check_fields(experiment: ExperimentFields) -> None:
     _check_calibration(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
-            raise ValueError(f"{strategy} steps needs {steps}, the steps in between")
+            raise ValueError(f"{strategy} steps needs {steps}, the number of steps in between")
     if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
-        raise ValueError("eval_strategy samples needs eval_samples, the samples in between")
+        raise ValueError("eval_strategy samples needs eval_samples, the number of samples in between")
 
 
 def _check_model(experiment: ExperimentFields) -> None:
@@ -123,7 +123,7 @@ def _check_metrics(experiment: ExperimentFields) -> None:
 def _check_reachable(target: Target) -> None:
     best, lower_is_better = BEST_POSSIBLE[target.metric], TARGET_METRICS[target.metric] == "min"
     if (target.direction or TARGET_METRICS[target.metric]) != TARGET_METRICS[target.metric]:
-        return  # an explicit direction against the usual one is intended
+        return  # the experiment sets the opposite direction on purpose
     if target.value < best if lower_is_better else target.value > best:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 

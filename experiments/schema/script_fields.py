@@ -12,13 +12,13 @@ from training.contract.limits import check_metric
 from training.staging.sources.request import Frozen, Name
 
 
-def _single(value: Any) -> Any:
+def _check_single_value(value: Any) -> Any:
     if value is None or isinstance(value, Scalar):
         return value
     raise ValueError(f"a hyperparameter must be a single value, not {str(value)[:60]}")
 
 
-def _expression(value: Any) -> Any:
+def _check_expression(value: Any) -> Any:
     try:
         check_metric(MetricDefinition(name="metric", regex=str(value)))
     except InputError as error:
@@ -28,8 +28,8 @@ def _expression(value: Any) -> Any:
 
 MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
 """Name without a slash: names with a slash are reserved for our own metrics."""
-Hyperparameter = Annotated[str | int | float | bool | None, BeforeValidator(_single)]
-Expression = Annotated[str, BeforeValidator(_expression)]
+Hyperparameter = Annotated[str | int | float | bool | None, BeforeValidator(_check_single_value)]
+Expression = Annotated[str, BeforeValidator(_check_expression)]
 
 
 class Script(Frozen):
@@ -46,8 +46,8 @@ class Script(Frozen):
     hyperparameters: dict[Name, Hyperparameter] = Field(default={})
     """Command-line arguments. `$batch_size` inserts that field of the experiment; null leaves the argument out."""
     metrics: dict[MetricName, Expression] = Field(default={})
-    """Regular expressions that read numbers from the log, each with one group. `step`, `epoch` and `samples` locate a
-    line in the training. The log of Transformers' Trainer needs none."""
+    """Regular expressions that read numbers from the log, each with one group. The names `step`, `epoch` and `samples`
+    give the progress at a line. The log of Transformers' Trainer needs no expressions."""
     channels: dict[Name, Name] = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
     built-in data."""

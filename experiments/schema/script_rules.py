@@ -38,10 +38,10 @@ DERIVED = {
     "adam_epsilon": {"adam_epsilon", "base_batch_size", "batch_size"},
     "global_batch_size": {"batch_size", "gradient_accumulation_steps"},
 }
-"""Values that `$name` can refer to besides the fields: scaled to the global batch size -> the fields they depend on."""
+"""Computed values that `$name` can refer to -> the fields that they depend on."""
 
 
-def taken(script: Script) -> dict[str, str]:
+def referenced_fields(script: Script) -> dict[str, str]:
     """Return the field that each hyperparameter refers to, by hyperparameter."""
     return {
         name: value.removeprefix(SIGN)
@@ -53,7 +53,7 @@ def taken(script: Script) -> dict[str, str]:
 def hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
     """Return the script's hyperparameters with each `$name` replaced by its value. `$$` is a literal `$`."""
     assert experiment.script is not None
-    fields = taken(experiment.script)
+    fields = referenced_fields(experiment.script)
     values: dict[str, Scalar] = {}
     for name, value in experiment.script.hyperparameters.items():
         if name in fields:
@@ -64,10 +64,10 @@ def hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
     return values
 
 
-def shown(experiment: ExperimentFields) -> dict[str, Scalar]:
+def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
     """Return the hyperparameters to log: the script's own, and batch size and learning rate under our names too."""
     assert experiment.script is not None
-    used = set(taken(experiment.script).values())
+    used = set(referenced_fields(experiment.script).values())
     ours: dict[str, Scalar] = {
         name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used
     }
@@ -93,11 +93,13 @@ def value_of(experiment: ExperimentFields, name: str) -> Scalar:
 def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
-    fields = taken(experiment.script)
+    fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():
         argument = f"script.hyperparameters.{hyperparameter}"
-        if field not in names():
-            raise ValueError(f"{argument} {SIGN}{field} does not name a field.{nearest(field, names())}")
+        if field not in referable_names():
+            raise ValueError(
+                f"{argument} refers to {SIGN}{field}, which is not a field.{nearest(field, referable_names())}"
+            )
         value_of(experiment, field)
     _check_compiler(experiment, set(fields.values()))
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
@@ -107,28 +109,28 @@ def check_script(experiment: ExperimentFields) -> None:
     if used & {"base_learning_rate"} and not {"batch_size", "global_batch_size"} & set(fields.values()):
         raise ValueError(
             f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
-            f"{SIGN}batch_size: the script would train with another batch size"
+            f"{SIGN}batch_size: the script would train with a different batch size"
         )
 
 
 def _check_compiler(experiment: ExperimentFields, used: set[str]) -> None:
     if experiment.compiler == "inductor" and "compiler" not in used:
         raise ValueError(
-            f"compiler 'inductor' would have no effect: the script itself must compile. Pass it the compiler by one of "
-            f"script.hyperparameters, such as torch_compile_backend: {SIGN}compiler"
+            f"compiler 'inductor' would have no effect, because the script itself must compile. Pass the compiler by "
+            f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
         )
 
 
 def _without_effect(field: str) -> str:
     if field == "data":
         return "data requires a task: a script reads its files from script.channels"
-    if field in names():
+    if field in referable_names():
         referred_to_as = "learning_rate" if field in _RATE else field
         return f"{field} would have no effect: no hyperparameter of the script refers to {SIGN}{referred_to_as}"
-    return f"{field} requires a task, and a script has none"
+    return f"{field} requires a task, but the experiment runs a script"
 
 
-def names() -> list[str]:
+def referable_names() -> list[str]:
     """Return the names that can follow `$`: all fields with a single value, and the values derived from them."""
     excluded = ("description", "task", "script", "data", "target", "compare", "service", "aws")
     scalar = {str, int, float, bool, type(None)}

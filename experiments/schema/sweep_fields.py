@@ -27,15 +27,15 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Sweep(Frozen):
-    """Search space, objective and limits of a sweep. Each compiler has a study of its own."""
+    """Search space, objective and limits of a sweep. Each compiler has its own study."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
     """Name of the sweep. None derives the name from the search, so that a different search is a different sweep."""
     compilers: Annotated[tuple[Compiler, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
     """Compilers to search. The others are compared with the first one."""
     batch_sizes: Range | None = None
-    """Range of the batch size per device, in samples. None means 1/16 of the size that AWS has tested for the model and
-    the instance type up to that size, or 8..256 where AWS has tested none."""
+    """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
+    the model and instance type up to that size, or 8..256 if AWS has tested none."""
     batch_grid: BatchGrid = "powers_of_two"
     """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
@@ -62,19 +62,19 @@ class Sweep(Frozen):
     """Trials per study. Pruned trials count, failed ones do not."""
     sampler: SamplerName = "auto"
     """Method that chooses the next point: `model` learns the cost of each batch size and the effect of the learning
-    rate, and `auto` takes it where it applies. `grid`, `random` and `tpe` exist for comparison."""
+    rate, and `auto` uses it where it applies. `grid`, `random` and `tpe` exist for comparison."""
     pruning: bool = True
     """Stop a trial that can no longer become the best."""
     calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] = 1.0
     """Seconds for which each batch size is timed before the trials. 0 skips the calibration."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 3
-    """Jobs of the winner and of each control after the search, each with a seed of its own. 0 skips them."""
+    """Jobs of the winner and of each control after the search, each with a different seed. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
     max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """Limit in billable instance seconds. No trial starts once all jobs of the sweep, failed and stopped ones included,
-    have used it up; running jobs may exceed it."""
+    """Limit in billable instance seconds of all jobs of the sweep, including failed and stopped ones. No trial starts
+    once it is spent; running jobs may exceed it."""
     max_usd: Annotated[float, Field(gt=0.0)] | None = None
     """The same limit in US dollars. Requires a known price."""
 

@@ -1,6 +1,7 @@
 """YAML documents with the line of every key, without aliases and tags.
 
-The parser reads libyaml's events. Its composer follows nesting and aliases without a limit and can crash the process.
+The parser reads libyaml's events, because libyaml's composer follows nesting and aliases without a limit and can crash
+the process.
 Scalars follow the core schema of YAML 1.2, not PyYAML's 1.1: `1e-5` is a number and `no` is text.
 """
 
@@ -20,7 +21,7 @@ from training.contract.errors import InputError
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
 
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys and list indices that lead to a value."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -44,7 +45,7 @@ class Document:
     """File or other source of the text, for messages."""
     tree: dict[str, Any]
     """Mapping of dicts, lists and scalars."""
-    lines: dict[Path_, int] = field(default_factory=dict)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
     """Line of each key and list item, starting from 1."""
 
 
@@ -69,9 +70,9 @@ def read_document(path: Path, kind: str = "experiment") -> Document:
     return Document(name=str(path), tree=value, lines=lines)
 
 
-def parse(text: str, name: str) -> tuple[Any, dict[Path_, int]]:
+def parse(text: str, name: str) -> tuple[Any, dict[KeyPath, int]]:
     """Return the value of YAML text and the line of each part. Errors contain `name` and the line."""
-    lines: dict[Path_, int] = {}
+    lines: dict[KeyPath, int] = {}
     try:
         events = iter(yaml.parse(text, Loader=_Loader))
         value = _document(_Builder(name, events, lines))
@@ -105,12 +106,12 @@ class _Builder:
 
     name: str
     events: Iterator[Any]
-    lines: dict[Path_, int]
+    lines: dict[KeyPath, int]
 
     def error(self, event: Any, reason: str) -> InputError:
         return InputError(f"{self.name} line {_line(event)}: {reason}")
 
-    def value(self, event: Any, path: Path_) -> Any:
+    def value(self, event: Any, path: KeyPath) -> Any:
         if isinstance(event, yaml.AliasEvent):
             raise self.error(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
         if event.tag is not None and event.tag != "!":
@@ -121,7 +122,7 @@ class _Builder:
             raise self.error(event, f"values nest deeper than {MAX_DEPTH} levels")
         return self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._sequence(path)
 
-    def _mapping(self, path: Path_) -> dict[str, Any]:
+    def _mapping(self, path: KeyPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
@@ -134,7 +135,7 @@ class _Builder:
             mapping[key] = self.value(next(self.events), (*path, key))
         return mapping
 
-    def _sequence(self, path: Path_) -> list[Any]:
+    def _sequence(self, path: KeyPath) -> list[Any]:
         items: list[Any] = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             item = (*path, len(items))

@@ -1,4 +1,4 @@
-"""A sweep, from its experiment file to its report: calibration, trials, repeats of the winner.
+"""Run a sweep, from the experiment file to the report: calibration, trials, repeats of the winner.
 
 Open `sweep_worker.py` first. The search itself (space, cost model, Optuna studies, workers) belongs in `sweeps`.
 """

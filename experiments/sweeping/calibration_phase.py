@@ -1,11 +1,11 @@
-"""Measurements before the trials: times of every batch size under every compiler, and the baseline's quality."""
+"""Measurements before the trials: step times of every batch size with every compiler, and the baseline's quality."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from experiments.sweeping.open_sweep import Opened
+from experiments.sweeping.open_sweep import OpenSweep
 from sweeps.cost_model.costs import CostModel
 from sweeps.cost_model.trials import Search
 from sweeps.workers.calibrations import calibrated_costs
@@ -19,7 +19,7 @@ class CalibrationIncomplete(Exception):
     """Not all batch sizes were timed: the budget is spent, or a person stopped the sweep."""
 
 
-def prepare_searches(opened: Opened) -> dict[str, Search]:
+def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
     """Run the calibrations and return the search of each compiler whose calibration succeeded.
 
     Raises `CalibrationIncomplete`, and `InputError` if no compiler is left.
@@ -38,11 +38,11 @@ def prepare_searches(opened: Opened) -> dict[str, Search]:
                 space=sweep.space, objective=objective, samples=opened.jobs.samples, base=sweep.base_point, costs=model
             )
     if not searches:
-        raise InputError("no compiler is left to sweep: every calibration failed")
+        raise InputError("the sweep cannot start, because the calibration of every compiler failed: see its jobs' logs")
     return searches
 
 
-def _planned(opened: Opened) -> list[PlannedJob]:
+def _planned(opened: OpenSweep) -> list[PlannedJob]:
     jobs, fields = opened.jobs, opened.jobs.sweep.fields
     timed = fields.compilers if fields.calibration_seconds else ()
     planned = [jobs.calibration(opened.group.id, compiler) for compiler in timed]
@@ -52,24 +52,24 @@ def _planned(opened: Opened) -> list[PlannedJob]:
     return planned
 
 
-def _costs(opened: Opened, compiler: str) -> CostModel | None:
+def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
     name = opened.jobs.calibration(opened.group.id, compiler).spec.name
     run = find_job_run(opened.store, opened.group, name)
     if run is None or run.failure or not run.has_ended:
         why = f" ({run.failure[0]})" if run and run.failure else ""
-        opened.echo(f"Skipping {compiler}: its calibration {name} did not complete{why}")
+        opened.echo(f"Skipping {compiler}: its calibration job {name} did not complete{why}.")
         return None
     every = opened.jobs.sweep.evaluated_every(opened.jobs.staged.train_rows)
     machines = opened.jobs.sweep.experiment.machine.instance_count
     try:
         return calibrated_costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
     except ValueError as error:
-        opened.echo(f"Skipping {compiler}: {error}")
+        opened.echo(f"Skipping {compiler}: {error}.")
         return None
 
 
-def _bound(opened: Opened) -> float | None:
-    """Return the worst acceptable quality: the baseline's, worse by `sweep.worse_by`."""
+def _bound(opened: OpenSweep) -> float | None:
+    """Return the worst acceptable quality: the baseline's quality, worsened by `sweep.worse_by`."""
     sweep = opened.jobs.sweep
     worse_by, quality = sweep.fields.worse_by, sweep.objective.quality
     if worse_by is None or quality is None:
@@ -79,5 +79,5 @@ def _bound(opened: Opened) -> float | None:
     value = run.metrics.get(quality.metric, math.nan) if run else math.nan
     if not math.isfinite(value):
         raise InputError(f"sweep.worse_by needs the baseline's quality, but job {name} logged no {quality.metric}")
-    opened.echo(f"Baseline {quality.metric} {value:.4g}; accepted: at most {worse_by:g} worse")
+    opened.echo(f"The baseline's {quality.metric} is {value:.4g}; a trial may be at most {worse_by:g} worse.")
     return value - worse_by if quality.higher_is_better else value + worse_by

@@ -26,11 +26,11 @@ from tracking.server.store import Store, open_store
 from training.state.home import home
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
-"""Variable with the database of all workers, so that its password stays out of commands and runs."""
+"""Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class OpenSweep:
     """A sweep in the process of one worker."""
 
     jobs: SweepJobs
@@ -54,7 +54,7 @@ class Opened:
         return self.context.prepare(self.jobs.trial(self.group.id, compiler, point))
 
     def run(self, planned: Sequence[PlannedJob]) -> list[Outcome]:
-        """Run those of the jobs that have not run, within the budgets. Trials are run by the worker."""
+        """Run the jobs that have not run yet, within the budgets. Used for all jobs except trials."""
         return run_jobs(
             self.store,
             self.context.service,
@@ -74,11 +74,11 @@ class Opened:
         return seconds < (fields.max_billable_seconds or math.inf) and usd < (fields.max_usd or math.inf)
 
 
-def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], echo: Echo) -> Opened:
+def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], echo: Echo) -> OpenSweep:
     """Open or resume a sweep.
 
-    Raises TrainfareError if the storage or the tracking server does not answer, and InputError if another sweep has
-    its name. Then no job is started and no run is opened.
+    Raises TrainfareError if the storage or the tracking server does not answer, and InputError if a different sweep
+    has the same name. In these cases no job is started and no run is opened.
     """
     storage = open_storage(storage_url(), echo=echo)
     name = jobs.sweep.fields.name
@@ -87,7 +87,7 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequ
     with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
         store = open_store(echo=echo)
         group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
-    return Opened(
+    return OpenSweep(
         jobs=jobs,
         context=context,
         store=store,
@@ -101,11 +101,11 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequ
 
 def _studies(storage: Storage, name: str, jobs: SweepJobs) -> dict[str, optuna.Study]:
     sweep = jobs.sweep
-    # The bound is known only after the baseline has run; `worse_by` stands for it.
+    # The bound is known only after the baseline has run. Until then `worse_by` takes its place.
     objective = replace(sweep.objective, bound=sweep.fields.worse_by)
     return {
         compiler: open_study(
-            storage, sweep=name, compiler=compiler, space=sweep.space, objective=objective, experiment=jobs.trains
+            storage, sweep=name, compiler=compiler, space=sweep.space, objective=objective, experiment=jobs.training_key
         )
         for compiler in sweep.fields.compilers
     }

@@ -1,7 +1,7 @@
-"""Run a sweep: time the batch sizes, search them with their learning rates, and repeat the winner.
+"""Run a sweep: calibrate the batch sizes, search batch sizes and learning rates, and repeat the winner.
 
-Every process that runs the same command on the same storage is a worker of the same sweep. One worker does the timing
-and the repeats; the others wait for it and use the results.
+Every process that runs the same command on the same storage is a worker of the same sweep. One worker runs the
+calibrations and the repeats; the others wait for it and use the results.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> N
     spec = jobs.trial("check", *plan.baseline).spec
     field = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
     if field and context.price(spec) is None:
-        raise InputError(f"{field} needs the price of {spec.instance_type}, which is unknown")
+        raise InputError(f"{field} needs the price of {spec.instance_type}, which is unknown: set aws.prices")
 
 
 def _command(name: str, overrides: Mapping[str, str]) -> list[str]:

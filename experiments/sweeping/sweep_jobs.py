@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import cast
 
 from experiments.planning.plan import job, source_digest
-from experiments.planning.staged_inputs import Echo, inputs_of
+from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.confirmation import Setting
@@ -26,7 +26,7 @@ CHANGEABLE_FIELDS = {"trials", "repeats", "max_parallel", "max_billable_seconds"
 
 @dataclass(frozen=True)
 class SweepJobs:
-    """Plans the jobs of a sweep. The same setting always has the same job."""
+    """Planner of a sweep's jobs. The same setting always has the same job."""
 
     name: str
     """Name of the experiment."""
@@ -35,21 +35,21 @@ class SweepJobs:
 
     @cached_property
     def staged(self) -> Staged:
-        """Data that all jobs share. Raises InputError, also if the largest batch exceeds the data."""
+        """Data that all jobs share. Raises InputError for wrong data, and for data smaller than the largest batch."""
         largest = Point(self.sweep.space.batch_sizes[-1])
-        (inputs,) = inputs_of([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
+        (inputs,) = stage_inputs([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
         return cast(Staged, inputs)
 
     @property
     def key(self) -> str:
-        """Hash of the sweep's name or, without a name, of all fields that must not change."""
+        """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        return _hash(named if fields.name else {**named, **self._fixed_fields, "trains": self.trains})
+        return _hash(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
 
     @property
-    def trains(self) -> str:
-        """Hash of the experiment, the data and the source that are trained."""
+    def training_key(self) -> str:
+        """Hash of everything that determines a training: the experiment, the data and the job's source."""
         experiment = self.sweep.experiment.model_dump(mode="json", exclude={"sweep", "compare", "log_model"})
         return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
@@ -59,7 +59,7 @@ class SweepJobs:
         return self.sweep.samples(self.staged.train_rows)
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
-        """Return the job of a point. Each repeat has another seed."""
+        """Return the job of a point. Each repeat has a different seed."""
         arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows, is_whole=repeat > 0)
         tags = {
             "platform.role": "confirmation" if repeat else "trial",
@@ -79,7 +79,7 @@ class SweepJobs:
         return replace(planned, tags={"platform.role": "calibration"})
 
     def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
-        """Return the repeats of the settings, interleaved so that a drift of the machine affects all of them."""
+        """Return the repeats of the settings, interleaved so that a drift of the machine affects all settings."""
         repeats = range(1, self.sweep.fields.repeats + 1)
         return [self.trial(group_id, compiler, point, repeat) for repeat in repeats for compiler, point in settings]
 

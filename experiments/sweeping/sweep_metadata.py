@@ -15,7 +15,7 @@ from sweeps.study.importance import importances
 from sweeps.workers.decisions import Decisions
 from sweeps.workers.trial_queue import Part
 
-Bests = Mapping[str, tuple[Point, float]]
+BestPoints = Mapping[str, tuple[Point, float]]
 """Best point of each compiler, with its cost."""
 
 
@@ -25,10 +25,10 @@ def metadata(
     samples: int,
     command: Sequence[str],
     *,
-    bests: Bests = MappingProxyType({}),
+    best_points: BestPoints = MappingProxyType({}),
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the metadata so far, or at the end; `command` is the command line that trains the experiment."""
+    """Return the metadata of a running or ended sweep; `command` is the command line that trains the experiment."""
     compiler, base = sweep.baseline
     return {
         "objective": _objective(parts[0].objective),
@@ -40,12 +40,12 @@ def metadata(
         "models": {part.compiler: asdict(model.line) for part in parts if (model := decisions(part).search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
-        "train_command": _train_command(sweep, bests, command),
+        "train_command": _train_command(sweep, best_points, command),
     }
 
 
 def decisions(part: Part) -> Decisions:
-    """Return the strategy of a study that this room opened."""
+    """Return the study's strategy, which `sweep_worker` always creates as `Decisions`."""
     assert isinstance(part.strategy, Decisions)
     return part.strategy
 
@@ -62,11 +62,11 @@ def _objective(objective: Objective) -> dict[str, Any]:
     }
 
 
-def _train_command(sweep: SweepPlan, bests: Bests, command: Sequence[str]) -> str | None:
-    if not bests:
+def _train_command(sweep: SweepPlan, best_points: BestPoints, command: Sequence[str]) -> str | None:
+    if not best_points:
         return None
     sign = -1.0 if sweep.maximises else 1.0
-    compiler = min(bests, key=lambda each: sign * bests[each][1])
-    point = bests[compiler][0]
+    compiler = min(best_points, key=lambda each: sign * best_points[each][1])
+    point = best_points[compiler][0]
     own = {"compiler": compiler, "batch_size": point.batch_size, "learning_rate_multiplier": f"{point.multiplier:.6g}"}
     return shlex.join([*command, *(word for name, value in own.items() for word in ("-P", f"{name}={value}"))])

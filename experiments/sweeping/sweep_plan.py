@@ -21,12 +21,12 @@ DEFAULT_BATCH_SIZES = "8..256"
 MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
 PRECISION = 0.05
-"""Relative precision of throughput at which a trial that measures only throughput ends."""
+"""Relative precision of the throughput at which a throughput trial ends."""
 COSTS = get_args(CostName)
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
-"""Fields that trials override. A trial measures cost and quality, and uploading its model would cost time. The repeats
-of the winner and its controls keep their models if the experiment does: one of them is the result of the sweep."""
+"""Fields that trials override. A trial only measures cost and quality, and uploading its model would cost time. The
+repeats of the winner and its controls keep their models if `save_model` is true: one of them is the sweep's result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +54,9 @@ class SweepPlan:
         return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
 
     def trial(self, compiler: Compiler, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
-        """Return a point as an arm. Raises InputError if the experiment cannot be trained with it.
+        """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
 
-        If the objective is throughput alone, a trial is a probe, unless `is_whole`.
+        If throughput is the only objective, a trial is a probe, unless `is_whole`.
         """
         fields = {
             **NOT_IN_TRIALS,
@@ -76,7 +76,7 @@ class SweepPlan:
         return Arm(label=label(compiler, point), experiment=experiment, is_baseline=is_baseline)
 
     def calibration(self, compiler: Compiler) -> Arm:
-        """Return the job that times every batch size under a compiler."""
+        """Return the arm that measures the step times of the batch sizes with a compiler."""
         timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.fields.calibration_seconds}
         fields = {"compiler": compiler, "calibration": timing, "push_to_hub": None, "probe": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
@@ -116,7 +116,7 @@ class SweepPlan:
 
 
 def timed_sizes(sizes: Sequence[int]) -> list[int]:
-    """Return the batch sizes to time, with the smallest and the largest. A fitted line predicts the others."""
+    """Return the batch sizes to calibrate, with the smallest and the largest. A fitted line predicts the others."""
     if len(sizes) <= MAX_TIMED_SIZES:
         return list(sizes)
     low, high = math.log(sizes[0]), math.log(sizes[-1])
@@ -127,7 +127,7 @@ def timed_sizes(sizes: Sequence[int]) -> list[int]:
 def plan_sweep(experiment: Experiment) -> SweepPlan:
     """Plan the sweep of an experiment. Raises InputError for contradictory fields."""
     if experiment.script is not None:
-        raise InputError("sweep needs a task, because a script logs no evaluations; use `compare` for a script")
+        raise InputError("sweep requires a task, because a script logs no evaluations. Use `compare` for a script")
     try:
         _check_objective(experiment)
         _check_compilers(experiment.sweep)
@@ -182,7 +182,7 @@ def _check_objective(experiment: Experiment) -> None:
     if fields.worse_by is None:
         if not others and cost != "steady_samples_per_second" and experiment.target is None:
             raise ValueError(
-                f"{named} needs a target, or sweep.worse_by: without either, the largest batch wins at any quality"
+                f"{named} needs target or sweep.worse_by: without either, the largest batch would win at any quality"
             )
         return
     if others:

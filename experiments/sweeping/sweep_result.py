@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from experiments.running.follow_group import log_trained
 from experiments.running.write_report import report_group
-from experiments.sweeping.open_sweep import Opened
-from experiments.sweeping.sweep_metadata import Bests, decisions, metadata
-from sweeps.cost_model.trials import best, records
+from experiments.sweeping.open_sweep import OpenSweep
+from experiments.sweeping.sweep_metadata import BestPoints, decisions, metadata
+from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.confirmation import settings
 from sweeps.space.objective import cost_of
-from sweeps.study.study import informative
+from sweeps.study.study import current_trials
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import close_group
 from tracking.groups.sweep_file import write_sweep
 
 
-def confirm(opened: Opened, bests: Bests) -> list[Outcome]:
+def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
     """Repeat the winner and its controls with new seeds; return the outcomes."""
     sweep = opened.jobs.sweep
-    chosen = settings(bests, sweep.baseline, maximise=sweep.maximises)
+    chosen = settings(best_points, sweep.baseline, maximise=sweep.maximises)
     if not chosen or not sweep.fields.repeats or sweep.objective.is_front:
         return []  # a Pareto front has no single winner
     planned = opened.jobs.confirmation(opened.group.id, chosen)
@@ -33,23 +33,27 @@ def confirm(opened: Opened, bests: Bests) -> list[Outcome]:
 
 
 def report(
-    opened: Opened, parts: Sequence[Part], bests: Bests, reasons: Mapping[str, str], repeated: Sequence[Outcome]
+    opened: OpenSweep,
+    parts: Sequence[Part],
+    best_points: BestPoints,
+    reasons: Mapping[str, str],
+    repeated: Sequence[Outcome],
 ) -> None:
-    """Store the metadata in the parent run, report, log the models of the repeats, and close the group."""
+    """Store the metadata in the parent run, write the report, log the repeats' models, and close the group."""
     jobs = opened.jobs
-    results = metadata(jobs.sweep, parts, jobs.samples, opened.command, bests=bests, reasons=reasons)
+    results = metadata(jobs.sweep, parts, jobs.samples, opened.command, best_points=best_points, reasons=reasons)
     write_sweep(opened.store, opened.group, results)
     report_group(opened.store, opened.group, jobs.name)
     log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
-    close_group(opened.store, opened.group, "FINISHED" if bests else "FAILED")
+    close_group(opened.store, opened.group, "FINISHED" if best_points else "FAILED")
 
 
-def bests_of(parts: Sequence[Part]) -> Bests:
+def find_best_points(parts: Sequence[Part]) -> BestPoints:
     """Return the best point of each compiler that has one."""
-    bests = {}
+    best_points = {}
     for part in parts:
         search = decisions(part).search
-        record = best(search, records(informative(part.trials), part.space))
+        record = best_trial(search, records(current_trials(part.trials), part.space))
         if record is not None and record.outcome is not None:
-            bests[part.compiler] = record.point, cost_of(search.objective, record.outcome)
-    return bests
+            best_points[part.compiler] = record.point, cost_of(search.objective, record.outcome)
+    return best_points

@@ -1,13 +1,13 @@
-"""Steps of one sweep worker: timing, search, repeats of the winner, report."""
+"""Steps of one sweep worker: calibration, search, repeats of the winner, report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from experiments.sweeping.calibration_phase import CalibrationIncomplete, prepare_searches
-from experiments.sweeping.open_sweep import Opened
+from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import metadata
-from experiments.sweeping.sweep_result import bests_of, confirm, report
+from experiments.sweeping.sweep_result import confirm, find_best_points, report
 from reports.charts.class_charts import PngClassCharts
 from sweeps.cost_model.trials import Search
 from sweeps.study.sampler import make_sampler
@@ -20,7 +20,7 @@ from tracking.groups.sweep_file import write_sweep
 from tracking.recording.job_run import cost_so_far
 
 
-def run(opened: Opened) -> int:
+def run(opened: OpenSweep) -> int:
     """Search, repeat the winner and report.
 
     Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
@@ -41,27 +41,27 @@ def run(opened: Opened) -> int:
         return 130
     echo(f"The search ended: {done.reason}.")
     with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", echo):
-        bests = bests_of(parts)
-        repeated = confirm(opened, bests)
-        report(opened, parts, bests, done.reasons, repeated)
-    return 0 if bests else 1
+        best_points = find_best_points(parts)
+        repeated = confirm(opened, best_points)
+        report(opened, parts, best_points, done.reasons, repeated)
+    return 0 if best_points else 1
 
 
-def _part(opened: Opened, compiler: str, search: Search) -> Part:
+def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:
     fields, study = opened.jobs.sweep.fields, opened.studies[compiler]
     study.sampler = make_sampler(fields.sampler, search, opened.jobs.sweep.experiment.seed)
     strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler in {"auto", "model"})
     return Part(compiler=compiler, study=study, space=search.space, objective=search.objective, strategy=strategy)
 
 
-def _runner(opened: Opened, parts: Sequence[Part]) -> TrialJobs:
+def _runner(opened: OpenSweep, parts: Sequence[Part]) -> TrialJobs:
     service, objective = opened.context.service, parts[0].objective
     return TrialJobs(
         opened.store, service, opened.group, opened.prepared_trial, objective, opened.echo, PngClassCharts()
     )
 
 
-def _limits(opened: Opened) -> Limits:
+def _limits(opened: OpenSweep) -> Limits:
     fields = opened.jobs.sweep.fields
     return Limits(
         trials=fields.trials,
@@ -72,7 +72,7 @@ def _limits(opened: Opened) -> Limits:
     )
 
 
-def _count_other_jobs(opened: Opened, parts: Sequence[Part]) -> None:
+def _count_other_jobs(opened: OpenSweep, parts: Sequence[Part]) -> None:
     """Charge jobs other than trials to the budgets, including failed calibrations and earlier repeats."""
     seconds, usd = cost_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
     parts[0].study.set_user_attr("other_billable_seconds", seconds)

@@ -14,10 +14,10 @@ from scipy.optimize import nnls
 from judging.step_time import StepTime
 
 MIN_RELATIVE_ERROR = 0.01
-"""Smallest relative error of a measured step time: the speed of an instance drifts by as much within minutes."""
+"""Smallest relative error of a measured step time: an instance's speed drifts by this much within minutes."""
 
 BEND = 0.1
-"""Relative distance of true step times from their line: kernels are more efficient at some batch sizes."""
+"""Expected relative distance of true step times from the line: kernels are more efficient at some batch sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Measurement:
     """Calibration result of one batch size."""
 
     batch_size: int
-    """Samples of each device."""
+    """Samples per device."""
     fits: bool
     """False if the batch size ran out of memory."""
     step_seconds: float = math.nan
@@ -50,22 +50,22 @@ class CostModel:
     fixed_seconds: float = 0.0
     """Billable seconds of a job outside of its steps: start, download, load, compilation and upload."""
     evaluation_seconds_per_sample: float = 0.0
-    """Evaluation time per training sample: the seconds of one evaluation over the samples between two."""
+    """Evaluation time per training sample: the seconds of one evaluation, divided by the samples between two."""
     largest_batch_size: float = math.inf
-    """Largest batch size that fits, if a larger one did not."""
+    """Largest batch size that fits; infinite if every calibrated size fits."""
     instance_count: int = 1
     """Instances that are charged."""
     pace: float = 1.0
-    """Seconds per sample in the trials, over those of the calibration."""
+    """Seconds per sample in the trials, divided by the seconds per sample in the calibration."""
     calibration_seconds: float = 0.0
     """Billable seconds of the calibration itself."""
 
     def step_seconds(self, batch_size: int) -> float:
-        """Return the seconds of a step. Between two measured sizes, the line is corrected towards both of them."""
+        """Return the seconds of a step: those of the line, corrected towards the nearest measured sizes."""
         return self.line.step_seconds(batch_size) * self._correction(batch_size)
 
     def seconds_per_sample(self, batch_size: int) -> float:
-        """Return the billable instance seconds per training sample, with its share of the evaluations."""
+        """Return the billable instance seconds per training sample, including a share of the evaluations."""
         samples = batch_size * self._devices
         trained = self.step_seconds(batch_size) / samples + self.evaluation_seconds_per_sample
         return self.pace * trained * self.instance_count
@@ -84,15 +84,15 @@ class CostModel:
 
     @property
     def _devices(self) -> float:
-        """Number of devices, from the calibration's rates: samples of a step over those of one device."""
+        """Number of devices, from the calibration: samples per step, divided by the batch size of one device."""
         counts = [row.samples_per_second * row.step_seconds / row.batch_size for row in self.measured]
         finite = [count for count in counts if math.isfinite(count)]
         return float(max(round(statistics.median(finite)), 1)) if finite else 1.0
 
     def _correction(self, batch_size: int) -> float:
-        """Return measured over fitted step time, interpolated between two sizes on a logarithmic scale."""
+        """Return the ratio of measured to fitted step time, interpolated between two sizes on a logarithmic scale."""
         sizes = [row.batch_size for row in self.measured]
-        ratios = [_off_line(row, self.line) for row in self.measured]
+        ratios = [_measured_over_fitted(row, self.line) for row in self.measured]
         at = bisect_left(sizes, batch_size)
         if at == len(sizes) or at == 0:
             return ratios[min(at, len(ratios) - 1)]
@@ -114,7 +114,7 @@ def cost_model(
     fitting = [row for row in by_size if row.fits and row.step_seconds > 0]
     if not fitting:
         sizes = ", ".join(str(row.batch_size) for row in by_size)
-        raise ValueError(f"batch_sizes: none of those calibrated ({sizes or 'none'}) fits the memory")
+        raise ValueError(f"batch_sizes: no calibrated batch size fits in memory ({sizes or 'none'} calibrated)")
     return CostModel(
         line=fit_line(fitting),
         measured=tuple(fitting),
@@ -133,7 +133,7 @@ def fit_line(rows: Sequence[Measurement]) -> StepTime:
     """
     fixed, per_sample = _weighted(rows)
     distances = [
-        abs(_at(_weighted([*rows[:at], *rows[at + 1 :]]), row.batch_size) / row.step_seconds - 1)
+        abs(_line_seconds(_weighted([*rows[:at], *rows[at + 1 :]]), row.batch_size) / row.step_seconds - 1)
         for at, row in enumerate(rows)
         if len(rows) >= 3
     ]
@@ -143,22 +143,22 @@ def fit_line(rows: Sequence[Measurement]) -> StepTime:
 
 def _weighted(rows: Sequence[Measurement]) -> tuple[float, float]:
     if len(rows) == 1:
-        # One size cannot separate the two coefficients: the seconds per sample are then the same at every size.
+        # One size cannot separate the two coefficients, so the seconds per sample are taken as equal for all sizes.
         return 0.0, rows[0].step_seconds / rows[0].batch_size
     errors = np.array([_standard_error(row) for row in rows])
     sizes = np.array([float(row.batch_size) for row in rows])
-    # In units of the largest size, so that both coefficients are of similar magnitude.
+    # Sizes in units of the largest one, so that both coefficients have a similar magnitude.
     design = np.column_stack([np.ones(len(rows)), sizes / sizes.max()]) / errors[:, None]
     (fixed, slope), _ = nnls(design, np.array([row.step_seconds for row in rows]) / errors)
     return float(fixed), float(slope / sizes.max())
 
 
-def _at(line: tuple[float, float], batch_size: int) -> float:
+def _line_seconds(line: tuple[float, float], batch_size: int) -> float:
     return line[0] + line[1] * batch_size
 
 
-def _off_line(row: Measurement, line: StepTime) -> float:
-    """Return measured over fitted step time, drawn towards 1 if the interval is wide compared with `BEND`."""
+def _measured_over_fitted(row: Measurement, line: StepTime) -> float:
+    """Return the ratio of measured to fitted step time, closer to 1 if the interval is wide compared with `BEND`."""
     error = _standard_error(row) / row.step_seconds
     return float((row.step_seconds / line.step_seconds(row.batch_size)) ** (BEND**2 / (BEND**2 + error**2)))
 
@@ -170,13 +170,13 @@ def _standard_error(row: Measurement) -> float:
     return max(half / 1.96, least) if math.isfinite(half) else least
 
 
-def paced(costs: CostModel, slopes: Sequence[tuple[int, float]]) -> CostModel:
-    """Adjust the costs to the trials' own pace; `slopes` holds batch sizes and their billable seconds per sample."""
+def with_trial_pace(costs: CostModel, slopes: Sequence[tuple[int, float]]) -> CostModel:
+    """Adjust the costs to the trials' own pace; `slopes` contains batch sizes and their billable seconds per sample."""
     ratios = [seconds / costs.seconds_per_sample(size) for size, seconds in slopes if seconds > 0]
     return replace(costs, pace=costs.pace * statistics.median(ratios)) if ratios else costs
 
 
-def with_fixed(costs: CostModel, jobs: Sequence[tuple[int, int, float]]) -> CostModel:
-    """Adjust the fixed costs to those of trials; `jobs` holds batch sizes, samples and billable seconds."""
+def with_fixed_costs(costs: CostModel, jobs: Sequence[tuple[int, int, float]]) -> CostModel:
+    """Adjust the fixed costs to those of the trials; `jobs` contains batch sizes, samples and billable seconds."""
     fixed = [seconds - samples * costs.seconds_per_sample(size) for size, samples, seconds in jobs]
     return replace(costs, fixed_seconds=max(statistics.median(fixed), 0.0)) if fixed else costs

@@ -10,10 +10,11 @@ import numpy as np
 from sweeps.space.objective import CurvePoint, Quality
 
 
-def samples_to(quality: Quality, curve: Sequence[CurvePoint], value: float) -> float:
-    """Return the samples at which a curve first is as good as `value`, interpolated between two points.
+def samples_to_reach(quality: Quality, curve: Sequence[CurvePoint], value: float) -> float:
+    """Return the samples at which a curve first reaches `value` or better, interpolated between two points.
 
-    Infinite if it never is. Before the first point nothing is known, so the first point counts there.
+    Infinite if the curve never reaches it. If the first point already reaches it, return the samples of that point,
+    because the curve before it is unknown.
     """
     for at, point in enumerate(curve):
         if not quality.is_as_good(point.value, value):
@@ -35,7 +36,7 @@ def value_at(curve: Sequence[CurvePoint], samples: float) -> float:
 
 
 def best_value(quality: Quality, curve: Sequence[CurvePoint], up_to: float = math.inf) -> float:
-    """Return the best value of a curve within its first `up_to` samples; NaN if there is none."""
+    """Return the best value of a curve within its first `up_to` samples; NaN if the curve has no value there."""
     values = [point.value for point in curve if point.samples <= up_to and not math.isnan(point.value)]
     if not values:
         return math.nan
@@ -43,14 +44,14 @@ def best_value(quality: Quality, curve: Sequence[CurvePoint], up_to: float = mat
 
 
 def is_better(quality: Quality, one: float, other: float) -> bool:
-    """Return whether a value is strictly better than another; NaN never is."""
+    """Return whether a value is strictly better than another; False for NaN."""
     return one > other if quality.higher_is_better else one < other
 
 
 def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
     """Return the billable seconds per sample between a curve's first and last point; NaN for fewer than two points.
 
-    The seconds before the first point are left out, because they include the start and the compilation.
+    The seconds before the first point do not count, because they include the start and the compilation.
     """
     if not curve or curve[0].samples >= curve[-1].samples:
         return math.nan
@@ -59,9 +60,10 @@ def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
 
 
 def diverged(quality: Quality, curve: Sequence[CurvePoint], evaluations: int = 3, margin: float = 0.1) -> bool:
-    """Return whether a training has diverged: its last value is not finite, or its last evaluations all are too bad.
+    """Return whether a training has diverged.
 
-    Too bad means worse than the first evaluation by more than `margin` of its size, `evaluations` times in a row.
+    It has if its last value is not finite, or if each of the last `evaluations` values is worse than the first one by
+    more than `margin`, relative to the first value.
     """
     if curve and not math.isfinite(curve[-1].value):
         return True

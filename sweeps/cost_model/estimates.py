@@ -1,8 +1,9 @@
 """Estimate, from each trial, the samples that its point needs and the cost of a sample. Pure.
 
-A trial that ended before its goal still counts: its point needs more samples than it trained. How many more follows
-from completed trials, by the samples that they needed for the same quality. With a bound instead of a target, the
-estimate is the number of samples after which the quality is within the bound; it must not exceed a whole training.
+A trial that ended before its goal still counts: its point needs more samples than it trained. The additional samples
+are estimated from completed trials and the samples that they needed for the same quality. With a bound instead of a
+target, the estimate is the number of samples after which the quality is within the bound; it must not exceed a whole
+training.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from sweeps.cost_model.costs import CostModel, Measurement, cost_model, paced, with_fixed
-from sweeps.cost_model.curves import best_value, diverged, is_better, samples_to, seconds_per_sample
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model, with_fixed_costs, with_trial_pace
+from sweeps.cost_model.curves import best_value, diverged, is_better, samples_to_reach, seconds_per_sample
 from sweeps.cost_model.surrogate import Observation
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.objective import CurvePoint, Quality
@@ -20,27 +21,27 @@ from sweeps.space.objective import CurvePoint, Quality
 REPEAT_ERROR = 0.1
 """Standard deviation of the logarithm of the samples to a target, between seeds."""
 UNSEEN_ERROR = 0.5
-"""Standard deviation that is added for the untrained part of a curve."""
+"""Standard deviation added for the untrained part of a curve."""
 QUALITY_ERROR = 0.2
 """Standard deviation of the logarithm of the samples to a bound, estimated from the final quality."""
 FAR_ERROR = 0.3
-"""Standard deviation that is added for each factor of e between the trained samples and those to the bound."""
+"""Standard deviation added for each factor of e between the trained samples and the samples to the bound."""
 MAX_RECORDS = 100
-"""Trials that a prediction uses. Its time grows with their cube, and a trial must start at once."""
+"""Largest number of trials in a prediction. Its time grows with their cube, and the next trial waits for it."""
 MAX_REFERENCES = 10
-"""Trials that reached the target with which an unfinished one is compared."""
+"""Largest number of trials that reached the target with which an unfinished trial is compared."""
 
 
-def goal(search: Search) -> tuple[Quality, float] | None:
+def quality_goal(search: Search) -> tuple[Quality, float] | None:
     """Return the quality metric and the value that a trial must reach; None if the objective has no such value."""
     value = search.objective.bound if search.objective.target is None else search.objective.target
     return None if search.objective.quality is None or value is None else (search.objective.quality, value)
 
 
-def informative(records: Sequence[Record]) -> list[Record]:
-    """Return the trials that a prediction uses: all of them, or of many the cheapest, some others and the latest.
+def select_informative(records: Sequence[Record]) -> list[Record]:
+    """Return the trials that a prediction uses: all up to `MAX_RECORDS`, else the cheapest, some others and the latest.
 
-    The cheapest are near the best point. Of the trials that did not complete, the latest are running or just ended.
+    The cheapest trials are near the best point. The latest of the trials without completion are running or just ended.
     """
     if len(records) <= MAX_RECORDS:
         return list(records)
@@ -52,28 +53,28 @@ def informative(records: Sequence[Record]) -> list[Record]:
 
 
 def _spread(ranked: Sequence[Record], count: int) -> list[Record]:
-    """Return at most `count` of the trials, spread evenly over their order."""
+    """Return at most `count` of the trials, evenly spaced."""
     return list(ranked[:: max(math.ceil(len(ranked) / count), 1)])
 
 
 def corrected_costs(search: Search, records: Sequence[Record]) -> CostModel | None:
-    """Return the cost model, corrected by the trials: their own pace, and their fixed costs.
+    """Return the cost model, corrected by the pace and the fixed costs of the trials.
 
     Without a calibration, the costs come from the trials' curves alone; None until a trial has two evaluations.
     """
-    records = informative(records)
+    records = select_informative(records)
     slopes = [
         (record.point.batch_size, slope)
         for record in records
         if math.isfinite(slope := seconds_per_sample(record.curve)) and slope > 0
     ]
-    costs = paced(search.costs, slopes) if search.costs else _from_slopes(slopes)
+    costs = with_trial_pace(search.costs, slopes) if search.costs else _from_slopes(slopes)
     if costs is None:
         return None
     outcome = [
         (record.point.batch_size, record.outcome) for record in records if record.outcome and record.outcome.samples
     ]
-    return with_fixed(costs, [(size, each.samples, each.billable_instance_seconds) for size, each in outcome])
+    return with_fixed_costs(costs, [(size, each.samples, each.billable_instance_seconds) for size, each in outcome])
 
 
 def _from_slopes(slopes: Sequence[tuple[int, float]]) -> CostModel | None:
@@ -89,21 +90,21 @@ def _from_slopes(slopes: Sequence[tuple[int, float]]) -> CostModel | None:
 
 def observations(search: Search, records: Sequence[Record]) -> list[Observation]:
     """Return the estimated samples to the goal of each trial; trials without any information are left out."""
-    aim = goal(search)
-    if aim is None:
+    goal = quality_goal(search)
+    if goal is None:
         return []
     observe = _to_bound if search.objective.target is None else _to_target
-    return observe(search, aim, informative(records))
+    return observe(search, goal, select_informative(records))
 
 
-def _to_target(search: Search, aim: tuple[Quality, float], records: Sequence[Record]) -> list[Observation]:
+def _to_target(search: Search, goal: tuple[Quality, float], records: Sequence[Record]) -> list[Observation]:
     reached = [record for record in records if record.outcome and record.outcome.reached and record.outcome.samples]
     estimates = []
     for record in records:
         if record.outcome and record.outcome.reached and record.outcome.samples:
             estimates.append(_observed(record, math.log(record.outcome.samples), REPEAT_ERROR))
         elif record.curve:
-            estimates.append(_unfinished(search, aim[0], record, _spread(reached, MAX_REFERENCES)))
+            estimates.append(_estimate_unfinished(search, goal[0], record, _spread(reached, MAX_REFERENCES)))
     return estimates
 
 
@@ -111,7 +112,7 @@ def _observed(record: Record, log_samples: float, error: float) -> Observation:
     return Observation(point=record.point, log_samples=log_samples, error=error)
 
 
-def _unfinished(search: Search, quality: Quality, record: Record, reached: Sequence[Record]) -> Observation:
+def _estimate_unfinished(search: Search, quality: Quality, record: Record, reached: Sequence[Record]) -> Observation:
     """Return the estimate of a trial that has not reached the target: more than it trained, guided by other trials."""
     trained = max(record.curve[-1].samples, 1)
     if diverged(quality, record.curve):
@@ -124,24 +125,24 @@ def _unfinished(search: Search, quality: Quality, record: Record, reached: Seque
 
 
 def suggested_samples(quality: Quality, curve: Sequence[CurvePoint], reached: Sequence[Record]) -> float:
-    """Return the samples to the target that a curve suggests; NaN if no trial that reached it is comparable.
+    """Estimate the samples to the target from a curve; NaN if no trial that reached the target is comparable.
 
-    Curves of one task have the same shape at different paces (Domhan et al. 2015, IJCAI, extrapolate families of them).
-    A curve that took twice the samples of another to its present quality is expected to need twice as many in all. The
-    result is the median over the trials that reached the target.
+    Curves of one task have the same shape at different paces (Domhan et al. 2015, IJCAI, extrapolate such families of
+    curves). A curve that took twice the samples of another curve to its present quality is expected to need twice as
+    many in total. The result is the median over the trials that reached the target.
     """
     value = best_value(quality, curve)
-    now = samples_to(quality, curve, value)
+    now = samples_to_reach(quality, curve, value)
     guesses = []
     for other in reached:
-        then = samples_to(quality, other.curve, value)
+        then = samples_to_reach(quality, other.curve, value)
         if other.outcome and other.curve and is_better(quality, value, other.curve[0].value) and 0 < then < math.inf:
             guesses.append(other.outcome.samples * now / then)
     return statistics.median(guesses) if guesses else math.nan
 
 
-def _to_bound(search: Search, aim: tuple[Quality, float], records: Sequence[Record]) -> list[Observation]:
-    quality, bound = aim
+def _to_bound(search: Search, goal: tuple[Quality, float], records: Sequence[Record]) -> list[Observation]:
+    quality, bound = goal
     slope = _improvement(quality, bound, records)
     sign = -1.0 if quality.higher_is_better else 1.0
     estimates = []
@@ -157,7 +158,7 @@ def _to_bound(search: Search, aim: tuple[Quality, float], records: Sequence[Reco
 
 
 def _last(search: Search, record: Record) -> tuple[float, float, float]:
-    """Return the latest state of a trial: its samples, its quality and the share of the training that is left."""
+    """Return the latest state of a trial: its samples, its quality and the remaining share of the training."""
     if record.outcome and record.state == "complete":
         return record.outcome.samples, record.outcome.quality, 0.0
     if not record.curve:

@@ -14,15 +14,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from sweeps.cost_model.costs import CostModel
-from sweeps.cost_model.estimates import REPEAT_ERROR, corrected_costs, goal, observations
+from sweeps.cost_model.estimates import REPEAT_ERROR, corrected_costs, observations, quality_goal
 from sweeps.cost_model.surrogate import Array, Observation, Prediction, predict
-from sweeps.cost_model.trials import Record, Search, best, free_points
+from sweeps.cost_model.trials import Record, Search, best_trial, free_points
 from sweeps.space.grid import Point
 
 MIN_SAVING = 0.01
-"""Share of the best trial's cost. A point that is expected to save less is not worth a trial."""
+"""Smallest expected saving that is worth a trial, as a share of the best trial's cost."""
 MIN_TRIALS = 4
-"""A search does not end before this many trials: a single cost that a disturbance has increased would mislead it."""
+"""Fewest trials before a search may end: with fewer, one cost that a disturbance increased would mislead it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +31,19 @@ class ExpectedImprovement:
 
     point: Point
     saving_seconds: float
-    """Expected billable seconds saved against the best trial so far; a worse outcome counts as 0."""
+    """Expected billable seconds saved against the best trial so far; an outcome that saves nothing counts as 0."""
     billable_instance_seconds: float
-    """Expected cost of the trial, which is stopped at the cost of the best trial so far."""
+    """Expected cost of the trial. A trial is stopped at the cost of the best trial so far."""
 
 
 def expected_improvements(search: Search, records: Sequence[Record]) -> list[ExpectedImprovement]:
     """Return the expected improvement of each free point; empty unless the objective is a single cost with a goal."""
     free = free_points(search, records)
-    if goal(search) is None or search.objective.is_front or not free:
+    if quality_goal(search) is None or search.objective.is_front or not free:
         return []
     costs = corrected_costs(search, records)
     prediction = _prediction(search, records, free)
-    # Until a trial shows the cost of a sample, all points cost the same.
+    # Until a trial shows the cost of a sample, all points count as equally expensive.
     by_size = {size: costs.seconds_per_sample(size) if costs else 1.0 for size in {point.batch_size for point in free}}
     seconds = np.maximum([by_size[point.batch_size] for point in free], 1e-9)
     fixed = costs.fixed_seconds if costs else 0.0
@@ -51,13 +51,13 @@ def expected_improvements(search: Search, records: Sequence[Record]) -> list[Exp
     expect = _to_target if search.objective.target is not None else _within_bound
     savings, expected_costs = expect(prediction, search.samples, seconds, fixed, so_far)
     return [
-        ExpectedImprovement(point=point, saving_seconds=float(saving), billable_instance_seconds=float(bill))
-        for point, saving, bill in zip(free, savings, expected_costs, strict=True)
+        ExpectedImprovement(point=point, saving_seconds=float(saving), billable_instance_seconds=float(cost))
+        for point, saving, cost in zip(free, savings, expected_costs, strict=True)
     ]
 
 
 def _prediction(search: Search, records: Sequence[Record], free: Sequence[Point]) -> Prediction:
-    """Predict the samples at the free points, as if each running trial came out as expected."""
+    """Predict the samples at the free points, assuming that each running trial ends as expected."""
     observed = observations(search, records)
     silent = [record.point for record in records if record.state == "running" and not record.curve]
     if silent:
@@ -72,8 +72,8 @@ def _prediction(search: Search, records: Sequence[Record], free: Sequence[Point]
 def _best_seconds(
     search: Search, records: Sequence[Record], costs: CostModel | None, seconds: Array, fixed: float
 ) -> float:
-    """Return the cost of the best trial so far; without one, that of the most expensive whole training."""
-    record = best(search, records)
+    """Return the cost of the best trial so far or, without a trial, of the most expensive whole training."""
+    record = best_trial(search, records)
     if record is not None and record.outcome is not None and costs is not None:
         return record.outcome.billable_instance_seconds
     return float(fixed + search.samples * seconds.max())
@@ -97,7 +97,7 @@ def _to_target(
 def _within_bound(
     prediction: Prediction, samples: int, seconds: Array, fixed: float, best_seconds: float
 ) -> tuple[Array, Array]:
-    """Return the expected savings and costs of trials that all train the same samples."""
+    """Return the expected savings and costs of trials that all train the same number of samples."""
     likely = prediction.weights @ ndtr((math.log(samples) - prediction.means) / prediction.deviations)
     expected_costs = fixed + samples * seconds
     return np.maximum(best_seconds - expected_costs, 0.0) * likely, np.asarray(expected_costs)
@@ -119,13 +119,13 @@ def best_free_point(search: Search, records: Sequence[Record]) -> Point | None:
 
 
 def stop_reason(search: Search, records: Sequence[Record]) -> str | None:
-    """Return the sentence why no further trial is worth its cost; None while one is."""
+    """Return the reason why no further trial is worth its cost, in one sentence; None while one is."""
     if not free_points(search, records):
-        return f"all {len(search.space.points)} points that may fit the memory have been trained"
+        return f"all {len(search.space.points)} points that may fit in memory have been trained"
     if search.objective.cost == "steady_samples_per_second":
         return _no_faster(search, records)
     ranked = expected_improvements(search, records)
-    record = best(search, records)
+    record = best_trial(search, records)
     if not ranked or record is None or record.outcome is None or len(records) < MIN_TRIALS:
         return None
     top = max(ranked, key=lambda each: each.saving_seconds)
@@ -139,8 +139,8 @@ def stop_reason(search: Search, records: Sequence[Record]) -> str | None:
 
 
 def _no_faster(search: Search, records: Sequence[Record]) -> str | None:
-    """Reason why no free point is worth a trial for its throughput: none was calibrated faster than the best."""
-    record, costs = best(search, records), search.costs
+    """Return why no free point is worth a trial for its throughput: none was calibrated faster than the best."""
+    record, costs = best_trial(search, records), search.costs
     if search.objective.is_front or record is None or costs is None:
         return None
     fastest = max(costs.samples_per_second(point.batch_size) for point in free_points(search, records))

@@ -1,7 +1,7 @@
 """Decide which running trials cannot win any more. Pure.
 
-Trials are compared at equal samples, and only by whole costs: the cost so far includes the trial's own start and
-compilation, and so do the costs that it is compared with. Trials are never compared at equal ages.
+Trials are compared at equal samples, never at equal times, and by their total cost: the cost so far includes the start
+and the compilation, as do the costs that it is compared with.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from sweeps.cost_model.curves import best_value, diverged, samples_to, seconds_per_sample, value_at
-from sweeps.cost_model.estimates import goal
-from sweeps.cost_model.trials import Record, Search, best
+from sweeps.cost_model.curves import best_value, diverged, samples_to_reach, seconds_per_sample, value_at
+from sweeps.cost_model.estimates import quality_goal
+from sweeps.cost_model.trials import Record, Search, best_trial
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, Quality
 
 SLACK = 0.8
-"""Share of the fewest samples that any trial needed from the same quality on: this one may be faster."""
+"""Share of the fewest samples that any trial needed from the same quality on: the running trial may be faster."""
 
 
 def should_prune(
@@ -27,11 +27,11 @@ def should_prune(
     curve: Sequence[CurvePoint],
     billable_instance_seconds: float,
 ) -> str | None:
-    """Return the sentence why a running trial cannot win any more; None while it can.
+    """Return the reason why a running trial can no longer win, in one sentence; None while it can.
 
-    `curve` and `billable_instance_seconds` are those of the trial so far. With two objectives nothing is pruned,
-    because an expensive trial may have the best quality. Nothing is pruned for throughput either, because these trials
-    are short.
+    `curve` and `billable_instance_seconds` are the trial's values so far. With two objectives nothing is pruned,
+    because an expensive trial may have the best quality. Throughput trials are not pruned either, because they are
+    short.
     """
     if search.objective.is_front or search.objective.cost == "steady_samples_per_second":
         return None
@@ -39,19 +39,19 @@ def should_prune(
     if quality is not None and diverged(quality, curve):
         return f"its {quality.metric} is {curve[-1].value:.4g} after {curve[0].value:.4g}: it diverged"
     others = [record for record in records if record.point != point]
-    record = best(search, others)
+    record = best_trial(search, others)
     if record is None or record.outcome is None:
         return None
     best_seconds = record.outcome.billable_instance_seconds
     if billable_instance_seconds * _price(search, others) >= best_seconds * _price(search, [record]):
         spent = f"{billable_instance_seconds:.4g} billable seconds"
-        return f"{spent} are no less than the {best_seconds:.4g} of the best so far"
-    aim = goal(search)
-    if aim is None or not curve:
+        return f"{spent} so far, no fewer than the {best_seconds:.4g} of the best trial"
+    goal = quality_goal(search)
+    if goal is None or not curve:
         return None
     if search.objective.target is None:
-        return _beyond_bound(search, aim, others, curve)
-    return _too_far(aim, others, curve, billable_instance_seconds, best_seconds)
+        return _reason_beyond_bound(search, goal, others, curve)
+    return _reason_out_of_reach(goal, others, curve, billable_instance_seconds, best_seconds)
 
 
 def _price(search: Search, records: Sequence[Record]) -> float:
@@ -66,25 +66,25 @@ def _price(search: Search, records: Sequence[Record]) -> float:
     return statistics.median(prices) if prices else 1.0
 
 
-def _too_far(
-    aim: tuple[Quality, float],
+def _reason_out_of_reach(
+    goal: tuple[Quality, float],
     others: Sequence[Record],
     curve: Sequence[CurvePoint],
     billable_instance_seconds: float,
     best_seconds: float,
 ) -> str | None:
-    """Reason why a trial cannot reach the target for less than the best trial's cost; None while it can.
+    """Return why a trial cannot reach the target for less than the best trial's cost; None while it can.
 
     No trial reached the target from this quality in fewer samples, and no trial that reached it was worse at equal
-    samples. The cost of a sample is the trial's own, known from its second evaluation on: other trials ran at other
-    times, when the instance may have been faster or slower.
+    samples. The cost of a sample is the trial's own, which is known from the second evaluation on: during other trials
+    the instance may have been faster or slower.
     """
-    quality, target = aim
+    quality, target = goal
     seconds = seconds_per_sample(curve)
     if not math.isfinite(seconds):
         return None
     reached = [record for record in others if record.outcome and record.outcome.reached and record.curve]
-    more = fewest_more(quality, reached, best_value(quality, curve), target)
+    more = fewest_remaining_samples(quality, reached, best_value(quality, curve), target)
     least = billable_instance_seconds + SLACK * more * seconds
     if not math.isfinite(more) or least <= best_seconds or not is_behind(quality, reached, curve):
         return None
@@ -94,15 +94,16 @@ def _too_far(
     )
 
 
-def _beyond_bound(
-    search: Search, aim: tuple[Quality, float], others: Sequence[Record], curve: Sequence[CurvePoint]
+def _reason_beyond_bound(
+    search: Search, goal: tuple[Quality, float], others: Sequence[Record], curve: Sequence[CurvePoint]
 ) -> str | None:
-    """Reason why a trial cannot come within the bound by its end; None while it can.
+    """Return why a trial cannot come within the bound by its end; None while it can.
 
-    It is worse at equal samples than every trial that did, further from the bound than any trial moved from there on,
-    and no trial came within the bound from this quality in the samples that are left.
+    Three conditions must hold: at equal samples the trial is worse than every trial that ended within the bound, it is
+    further from the bound than any trial moved after as many samples, and no trial came within the bound from this
+    quality in the remaining samples.
     """
-    quality, bound = aim
+    quality, bound = goal
     within = [record for record in others if record.state == "complete" and _is_within(quality, bound, record)]
     samples, value = curve[-1].samples, best_value(quality, curve)
     moves = [abs(record.curve[-1].value - value_at(record.curve, samples)) for record in others if record.curve]
@@ -110,12 +111,12 @@ def _beyond_bound(
     if not known or not within or not is_behind(quality, within, curve):
         return None
     left = search.samples - samples
-    more = fewest_more(quality, within, value, bound)
+    more = fewest_remaining_samples(quality, within, value, bound)
     if abs(value - bound) <= max(known) / SLACK or quality.is_as_good(value, bound) or SLACK * more <= left:
         return None
     return (
         f"at {quality.metric} {value:.4g} after {samples:,} samples it is further from {bound:.4g} than any trial "
-        f"moved in the {left:,} that are left"
+        f"moved in the remaining {left:,}"
     )
 
 
@@ -123,17 +124,18 @@ def _is_within(quality: Quality, bound: float, record: Record) -> bool:
     return record.outcome is not None and bool(record.curve) and quality.is_as_good(record.outcome.quality, bound)
 
 
-def fewest_more(quality: Quality, reached: Sequence[Record], value: float, aim: float) -> float:
-    """Return the fewest samples that any of the trials needed from `value` to the aim; infinite if none reached both.
+def fewest_remaining_samples(quality: Quality, reached: Sequence[Record], value: float, goal: float) -> float:
+    """Return the fewest samples that any trial needed from `value` to the goal; infinite if no trial reached both.
 
     A trial's curve before its first evaluation is unknown, so the samples from there to `value` count as 0.
     """
-    needed = [samples_to(quality, each.curve, aim) - samples_to(quality, each.curve, value) for each in reached]
+    curves = [record.curve for record in reached]
+    needed = [samples_to_reach(quality, each, goal) - samples_to_reach(quality, each, value) for each in curves]
     return min((max(each, 0.0) for each in needed if not math.isnan(each)), default=math.inf)
 
 
 def is_behind(quality: Quality, others: Sequence[Record], curve: Sequence[CurvePoint]) -> bool:
-    """Return whether a curve is worse than all others at its samples. Trials that had ended by then are left out."""
+    """Return whether a curve is worse than all others at its samples. Trials that ended earlier are left out."""
     value = best_value(quality, curve)
     return not any(
         quality.is_as_good(value, then)

@@ -2,9 +2,9 @@
 
 The model starts from theory: S(B) = S_min (1 + B / B_noise) at the best learning rate of each batch size (McCandlish et
 al. 2018, "An Empirical Model of Large-Batch Training", arXiv:1812.06162, equation 2.11). A rate that is d octaves off
-takes ((2^d + 2^-d) / 2)^k times as many samples: flat near the best rate, and for k = 1 a factor of two for each octave
-far from it, as half the rate makes half the progress. The multiplier of the best rate drifts with the batch size if the
-scaling rule does not fit the model (linear where theory says square root: half an octave down per octave).
+takes ((2^d + 2^-d) / 2)^k times as many samples. This is flat near the best rate. Far from it, k = 1 gives a factor of
+two per octave, because half the rate makes half the progress. The multiplier of the best rate drifts with the batch
+size if the scaling rule does not fit the model (linear where theory says square root: half an octave down per octave).
 
 None of these constants is known. The prediction averages over them, weighted by the likelihood of the observations, and
 a Gaussian process models the departures from theory. All samples are natural logarithms.
@@ -25,11 +25,11 @@ from sweeps.space.grid import Point, Space
 Array = NDArray[np.float64]
 
 DEPARTURES = (0.1, 0.3)
-"""Standard deviations of the departures from theory."""
+"""Assumed standard deviations of the departures from theory. Each one makes hypotheses of its own."""
 SIZE_OCTAVES, RATE_OCTAVES = 2.0, 1.5
 """Length scales of a departure, in octaves of batch size and of learning rate."""
 SCALE_DEVIATION = 3.0
-"""Standard deviation of the overall scale, of which hardly anything is known."""
+"""Standard deviation of the overall scale, about which almost nothing is known."""
 BEST_RATES = np.arange(-3.0, 3.01, 0.5)
 """Octaves from the base's multiplier to the best one at its batch size; normal around 0 with `RATE_DEVIATION`."""
 RATE_DEVIATION = 1.25
@@ -38,9 +38,9 @@ DRIFTS = {-1.0: 0.1, -0.5: 0.25, -0.25: 0.2, 0.0: 0.3, 0.25: 0.15}
 SHARPNESS = {0.3: 0.3, 1.0: 0.5, 3.0: 0.2}
 """The exponent k, with its prior weights."""
 MAX_HYPOTHESES, MIN_HYPOTHESES = 200, 20
-"""Most and fewest hypotheses that predict; there are fewer for more points."""
+"""Largest and smallest number of hypotheses in a prediction. More points leave fewer hypotheses."""
 MAX_PREDICTIONS = 40_000
-"""Predictions of all hypotheses at all points."""
+"""Largest number of predictions: hypotheses times points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Hypotheses:
-    """Every combination of the constants, one per entry."""
+    """All combinations of the constants; entry i of each array belongs to combination i."""
 
     log2_noise: Array
     best_rate: Array
@@ -96,10 +96,10 @@ class _Hypotheses:
 def predict(
     space: Space, base: Point, seen: Sequence[Observation], points: Sequence[Point], expected_samples: float
 ) -> Prediction:
-    """Predict the samples at `points` from the observations; `expected_samples` is a guess of the scale."""
+    """Predict the samples at `points` from the observations; `expected_samples` is a first guess of their scale."""
     hypotheses = _hypotheses(space)
     base_size = math.log2(base.batch_size)
-    at, to = _places([each.point for each in seen], base), _places(points, base)
+    at, to = _coordinates([each.point for each in seen], base), _coordinates(points, base)
     off = np.array([each.log_samples for each in seen]) - math.log(expected_samples) - hypotheses.at(*at, base_size)
     fits = [_fit(at, np.array([each.error for each in seen]), off, departure) for departure in DEPARTURES]
     log_weights = np.concatenate([fit.log_likelihood + hypotheses.log_prior for fit in fits])
@@ -142,7 +142,7 @@ def _kernel(one: tuple[Array, Array], other: tuple[Array, Array], departure: flo
     return np.asarray(departure**2 * np.exp(-0.5 * (size**2 + rate**2)) + SCALE_DEVIATION**2)
 
 
-def _places(points: Sequence[Point], base: Point) -> tuple[Array, Array]:
+def _coordinates(points: Sequence[Point], base: Point) -> tuple[Array, Array]:
     """Return the octaves of batch size, and of multiplier relative to the base's, which is the best prior guess."""
     sizes = np.array([math.log2(point.batch_size) for point in points])
     return sizes, np.array([math.log2(point.multiplier / base.multiplier) for point in points])

@@ -27,11 +27,11 @@ class Search:
     space: Space
     objective: Objective
     samples: int
-    """Samples of a whole training, which a job trains unless it ends early."""
+    """Samples of a whole training. A job trains all of them unless it ends early."""
     base: Point
     """The experiment's own batch size, with the learning rate of the scaling rule."""
     costs: CostModel | None = None
-    """Cost model of the calibration; None without one."""
+    """Cost model from the calibration; None without a calibration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class Record:
 def records(trials: Iterable[FrozenTrial], space: Space, known: dict[int, Record] | None = None) -> tuple[Record, ...]:
     """Return one record per point; trials without a point are left out.
 
-    If several trials have the same point (a worker died and another one repeats it), the first that has not failed
-    counts. `known` caches the records of ended trials by number, so that each is read once.
+    If several trials have the same point (a worker died and another one repeats its trial), the first one that has not
+    failed counts. `known` caches the records of ended trials by number, so that each trial is read once.
     """
     by_point: dict[Point, Record] = {}
     for trial in trials:
@@ -80,7 +80,7 @@ def record_of(trial: FrozenTrial, space: Space) -> Record | None:
         point=point,
         state=state,
         curve=_curve(trial.intermediate_values, json.loads(trial.user_attrs.get("seconds", "{}"))),
-        outcome=None if state == "running" else _ended(trial.user_attrs, state),
+        outcome=None if state == "running" else _outcome(trial.user_attrs, state),
     )
 
 
@@ -91,7 +91,8 @@ _STATES: dict[str, State] = {
     "PRUNED": "pruned",
     "FAIL": "failed",
 }
-"""By Optuna's names. A waiting trial has its point, and the worker that claims it continues its job."""
+"""States by Optuna's name. A waiting trial counts as running: it has a point and perhaps a job, which the worker that
+claims it continues."""
 
 
 def point_of(trial: FrozenTrial, space: Space) -> Point | None:
@@ -111,7 +112,7 @@ def _curve(values: Mapping[int, float], seconds: Mapping[str, float]) -> tuple[C
     )
 
 
-def _ended(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
+def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
     end = str(attrs.get("end", ""))
     kind, _, why = end.partition(": ")
     failure = None
@@ -135,7 +136,7 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def finished(search: Search, records: Sequence[Record]) -> list[Record]:
+def eligible_trials(search: Search, records: Sequence[Record]) -> list[Record]:
     """Return the completed trials that have a value of the objective and are within its bound."""
     return [
         record
@@ -147,10 +148,10 @@ def finished(search: Search, records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def best(search: Search, records: Sequence[Record]) -> Record | None:
+def best_trial(search: Search, records: Sequence[Record]) -> Record | None:
     """Return the finished trial with the best cost, or None."""
     sign = -1.0 if search.objective.directions[0] == "maximize" else 1.0
-    return min(finished(search, records), key=lambda record: sign * _cost(search, record), default=None)
+    return min(eligible_trials(search, records), key=lambda record: sign * _cost(search, record), default=None)
 
 
 def _cost(search: Search, record: Record) -> float:
@@ -159,7 +160,7 @@ def _cost(search: Search, record: Record) -> float:
 
 
 def largest_batch_size(search: Search, records: Iterable[Record]) -> float:
-    """Return the largest batch size that may fit, below each that ran out of memory."""
+    """Return the largest batch size that may fit in memory: smaller than every size that ran out of memory."""
     known = search.costs.largest_batch_size if search.costs else math.inf
     too_large = [record.point.batch_size for record in records if record.failure_class == OUT_OF_MEMORY]
     below = [size for size in search.space.batch_sizes if size < min(too_large, default=math.inf)]
@@ -167,18 +168,18 @@ def largest_batch_size(search: Search, records: Iterable[Record]) -> float:
 
 
 def free_points(search: Search, records: Sequence[Record]) -> tuple[Point, ...]:
-    """Return the points without a trial that may fit the memory."""
+    """Return the points without a trial that may fit in memory."""
     taken = {record.point for record in records}
     largest = largest_batch_size(search, records)
     return tuple(point for point in search.space.points if point not in taken and point.batch_size <= largest)
 
 
 def nearest(point: Point, among: Sequence[Point]) -> Point:
-    """Return the point with the fewest octaves of distance in batch size and multiplier together."""
+    """Return the point at the smallest distance, see `octaves`."""
     return min(among, key=lambda other: (octaves(point, other), other))
 
 
 def octaves(one: Point, other: Point) -> float:
-    """Return the distance of two points in octaves."""
+    """Return the Euclidean distance of two points in octaves of batch size and multiplier."""
     size = math.log2(one.batch_size / other.batch_size)
     return math.hypot(size, math.log2(one.multiplier / other.multiplier))

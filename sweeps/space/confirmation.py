@@ -1,7 +1,7 @@
-"""Select the settings that are repeated after a sweep, so that its winner is judged on new jobs. Pure.
+"""Select the settings that are repeated after a sweep, to judge its winner by new jobs. Pure.
 
-The winning trial is the luckiest of many, so its own result is too good. The winner, its controls and the best point of
-each other compiler train again with new seeds. Only these jobs count for the verdict.
+The winning trial is partly the luckiest of many, so its own result is too optimistic. The winner, its controls and the
+best point of each other compiler train again with new seeds. Only these jobs count for the verdict.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ Setting = tuple[str, Point]
 def settings(best: Mapping[str, tuple[Point, float]], baseline: Setting, *, maximise: bool = False) -> list[Setting]:
     """Return the settings to repeat, the baseline first; empty if no trial completed.
 
-    `best` holds the best point and its cost for each compiler that has one. The winner and the baseline span a two by
-    two factorial of compiler and batch size. If both have the same compiler, the best other compiler is the second one.
+    `best` contains the best point and its cost for each compiler that has one. The winner and the baseline span a two
+    by two factorial of compiler and batch size. If both have the same compiler, the factorial's second compiler is the
+    best other one.
     """
     if not best:
         return []

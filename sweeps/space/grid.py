@@ -1,7 +1,7 @@
 """Search space of a sweep: batch sizes on a grid, and multipliers of the scaled learning rate. Pure.
 
-The multipliers lie an octave apart: a rate that is off by less than half an octave costs little. On a grid, equal
-points can be recognised, so that none is trained twice.
+By default the multipliers lie an octave apart: a rate that is off by less than half an octave costs little. On a grid,
+equal points can be recognised, and no point is trained twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
 
 MAX_POINTS = 5_000
-"""A sweep plans every job that it may start. A larger space is taken for a typing error."""
+"""Largest number of points of a sweep. A larger space is treated as a typing error."""
 
 _RANGE = re.compile(r"\s*([0-9.eE+-]+?)\s*\.\.\s*([0-9.eE+-]+)\s*")
 
@@ -26,7 +26,7 @@ class Point:
     """Setting of one trial."""
 
     batch_size: int
-    """Samples of each device."""
+    """Samples per device."""
     multiplier: float = 1.0
     """Factor on the learning rate of the scaling rule."""
 
@@ -36,7 +36,7 @@ class Space:
     """All points of a study: every batch size with every multiplier."""
 
     batch_sizes: tuple[int, ...]
-    """Samples of each device, ascending."""
+    """Samples per device, ascending."""
     multipliers: tuple[float, ...] = (1.0,)
     """Ascending powers of two, or of a root of two."""
     grid: BatchGrid = "powers_of_two"
@@ -66,7 +66,7 @@ class Space:
 
 
 def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave: int) -> Space:
-    """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError with one sentence."""
+    """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError for an invalid range."""
     sizes = _sizes(batch_sizes, grid)
     factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
     if len(sizes) * len(factors) > MAX_POINTS:
@@ -80,24 +80,24 @@ def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave
 def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:
     low, high = _bounds("batch_sizes", text)
     if low != int(low) or high != int(high) or low < 1:
-        raise ValueError(f"batch_sizes {text}: batch sizes are whole numbers from 1 up")
+        raise ValueError(f"batch_sizes {text} must be a range of whole numbers from 1 up")
     if grid == "multiples_of_eight":
         sizes = tuple(range(-8 * (-int(low) // 8), int(high) + 1, 8))
     else:
         sizes = tuple(2**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
     if not sizes:
-        raise ValueError(f"batch_sizes {text} is empty: it holds none of the {grid.replace('_', ' ')}")
+        raise ValueError(f"batch_sizes {text} contains none of the {grid.replace('_', ' ')}: choose a wider range")
     return sizes
 
 
 def _multipliers(text: str, per_octave: int) -> tuple[float, ...]:
     low, high = _bounds("learning_rate_multipliers", text)
     if low <= 0:
-        raise ValueError(f"learning_rate_multipliers {text}: they must be above 0")
+        raise ValueError(f"learning_rate_multipliers {text} must be above 0")
     first, last = (math.log2(bound) * per_octave for bound in (low, high))
     factors = tuple(2.0 ** (k / per_octave) for k in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1))
     if not factors:
-        raise ValueError(f"learning_rate_multipliers {text} is empty: it holds no power of two")
+        raise ValueError(f"learning_rate_multipliers {text} contains no power of two: choose a wider range")
     return factors
 
 

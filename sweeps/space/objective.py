@@ -18,7 +18,7 @@ class Quality:
     higher_is_better: bool
 
     def is_as_good(self, value: float, bound: float) -> bool:
-        """Return whether a value is the bound or better; NaN never is."""
+        """Return whether a value equals the bound or is better; False for NaN."""
         return value >= bound if self.higher_is_better else value <= bound
 
 
@@ -27,24 +27,24 @@ class Objective:
     """Cost to optimise, and the condition on the quality.
 
     There are three kinds. With a `target`, jobs end when the quality is reached, and their cost until then counts; a
-    job that does not reach it has no value. With a `bound`, all jobs train the same samples, and the cost of those
-    whose quality is no worse than the bound counts. With `is_front`, cost and quality are two objectives.
+    job that does not reach it has no value. With a `bound`, all jobs train the same samples, and only jobs whose
+    quality is no worse than the bound count. With `is_front`, cost and quality are two objectives.
     """
 
     cost: CostName
-    """Minimised, except that `steady_samples_per_second` is maximised."""
+    """Cost to minimise; `steady_samples_per_second` is maximised instead."""
     quality: Quality | None = None
-    """None only with `steady_samples_per_second`."""
+    """Quality metric; None only with `steady_samples_per_second`."""
     target: float | None = None
     """Quality at which the jobs end."""
     bound: float | None = None
     """Worst acceptable quality."""
     is_front: bool = False
-    """True if the quality is an objective of its own."""
+    """True if the quality is the second objective."""
 
     @property
     def directions(self) -> list[Literal["minimize", "maximize"]]:
-        """Optuna's directions, the cost first."""
+        """Optuna's direction of each objective, the cost first."""
         first: Literal["minimize", "maximize"] = "maximize" if self.cost == "steady_samples_per_second" else "minimize"
         if not self.is_front or self.quality is None:
             return [first]
@@ -56,11 +56,11 @@ class CurvePoint:
     """One evaluation of a job."""
 
     samples: int
-    """Samples trained so far. Jobs of different batch sizes are compared on this axis."""
+    """Samples trained so far. Jobs with different batch sizes are compared at equal samples."""
     value: float
     """Value of the quality metric."""
     billable_instance_seconds: float
-    """Seconds since the job's training began, with compilation and warm-up."""
+    """Billable seconds of all instances since the job's billed time began, including compilation and warm-up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class TrialOutcome:
     failure: tuple[str, str] | None = None
     """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
     billable_instance_seconds: float = 0.0
-    """Charged seconds of all instances, whatever the outcome."""
+    """Charged seconds of all instances, also for a failed job."""
     usd: float | None = None
     """Cost, if the price is known."""
     samples: int = 0
@@ -85,7 +85,7 @@ class TrialOutcome:
 
 
 def cost_of(objective: Objective, outcome: TrialOutcome) -> float:
-    """Return the job's value of the objective's cost; NaN if it has none."""
+    """Return the job's cost under the objective; NaN if it is unknown."""
     if objective.cost == "usd":
         return math.nan if outcome.usd is None else outcome.usd
     if objective.cost == "billable_seconds":
@@ -104,7 +104,7 @@ def values_of(objective: Objective, outcome: TrialOutcome) -> list[float] | None
 
 
 def excess(objective: Objective, outcome: TrialOutcome) -> float | None:
-    """Return the distance of the quality beyond the bound, at most 0 if it is acceptable; None without a bound."""
+    """Return by how much the quality is worse than the bound, at most 0 if acceptable; None without a bound."""
     if objective.bound is None or objective.quality is None:
         return None
     sign = -1.0 if objective.quality.higher_is_better else 1.0

@@ -22,14 +22,14 @@ class Optimiser:
     adam_beta2: float
     """Decay of the second moment, in [0, 1), per step."""
     adam_epsilon: float
-    """Term that is added to the root of the second moment, in units of the gradient."""
+    """Term added to the square root of the second moment, in units of the gradient."""
 
 
 def linear(base: Optimiser, factor: float) -> Optimiser:
     """Scale the learning rate in proportion to the batch size.
 
     Source: Goyal et al. 2017, "Accurate, Large Minibatch SGD", arXiv:1706.02677, section 2.1. Caveat: derived for SGD
-    with warm-up, up to a largest batch size. For Adam, the rate becomes too large at large factors.
+    with warm-up, and valid up to some batch size. For Adam, the rate becomes too large at large factors.
     """
     return replace(base, learning_rate=base.learning_rate * factor)
 
@@ -86,12 +86,11 @@ def scale(
     multiplier: float = 1.0,
     largest_learning_rate: float | None = None,
 ) -> Optimiser:
-    """Return the settings for `global_batch_size`, from settings that suit `base_batch_size` (both in samples).
+    """Scale settings that were chosen for `base_batch_size` to `global_batch_size` (both in samples).
 
     `multiplier` is a factor on the rule's learning rate. The product is limited to `largest_learning_rate`: the length
-    of Adam's step is about its rate, whatever the gradient, so beyond some rate fine-tuning diverges at any batch size,
-    which no scaling rule considers. Source of the length of the step: Kingma and Ba 2015, "Adam", arXiv:1412.6980,
-    section 2.1.
+    of Adam's step is about its rate, whatever the gradient (Kingma and Ba 2015, "Adam", arXiv:1412.6980, section 2.1).
+    So beyond some rate fine-tuning diverges at any batch size, and no scaling rule takes this into account.
     """
     if base_batch_size < 1 or global_batch_size < 1:
         raise ValueError(f"batch sizes must be at least 1, not {base_batch_size} and {global_batch_size}")

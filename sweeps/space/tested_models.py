@@ -2,8 +2,8 @@
 
 Source: AWS, "SageMaker Training Compiler: Supported Frameworks, AWS Regions, Instance Types, and Tested Models",
 docs.aws.amazon.com/sagemaker/latest/dg/training-compiler-support.html: the PyTorch tables of 2023, stored beside this
-file. They hold the largest batch size per GPU that fits, without the compiler and with it. Caveat: they were measured
-in mixed precision and with other library versions, so they are a starting point; the calibration finds what fits.
+file. They list the largest batch size per GPU that fits in memory, without and with the compiler. Caveat: AWS measured
+in mixed precision and with other library versions, so the sizes are a starting point; the calibration finds which fit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 TABLE = Path(__file__).resolve().parent / "trcomp_tested_models.csv"
 
 RANGE = 16
-"""Largest over smallest batch size of a range."""
+"""Ratio of the largest to the smallest batch size of a default range."""
 
 
 class TestedModel(NamedTuple):
@@ -30,16 +30,16 @@ class TestedModel(NamedTuple):
     max_length: int
     """Tokens."""
     batch_native: int | None
-    """Largest batch size per GPU without the compiler; None if AWS lists only the other."""
+    """Largest batch size per GPU without the compiler; None if AWS does not list one."""
     batch_compiled: int | None
-    """Largest batch size per GPU with the compiler."""
+    """Largest batch size per GPU with the compiler; None if AWS does not list one."""
 
 
 def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length: int) -> tuple[int, ...] | None:
     """Return the powers of two from a sixteenth of the largest tested batch size up to it; None for untested models.
 
-    A batch that fits at a longer length also fits at this one. The exact instance type takes precedence over others of
-    its family, which have the same GPU.
+    A batch that fits at a longer length also fits at this length. The exact instance type takes precedence over other
+    types of its family, which have the same GPU.
     """
     largest = largest_tested(model, instance_type, compiler, max_length)
     if largest is None:
@@ -49,13 +49,13 @@ def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length
 
 def largest_tested(model: str, instance_type: str, compiler: str, max_length: int) -> int | None:
     """Return the largest batch size per GPU that fits according to AWS; None for untested models."""
-    name, machine = _model(model), _instance(instance_type)
-    alike = [row for row in tested() if row.model == name and _family(row.instance_type) == _family(machine)]
-    lengths = [row.max_length for row in alike if row.max_length >= max_length]
-    rows = [row for row in alike if row.max_length == min(lengths, default=None)]
-    same = [row for row in rows if row.instance_type == machine]
-    known = [_batch(row, compiler) for row in same or rows]
-    return max((batch for batch in known if batch is not None), default=None)
+    name, instance = _model(model), _instance(instance_type)
+    family_rows = [row for row in tested() if row.model == name and _family(row.instance_type) == _family(instance)]
+    lengths = [row.max_length for row in family_rows if row.max_length >= max_length]
+    rows = [row for row in family_rows if row.max_length == min(lengths, default=None)]
+    exact_rows = [row for row in rows if row.instance_type == instance]
+    sizes = [_batch(row, compiler) for row in exact_rows or rows]
+    return max((size for size in sizes if size is not None), default=None)
 
 
 @cache
@@ -83,7 +83,7 @@ def _batch(row: TestedModel, compiler: str) -> int | None:
 
 
 def _model(name: str) -> str:
-    """Return `bert-base-uncased` for `google-bert/bert-base-uncased`, for a folder or a `package:` of this name."""
+    """Return the bare name: `bert-base-uncased` for `google-bert/bert-base-uncased`, a folder or a `package:`."""
     return name.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].lower()
 
 

@@ -22,7 +22,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
         return {}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns about few trials
+            warnings.simplefilter("ignore")  # Optuna warns about few trials
             shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
     except (RuntimeError, ValueError):  # the evaluator rejects some small studies
         return {}

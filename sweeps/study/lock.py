@@ -1,11 +1,11 @@
-"""Locks for the steps of a sweep that one worker at a time may do, in the database server or beside the database file.
+"""Locks for work that one worker of a sweep does at a time, in the database server or beside the database file.
 
-Claiming a trial takes moments, under a lock. Longer work (calibration, repeats of the winner) has a lease of its own
-name.
+Workers hold the lock for moments, to claim a trial, and a lease for hours: each kind of longer work (calibration,
+repeats of the winner) has its own lease.
 
-Claiming takes several steps (count, sample, claim), and the lock makes them atomic: no point and no free job slot is
-given to two workers. This saves cost; it is not needed for safety. A worker that is paused while it holds the server's
-lock loses it. The trial's state and the job's name still prevent a second start of the job.
+Claiming a trial takes several steps (count, sample, claim). The lock makes them atomic, so that no two workers get the
+same point or the same free job slot. This saves cost; it is not needed for safety. A worker that is paused while it
+holds the server's lock loses it. The trial's state and the job's name still prevent a second start of the job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSED_SECONDS = 60
 """A holder that is silent for longer (a lost host, a paused process) loses the server's lock."""
 
 Lock = Callable[[str], AbstractContextManager[bool]]
-"""Context manager for a name, which yields at once whether the lock is held."""
+"""Function from a name to a context manager that yields immediately: True if this process now holds the lock."""
 
 
 def file_lock(database: Path) -> Lock:
@@ -40,7 +40,7 @@ def file_lock(database: Path) -> Lock:
 
 
 def file_lease(database: Path) -> Lock:
-    """Return the lease beside an SQLite file: one lock per name, which may be held for hours."""
+    """Return the lease beside an SQLite file: one file per name. It may be held for hours."""
 
     @contextmanager
     def lease(name: str) -> Iterator[bool]:
@@ -66,7 +66,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def server_lock(engine: Engine) -> Lock:
-    """Return PostgreSQL's advisory lock of a transaction. It ends with the transaction, which ends with its holder."""
+    """Return PostgreSQL's transaction-level advisory lock. It ends with the transaction, which ends with its holder."""
 
     @contextmanager
     def lock(name: str) -> Iterator[bool]:
@@ -79,9 +79,9 @@ def server_lock(engine: Engine) -> Lock:
 
 
 def server_lease(engine: Engine) -> Lock:
-    """Return PostgreSQL's advisory lock of a session, which may be held for hours. It ends with its holder.
+    """Return PostgreSQL's session-level advisory lock, which may be held for hours. It ends with its holder.
 
-    A server that restarts forgets the lock. Work under it must therefore be safe to do twice at the same time.
+    A server that restarts forgets the lock. Work under it must therefore be safe to run twice at the same time.
     """
 
     @contextmanager

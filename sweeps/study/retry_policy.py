@@ -1,4 +1,4 @@
-"""Calls on the database of a sweep's studies, repeated while it does not answer, with errors in one sentence.
+"""Repeat calls on a sweep's database while it does not answer, and translate its errors to one sentence.
 
 All calls made here can be repeated safely. A value whose confirmation was lost is written again. A trial whose creation
 was not confirmed has no claim, and the next worker gets it.
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _SILENT_SECONDS = 2.0
 """Shorter waits are not reported."""
 _PERMANENT_FAILURES = ("no such table", "no such column", "readonly database", "unable to open", "permission denied")
-"""Parts of an operational error's message that mean that another attempt would fail, too."""
+"""Parts of the messages of operational errors that occur again at the next attempt."""
 _DATABASE_ERRORS = (StorageInternalError, SQLAlchemyError, OSError)
 
 
@@ -48,15 +48,15 @@ class StorageRetries:
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Return `method(*args, **kwargs)`, and repeat it while the database does not answer.
 
-        Says once that it waits, and once that the database answers again. Raises `StorageError` if the database
-        refuses the call, if the study was deleted, or after `retry_seconds` without an answer.
+        Prints a line when it starts to wait, and another one when the database answers again. Raises `StorageError` if
+        the database refuses the call, if the study was deleted, or after `retry_seconds` without an answer.
         """
-        is_said, started = False, self._policy.clock()
+        is_reported, started = False, self._policy.clock()
 
         def report_silence(seconds: float) -> None:
-            nonlocal is_said
-            if seconds >= _SILENT_SECONDS and not is_said:
-                is_said = True
+            nonlocal is_reported
+            if seconds >= _SILENT_SECONDS and not is_reported:
+                is_reported = True
                 self._echo(f"The storage {self.name} does not answer; jobs keep running, and nothing is lost.")
 
         try:
@@ -66,27 +66,27 @@ class StorageRetries:
                 on_failure=report_silence,
             )
         except KeyError as error:
-            raise self._gone(error) from error
+            raise self._translated_key_error(error) from error
         except _DATABASE_ERRORS as error:
             if is_transient(error):
                 silent = f"The storage {self.name} has not answered for {self._policy.clock() - started:.0f} s"
                 raise StorageError(f"{silent}: {reason(error)}.") from error
             raise StorageError(f"The storage {self.name} cannot be used: {reason(error)}.") from error
-        if is_said:
+        if is_reported:
             self._echo(f"The storage {self.name} answers again.")
         return answer
 
-    def _gone(self, error: KeyError) -> Exception:
+    def _translated_key_error(self, error: KeyError) -> Exception:
         # Optuna raises this for a missing row; any other KeyError is a programming error.
         if error.args != ("Record does not exist.",):
             return error
-        return StorageError(f"The sweep's study is no longer in {self.name}: somebody deleted it.")
+        return StorageError(f"The study of this sweep no longer exists in {self.name}: somebody deleted it.")
 
 
 def without_optuna_warnings(method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
     """Return `method(*args, **kwargs)` without Optuna's warnings about features that we use on purpose.
 
-    Heartbeats are experimental, and we record them around `ask` and `tell`, where Optuna records none.
+    Heartbeats are experimental, and we use them with `ask` and `tell`, where Optuna itself records none.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
@@ -95,7 +95,7 @@ def without_optuna_warnings(method: Callable[..., Result], *args: Any, **kwargs:
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether another attempt may succeed: the database did not answer, rather than refuse."""
+    """Return whether the next attempt may succeed, because the database did not answer rather than refuse the call."""
     if not isinstance(error, _DATABASE_ERRORS):
         return False
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
@@ -109,7 +109,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of the error of the database or its driver, without password and final full stop."""
+    """Return the first line of the database's or the driver's message, without password and final full stop."""
     from tracking.server.errors import without_credentials  # imported here, because it imports mlflow
 
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error

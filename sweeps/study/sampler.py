@@ -18,10 +18,11 @@ from sweeps.study.study import distributions
 from training.contract import errors
 
 Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequence[Point]], Point]
-"""Function from the trials so far and the free points, of which there is at least one, to the next point."""
+"""Function from the trials so far and the free points (at least one) to the next point."""
 
 SMALL_SPACE = 30
-"""Points up to which a front is searched by training them all; TPE begins with ten random points."""
+"""Largest number of points for which a front trains all of them instead of using TPE, which begins with ten random
+points."""
 
 
 class PointSampler(BaseSampler):
@@ -36,18 +37,18 @@ class PointSampler(BaseSampler):
         self._known: dict[int, Record] = {}
 
     def reseed_rng(self) -> None:
-        """Start another sequence of random numbers, as Optuna requires of copied samplers."""
+        """Start a new sequence of random numbers, as Optuna requires of copied samplers."""
         self.random.seed()
         self.tpe.reseed_rng()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return the whole space, whatever was tried before."""
+        """Return the whole space, regardless of earlier trials."""
         return self.distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the parameters of the next point, or of the first point again if none is free (see `free_points`)."""
+        """Return the parameters of the next point, or of the space's first point if no point is free."""
         others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
         known = records(others, self.search.space, self._known)
         free = free_points(self.search, known)
@@ -71,7 +72,7 @@ def _model(
 def _grid(
     sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """Choose every point in turn: the base first, then by calibrated rate, with multipliers near 1 before others."""
+    """Choose all points in order: the base first, then by calibrated rate, with multipliers near 1 before others."""
     search = sampler.search
     if search.base in free:
         return search.base
@@ -113,7 +114,7 @@ def _auto(
 
 
 def automatic(search: Search) -> str:
-    """Return the name of the sampler that suits a search."""
+    """Return the name of the sampler that `auto` uses for a search."""
     objective = search.objective
     if not objective.is_front and (objective.target is not None or objective.bound is not None):
         return "grid" if objective.cost == "steady_samples_per_second" else "model"
@@ -128,7 +129,7 @@ SAMPLERS = tuple(_CHOICES)
 
 
 def make_sampler(name: str, search: Search, seed: int | None) -> BaseSampler:
-    """Return the sampler with that name. Raises ValueError with one sentence for an unknown name."""
+    """Return the sampler with that name. Raises ValueError for an unknown name."""
     if name not in _CHOICES:
         raise ValueError(f"sampler {name!r} must be one of {', '.join(SAMPLERS)}.{errors.nearest(name, SAMPLERS)}")
     return PointSampler(search, _CHOICES[name], seed)

@@ -1,4 +1,4 @@
-"""Storage of a sweep's studies: PostgreSQL, or SQLite for workers of one machine."""
+"""Storage of a sweep's studies: PostgreSQL, or SQLite for workers on one machine."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from training.contract.errors import InputError, StorageError
 
 HEARTBEAT_SECONDS = 15
 GRACE_SECONDS = 60
-"""A trial whose worker has sent no heartbeat for so long may be continued by another worker."""
+"""Time without a heartbeat after which another worker may continue a trial."""
 
 _OPENING_SECONDS = 5.0
-"""Time limit for the first calls, before anything is started."""
+"""Time limit of the first calls, before anything is started."""
 _CREATING_SECONDS = 60.0
-"""Time limit for another worker to create the tables."""
+"""Longest wait while another worker creates the tables."""
 
 _ENGINE: dict[str, dict[str, Any]] = {
     # Seconds that SQLite waits for another process's transaction.
     "sqlite": {"connect_args": {"timeout": 60.0}},
-    # Replaces connections from before a restart of the server, and detects a host that is gone.
+    # Replaces connections from before a restart of the server, and detects a host that disappeared.
     "postgresql": {
         "pool_pre_ping": True,
         "connect_args": {
@@ -41,7 +41,7 @@ _ENGINE: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""Options of each kind of database's engine; the keys are the supported kinds."""
+"""Engine options by kind of database. The keys are the supported kinds."""
 
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
@@ -54,9 +54,9 @@ class Storage:
     retries: StorageRetries
     """Wrapper of every call on `rdb`."""
     lock: Lock
-    """Held by the worker that claims a trial."""
+    """Lock of the worker that claims a trial."""
     lease: Lock
-    """Held by the worker that does work of the lease's name."""
+    """Lock of the worker that does the work named by the lease."""
 
     def close(self) -> None:
         """Close this thread's connections."""
@@ -75,7 +75,7 @@ def open_storage(
     """Return the storage at an address such as `sqlite:///sweeps.db` or `postgresql://user@host/sweeps`.
 
     Raises `InputError` for a malformed address. Raises `StorageError` within seconds for a database that cannot be
-    used, so that nothing is started in vain.
+    used, before anything is started.
     """
     address = database_url(url)
     name, engine_options = without_password(address), _ENGINE[address.get_backend_name()]
@@ -86,7 +86,7 @@ def open_storage(
             _opened, address, engine_options, lock, heartbeat_seconds, grace_seconds
         )
     except ImportError as error:
-        raise InputError(f"storage {name}: the driver of {address.drivername} is not installed") from error
+        raise InputError(f"storage {name} needs the driver {address.drivername}, which is not installed") from error
     except RuntimeError as error:  # raised by Optuna for tables of another version
         raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
     return Storage(
@@ -106,7 +106,7 @@ def database_url(url: str) -> URL:
         ) from error
     if kind not in _ENGINE:
         raise InputError(
-            f"storage {without_password(address)}: sweeps are kept in {' or '.join(_ENGINE)}, not in {kind}"
+            f"storage {without_password(address)} is a {kind} database, but sweeps need {' or '.join(_ENGINE)}"
         )
     if kind == "sqlite":
         _check_file(address)
@@ -116,11 +116,11 @@ def database_url(url: str) -> URL:
 def _check_file(address: URL) -> None:
     if address.database in (None, "", ":memory:"):
         raise InputError(
-            f"storage {without_password(address)} names no file: use an address such as sqlite:///sweeps.db"
+            f"storage {without_password(address)} does not name a file: use an address such as sqlite:///sweeps.db"
         )
     folder = Path(str(address.database)).resolve().parent
     if not folder.is_dir():
-        raise InputError(f"storage {without_password(address)}: folder {folder} does not exist")
+        raise InputError(f"storage {without_password(address)}: the folder {folder} does not exist")
 
 
 def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
@@ -135,7 +135,7 @@ def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
 def _opened(
     address: URL, engine_options: dict[str, Any], lock: Lock, heartbeat_seconds: int, grace_seconds: int
 ) -> RDBStorage:
-    # Two workers that create the same tables at once would both fail.
+    # Two workers that create the same tables at the same time would both fail.
     with wait_for_lock(lock, "tables", _CREATING_SECONDS):
         rdb = RDBStorage(
             address.render_as_string(hide_password=False),
@@ -144,15 +144,15 @@ def _opened(
             grace_period=grace_seconds,
         )
     if rdb.engine.name == "sqlite":
-        _take_turns(rdb)
+        _begin_as_writer(rdb)
     return rdb
 
 
-def _take_turns(rdb: RDBStorage) -> None:
+def _begin_as_writer(rdb: RDBStorage) -> None:
     """Begin each SQLite transaction as a writer.
 
-    A transaction that reads first and writes then fails at once with `database is locked` if another one does the same,
-    whatever its timeout. Source: sqlite.org/lang_transaction.html, and SQLAlchemy's page on pysqlite.
+    If two transactions both read first and write later, one fails immediately with `database is locked`, whatever its
+    timeout. Source: sqlite.org/lang_transaction.html, and SQLAlchemy's page on pysqlite.
     """
 
     @event.listens_for(rdb.engine, "connect")

@@ -1,4 +1,4 @@
-"""Studies of a sweep, one per compiler: open or continue them, and sum up the cost of their trials."""
+"""Studies of a sweep, one per compiler: open or resume them, and sum up the cost of their trials."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sweeps.study.storage import Storage
 from training.contract.errors import InputError
 
 MAX_RETRIES = 20
-"""A trial that outlived this many workers is taken for the cause of their deaths."""
+"""A trial whose workers died this many times counts as the cause and is given up."""
 
 _LOCKED_SECONDS = 60.0
 
 DUPLICATE = "duplicate"
-"""`end` of a trial whose point another trial already has; it has no job."""
+"""Attribute `end` of a trial without a job, whose point belongs to another trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ def open_study(
 ) -> optuna.Study:
     """Return the sweep's study of a compiler, and create it if it does not exist.
 
-    `experiment` is the key of everything that is trained. Raises `InputError` if the existing study has another search
-    space, objective or experiment.
+    `experiment` is the key of the experiment, the data and the source. Raises `InputError` if the existing study has a
+    different search space, objective or experiment.
     """
     name = f"{sweep}/{compiler}"
     request = {"space": _plain(space), "objective": _plain(objective), "experiment": experiment, "compiler": compiler}
@@ -74,14 +74,14 @@ def open_study(
     study = storage.retries.call(attempt)
     if difference := _difference(storage.retries.call(lambda: study.user_attrs), request):
         raise InputError(
-            f"study {name} in {storage.retries.name} has another {difference}: a continued study must keep these; "
-            "choose another name for another sweep"
+            f"study {name} in {storage.retries.name} has a different {difference}. A sweep that is resumed must not "
+            "change it: choose a new sweep.name"
         )
     return study
 
 
 def _plain(settings: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as a database returns them."""
+    """Return the fields of a dataclass as plain JSON values, in the form in which the database returns them."""
     fields: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return fields
 
@@ -104,7 +104,7 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     by_name: dict[str, BaseDistribution] = {}
     for name, first in low.items():
         if name == "log2_multiplier":
-            # A third of an octave is not exact in binary; `space.point` rounds to the nearest point of the grid.
+            # A third of an octave has no exact binary value; `space.point` rounds to the nearest point of the grid.
             step = 1 / space.per_octave if space.per_octave in (1, 2, 4, 8) else None
             by_name[name] = FloatDistribution(float(first), float(high[name]), step=step)
         else:
@@ -112,16 +112,16 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     return by_name
 
 
-def retries(trial: FrozenTrial) -> list[int]:
-    """Return the numbers of the trials that this one repeats, because their workers died."""
+def repeated_trials(trial: FrozenTrial) -> list[int]:
+    """Return the numbers of the earlier trials that this one repeats because their workers died."""
     numbers: list[int] = trial.system_attrs.get("retry_history", [])
     return numbers
 
 
-def lost(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that failed because their worker died and that no other trial repeats yet."""
+def lost_trials(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the trials whose worker died and that no other trial repeats yet."""
     trials = list(trials)
-    repeated = {number for trial in trials for number in retries(trial)}
+    repeated = {number for trial in trials for number in repeated_trials(trial)}
     return [
         trial
         for trial in trials
@@ -130,15 +130,15 @@ def lost(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def is_recorded_failure(trial: FrozenTrial) -> bool:
-    """Return whether a failed trial was recorded as one. Its worker may have died between `end` and the state."""
+    """Return whether a failed trial's worker recorded the failure, at least in `end`, which is written first."""
     end = str(trial.user_attrs.get("end", ""))
     return end == DUPLICATE or end.startswith("failed")
 
 
-def informative(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that stand for a point: no duplicates, and none that another trial repeats."""
+def current_trials(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the trials that represent a point: no duplicates, and no trial that another one repeats."""
     trials = list(trials)
-    repeated = {number for trial in trials for number in retries(trial)}
+    repeated = {number for trial in trials for number in repeated_trials(trial)}
     return [
         trial
         for trial in trials
@@ -147,20 +147,20 @@ def informative(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def is_empty(trial: FrozenTrial) -> bool:
-    """Return whether a trial's worker died before the trial had a point: nothing was started."""
+    """Return whether a trial's worker died before the trial had a point. No job was started for it."""
     return trial.state == TrialState.FAIL and "batch_size" not in trial.user_attrs
 
 
-def count(trials: Iterable[FrozenTrial]) -> int:
-    """Return the number of trials that have, or will have, an outcome. A failed job shows nothing about its point."""
+def count_trials(trials: Iterable[FrozenTrial]) -> int:
+    """Return the number of trials that have not failed. A failed job says nothing about its point."""
     return sum(trial.state != TrialState.FAIL for trial in trials)
 
 
 def cost_so_far(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) -> SweepCost:
-    """Return the cost of studies, each passed as its user attributes and its trials, whatever the outcome of the jobs.
+    """Return the cost of all jobs of some studies, each passed as its user attributes and its trials.
 
-    A job counts once, however many trials followed it. The cost of a running job is that at its last evaluation. The
-    attributes `other_billable_seconds` and `other_usd` hold the cost of jobs that are not trials; they are added.
+    A job counts once, however many trials followed it. A running job counts with its cost at its last evaluation. The
+    attributes `other_billable_seconds` and `other_usd` contain the cost of jobs other than trials, which is added.
     """
     seconds, usd, unpriced = 0.0, 0.0, list[str]()
     for attrs, trials in studies:

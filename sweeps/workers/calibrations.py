@@ -15,7 +15,7 @@ FIGURES = ("fits", "step_seconds", "step_seconds_low", "step_seconds_high", "sam
 
 
 def measurements(store: Store, run: JobRun) -> list[Measurement]:
-    """Return the measurements of all batch sizes, ascending. The step of the run's metrics is the batch size."""
+    """Return the measurements of all batch sizes, ascending. In these metrics, the step is the batch size."""
     table = store.call(job_tables.history, store.client, run.opened.id, [PREFIX + name for name in FIGURES], 0.0)
     by_size: dict[int, dict[str, float]] = {}
     for step, key, value in zip(table["step"], table["key"], table["value"], strict=True):
@@ -26,12 +26,12 @@ def measurements(store: Store, run: JobRun) -> list[Measurement]:
 def calibrated_costs(
     store: Store, run: JobRun, *, samples_between_evaluations: float, instance_count: int
 ) -> CostModel:
-    """Return the cost model of a calibration. Raises ValueError with one sentence if no batch size fits."""
+    """Return the cost model of a calibration. Raises ValueError if no batch size fits in memory."""
     billable_seconds = run.metrics.get("cost/billable_seconds", 0.0)
-    beside_steps = max(billable_seconds - run.metrics.get("calibration/seconds", 0.0), 0.0)
+    fixed_seconds = max(billable_seconds - run.metrics.get("calibration/seconds", 0.0), 0.0)
     return cost_model(
         measurements(store, run),
-        fixed_seconds=instance_seconds(beside_steps, instance_count),
+        fixed_seconds=instance_seconds(fixed_seconds, instance_count),
         evaluation_seconds=run.metrics.get("calibration/eval_seconds", 0.0),
         samples_between_evaluations=samples_between_evaluations,
         instance_count=instance_count,

@@ -1,4 +1,4 @@
-"""Decisions about a study, from Optuna's trials to points and sentences."""
+"""Decisions about a study, made from its Optuna trials by the cost model."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions:
-    """Implementation of `sweeps.workers.strategy.Strategy` by the cost model."""
+    """Implementation of `sweeps.workers.strategy.Strategy` with the cost model."""
 
     search: Search
     prunes: bool = True
-    """True if trials that cannot win any more are stopped."""
+    """True to stop trials that can no longer win."""
     ends_early: bool = True
-    """True if the study ends when no free point is expected to save enough; False for samplers that are compared."""
+    """True to end the study when no free point is expected to save enough; False to compare samplers."""
     _known: dict[int, Record] = field(default_factory=dict)
 
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
-        """Return the points without a trial that may fit the memory."""
+        """Return the points without a trial that may fit in memory."""
         return free_points(self.search, self._records(trials))
 
     def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return the sentence why no free point is worth its cost, or None."""
+        """Return why no free point is worth its cost, or None."""
         return stop_reason(self.search, self._records(trials)) if self.ends_early else None
 
     def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
-        """Return the sentence why a running trial cannot win any more, or None."""
+        """Return why a running trial can no longer win, or None."""
         if not self.prunes:
             return None
         return pruning.should_prune(self.search, self._records(trials), point, curve, billable_instance_seconds)

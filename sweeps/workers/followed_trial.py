@@ -1,7 +1,7 @@
-"""One trial with a running job: report the job's evaluations as the trial's curve, and record its outcome.
+"""Follow the running job of one trial: report its evaluations as the trial's curve, and record its outcome.
 
-A worker that was paused may have lost its trial to another worker. Optuna then raises `UpdateFinishedTrialError` at the
-worker's first write, so the paused worker changes neither the trial nor the job.
+While a worker was paused, another worker may have taken over its trial. Optuna then raises `UpdateFinishedTrialError`
+at the first write of the paused worker, which therefore changes neither the trial nor the job.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from optuna.trial import TrialState
 
 from sweeps.space.objective import TrialOutcome, excess
 from sweeps.study.storage import Storage
-from sweeps.study.study import informative
+from sweeps.study.study import current_trials
 from sweeps.workers.outcome import attributes, seconds_of, trial_result
 from sweeps.workers.runner import Runner, Running
 from sweeps.workers.trial_queue import Claim
 from training.contract.errors import JobNotFound
 
 CONSTRAINT = "quality"
-"""Name of Optuna's constraint: the distance of the quality beyond the objective's bound."""
+"""Name of Optuna's constraint: by how much the quality is worse than the objective's bound."""
 
 _LARGE = 1e300
 """Replaces infinity, which JSON cannot represent."""
@@ -41,11 +41,11 @@ class FollowedTrial:
 
     @property
     def due(self) -> float:
-        """Time of the next look, in seconds of the monotonic clock."""
+        """Time of the next `look`, in seconds of the monotonic clock."""
         return self._running.due if self._running else 0.0
 
     def look(self) -> TrialOutcome | None:
-        """Report what is new. Return the outcome once the job has ended."""
+        """Report new evaluations. Return the outcome once the job has ended."""
         assert self._running
         outcome = self._running.look()
         if len(self._running.curve) > self._reported:
@@ -69,17 +69,16 @@ class FollowedTrial:
     def _prune_if_needed(self) -> None:
         assert self._running
         part = self.claim.part
-        trials = [
-            trial for trial in informative(self._call(lambda: part.trials)) if trial.number != self.claim.trial.number
-        ]
+        all_trials = self._call(lambda: part.trials)
+        trials = [trial for trial in current_trials(all_trials) if trial.number != self.claim.trial.number]
         why = part.strategy.should_prune(
             trials, self.claim.point, self._running.curve, self._running.billable_instance_seconds
         )
         if why is None:
             return
-        self._set("pruning", why)  # fails if another worker has the trial; then the job is not ours to stop
+        self._set("pruning", why)  # fails if another worker has the trial: this worker must not stop the job then
         self._pruning = why
-        with suppress(JobNotFound):  # it has vanished, which is reported elsewhere
+        with suppress(JobNotFound):  # the next look reports the missing job
             self._running.stop()
 
     def record_outcome(self, outcome: TrialOutcome, runner: Runner) -> str:
@@ -91,7 +90,7 @@ class FollowedTrial:
         beyond = None if outcome.failure else excess(objective, outcome)
         if beyond is not None and CONSTRAINT not in trial.constraints:
             self._call(trial.set_constraint, CONSTRAINT, min(beyond, _LARGE))
-        self._set("end", end)  # fails if another worker has the trial, which then concludes the run
+        self._set("end", end)  # fails if another worker has the trial; that worker then concludes the run
         runner.conclude(self.claim.job_name, end)
         self._call(self._finish, state, values)
         return end
@@ -117,7 +116,7 @@ class FollowedTrial:
     def _finish(self, state: TrialState, values: list[float] | None) -> None:
         existing = self._storage.rdb.get_trial(self.trial_id).state
         if existing == state:
-            return  # ours: only the answer was lost, since a write by another worker would have failed
+            return  # this worker's write succeeded and only the answer was lost: after another worker's, `end` failed
         if existing.is_finished():
             raise UpdateFinishedTrialError(f"{self.name} has ended")
         self.claim.part.study.tell(self.claim.trial, values, state=state)

@@ -1,4 +1,4 @@
-"""Send a worker's heartbeats for its trials from a thread of their own, so that a slow job does not delay them."""
+"""Send a worker's heartbeats for its trials from a separate thread, so that a slow job does not delay them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optuna.storages import RDBStorage
 
 
 class Heartbeats:
-    """While entered, a heartbeat for every trial in `trial_ids` at the storage's interval."""
+    """Context manager that sends a heartbeat for every trial in `trial_ids` at the storage's interval."""
 
     def __init__(self, rdb: RDBStorage) -> None:
         self._rdb = rdb
@@ -24,13 +24,13 @@ class Heartbeats:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end.set()
-        self._thread.join(timeout=5.0)  # a database that does not answer must not keep the worker
+        self._thread.join(timeout=5.0)  # a database that does not answer must not delay the worker's end
 
     def _beat(self) -> None:
         interval_seconds = self._rdb.get_heartbeat_interval() or 1
         while not self._end.wait(interval_seconds):
             for trial_id in list(self.trial_ids):
-                # Whatever the database answers, the next beat tries again; the loop says that it is gone.
+                # After any error, the next beat tries again. The worker's loop reports a lost database.
                 with suppress(Exception):
                     self._rdb.record_heartbeat(trial_id)
         self._rdb.remove_session()

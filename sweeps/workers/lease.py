@@ -1,6 +1,6 @@
-"""Leases for work that one worker of a sweep does while the others wait: opening, calibration, judging the winner.
+"""Leases for work that one worker of a sweep does while the others wait: opening, calibration, repeating the winner.
 
-The work must be safe to repeat: the next worker finds its jobs completed and continues.
+The work must be safe to repeat: the next worker finds the completed jobs and continues.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from sweeps.study.storage import Storage
 
 POLL_SECONDS = 1.0
 SILENT_LOOKS = 3
-"""Shorter waits are not reported."""
+"""Number of failed attempts after which the wait is reported."""
 
 
 @contextmanager
 def hold_lease(storage: Storage, name: str, echo: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lease of a name. Says once that another worker holds it."""
+    """Hold the lease of a name. Prints one line if another worker holds it for longer."""
     looks = 0
     while True:
         with storage.lease(name) as is_held:

@@ -31,7 +31,7 @@ def trial_result(
 
 
 def attributes(outcome: TrialOutcome) -> dict[str, Any]:
-    """Return the attributes of a trial whose job has ended, without unknown values."""
+    """Return the attributes of a trial whose job has ended; unknown values are left out."""
     values_by_name = {
         "billable_seconds": outcome.billable_instance_seconds,
         "usd": outcome.usd,
@@ -42,12 +42,12 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
         "run_id": outcome.run_id,
         "reason": outcome.failure[1][:1000] if outcome.failure else None,
     }
-    # Neither a database nor a browser accepts NaN.
+    # Neither the database nor a browser accepts NaN.
     return {name: value for name, value in values_by_name.items() if value is not None and not _is_not_finite(value)}
 
 
 def seconds_of(curve: Iterable[CurvePoint]) -> str:
-    """Return the billable instance seconds of a curve's points by samples, as JSON."""
+    """Return the billable instance seconds at each point of a curve, by samples, as JSON."""
     return json.dumps({str(point.samples): round(point.billable_instance_seconds, 3) for point in curve})
 
 

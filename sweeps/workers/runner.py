@@ -16,14 +16,14 @@ class Running(Protocol):
 
     @property
     def due(self) -> float:
-        """Time of the next look, in seconds of the monotonic clock."""
+        """Time of the next `look`, in seconds of the monotonic clock."""
 
     def look(self) -> TrialOutcome | None:
-        """Record what is new. Return the outcome once the job has ended and its log is read to the end."""
+        """Record new events. Return the outcome once the job has ended and its log is read to the end."""
 
     @property
     def curve(self) -> Sequence[CurvePoint]:
-        """Evaluations so far, in the order of their samples, from the job's beginning."""
+        """All evaluations so far, in the order of their samples."""
 
     @property
     def billable_instance_seconds(self) -> float:
@@ -45,8 +45,8 @@ class Runner(Protocol):
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
         """Start the point's job, or attach to an existing job with that name.
 
-        Raises `QuotaError` if there is no room for the job now, or ever (`is_final`), and `InputError` if the service
-        will never start it.
+        Raises `QuotaError` if the account has no room for the job now, or ever (`is_final`), and `InputError` if the
+        service will never start it.
         """
 
     def conclude(self, job_name: str, end: str) -> None:

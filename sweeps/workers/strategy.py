@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Strategy(Protocol):
-    """Decisions about one study, besides its sampler's. `trials` are those that stand for a point."""
+    """Decisions about one study, except the sampler's choice. `trials` come from `study.current_trials`."""
 
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
         """Return the points that can still be tried."""
 
     def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return the sentence why no free point is worth its cost, or None."""
+        """Return why no free point is worth its cost, or None."""
 
     def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
-        """Return the sentence why a running trial cannot win any more, or None."""
+        """Return why a running trial can no longer win, or None."""

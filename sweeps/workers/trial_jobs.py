@@ -1,5 +1,4 @@
-"""Run a sweep's trials as tracked jobs: start each once, follow it into its MLflow run, and read the outcome from
-there."""
+"""Run a sweep's trials as tracked jobs: start each job once, record it in its MLflow run, and read its outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class TrialJobs:
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
     ) -> None:
-        """`planned` returns the job of a compiler and a point, always the same one."""
+        """`planned` returns the job of a compiler and a point; equal arguments give the same job."""
         self._charts = charts
         self._store, self._service, self._group = store, service, group
         self._planned, self._objective, self._echo = planned, objective, echo
@@ -48,7 +47,7 @@ class TrialJobs:
         return self._job(compiler, point).spec.name
 
     def _job(self, compiler: str, point: Point) -> PlannedJob:
-        """Return the point's job. It is planned once, because planning uploads its inputs."""
+        """Return the point's job. Each job is planned only once, because planning uploads its inputs."""
         if (compiler, point) not in self._jobs:
             self._jobs[compiler, point] = self._planned(compiler, point)
         return self._jobs[compiler, point]
@@ -56,8 +55,8 @@ class TrialJobs:
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
         """Start the point's job, or attach to the existing one.
 
-        Raises `QuotaError` if the account has no room for the job, and `InputError`. If the service will never start
-        the job, its run records the refusal.
+        Raises `QuotaError` if the account has no room for the job, and `InputError` if the service refuses it. If the
+        service will never start the job, its run records the refusal.
         """
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
@@ -81,7 +80,7 @@ class TrialJobs:
     def _read(self, job_name: str) -> JobRun:
         run = find_job_run(self._store, self._group, job_name)
         if run is None:
-            raise TrackingError(f"The tracking server {self._store.uri} has lost the run of job {job_name}.")
+            raise TrackingError(f"The tracking server {self._store.uri} no longer has the run of job {job_name}.")
         return run
 
 

@@ -1,7 +1,7 @@
 """Give a worker its next trial: one worker at a time counts running jobs and costs, and claims a point.
 
-The trial of a worker that died comes back: it is failed, and then a new trial with its point and attributes is
-enqueued. A worker may die between any two of these steps, so each step is recovered separately.
+The trial of a worker that died is repeated: it is marked as failed, and a new trial with its point and attributes is
+enqueued. A worker may die between any two of these steps, so the recovery checks each step separately.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from sweeps.study.study import (
     MAX_RETRIES,
     SweepCost,
     cost_so_far,
-    count,
+    count_trials,
+    current_trials,
     distributions,
-    informative,
-    lost,
-    retries,
+    lost_trials,
+    repeated_trials,
 )
 from sweeps.workers.strategy import Strategy
 
 MAX_FAILURES = 5
-"""If this many jobs failed and none completed, the points are not the cause."""
+"""If this many jobs failed and no job ended otherwise, the points are not the cause and the study ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,9 @@ class Limits:
     max_parallel: int = 1
     """Concurrent jobs of all workers."""
     max_billable_instance_seconds: float | None = None
-    """Instance seconds of all jobs. Nothing is started once they are spent; running jobs continue."""
+    """Budget of all jobs in instance seconds. Once it is spent, no job starts; running jobs continue."""
     max_usd: float | None = None
-    """Cost of all jobs, with the same effect."""
+    """Budget of all jobs in US dollars, with the same effect."""
 
 
 @dataclass(kw_only=True)
@@ -63,13 +63,14 @@ class Part:
     objective: Objective
     strategy: Strategy
     closed: tuple[tuple[int, int], str | None] = ((-1, -1), None)
-    """Reason why nothing is left to start, with the numbers of trials and of finished trials for which it was found."""
+    """Cached reason why nothing is left to start (or None), after the numbers of trials and of finished trials for
+    which it was computed."""
     given_up: set[int] = field(default_factory=set)
-    """Numbers of the trials that were given up."""
+    """Numbers of the trials that are not repeated any more, because too many workers died with them."""
 
     @property
     def trials(self) -> list[FrozenTrial]:
-        """All trials as they are now."""
+        """All trials in their current state."""
         return self.study.get_trials(deepcopy=False)
 
 
@@ -91,9 +92,9 @@ class NoTrial:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reason for the study of each compiler, if none of them starts more trials."""
     is_over: bool = False
-    """True if nothing will be started any more, and no trial of any worker is running."""
+    """True if no job will start any more and no worker has a running trial."""
     is_busy: bool = False
-    """True if another worker is claiming a trial, which takes moments."""
+    """True if another worker is claiming a trial at the moment."""
 
 
 def claim_trial(
@@ -104,7 +105,7 @@ def claim_trial(
     job_name: Callable[[str, Point], str],
     echo: Callable[[str], None],
 ) -> Claim | NoTrial:
-    """Claim a trial for this worker, or return why there is none. One attempt, which can be repeated."""
+    """Claim a trial for this worker, or return why none can be claimed. Makes one attempt, which can be repeated."""
     with storage.lock(sweep) as is_held:
         if not is_held:
             return NoTrial(reason="another worker is claiming a trial", is_busy=True)
@@ -120,15 +121,15 @@ def claim_trial(
                 reason = "; ".join(f"{compiler}: {why}" for compiler, why in by_compiler.items())
                 return NoTrial(reason=reason, reasons=by_compiler, is_over=not running)
             open_indices = [index for index, why in enumerate(reasons) if not why]
-            part = parts[min(open_indices, key=lambda index: count(trials[index]))]
+            part = parts[min(open_indices, key=lambda index: count_trials(trials[index]))]
         return _claim(storage, part, job_name)
 
 
 def recover_trials(part: Part, echo: Callable[[str], None]) -> list[FrozenTrial]:
     """Enqueue the trials of dead workers again, and return all trials. The caller must hold the lock.
 
-    Optuna fails trials whose heartbeat has stopped, but never those without any heartbeat. Under the lock, such a trial
-    has no claim of its own: its worker died, or lost the storage, while it was claiming the trial.
+    Optuna fails trials whose heartbeat has stopped, but not trials that never had a heartbeat. Under the lock, a
+    running trial of that kind has no claim: its worker died, or lost the storage, while it was claiming the trial.
     """
     fail_stale_trials(part.study)
     trials = part.trials
@@ -136,25 +137,26 @@ def recover_trials(part: Part, echo: Callable[[str], None]) -> list[FrozenTrial]
     for trial in unclaimed:
         with suppress(UpdateFinishedTrialError):
             part.study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-    dead = [trial for trial in lost(part.trials if unclaimed else trials) if point_of(trial, part.space)]
+    dead = [trial for trial in lost_trials(part.trials if unclaimed else trials) if point_of(trial, part.space)]
     repeat = RetryHeartbeatStaleTrialCallback(inherit_intermediate_values=True)
     for trial in dead:  # a trial without a point has started nothing
-        if len(retries(trial)) < MAX_RETRIES:
+        if len(repeated_trials(trial)) < MAX_RETRIES:
             repeat(part.study, copy.deepcopy(trial))  # a copy, because the callback appends to a list that Optuna keeps
         elif trial.number not in part.given_up:
             part.given_up.add(trial.number)
             job = trial.user_attrs.get("job")
-            echo(f"Trial {trial.number} of {part.compiler} outlived {MAX_RETRIES} workers and is given up: job {job}.")
+            echo(f"Giving up trial {trial.number} of {part.compiler} (job {job}): {MAX_RETRIES} workers died with it.")
     return part.trials if dead else trials
 
 
 def is_claimed(trial: FrozenTrial) -> bool:
-    """Return whether a running trial has its worker's mark. A repeated trial inherits the mark of the first one."""
+    """Return whether a worker has claimed this running trial. A repeated trial inherits the first trial's claim, which
+    does not count."""
     return bool(trial.user_attrs.get("claim") == trial.number)
 
 
 def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]]) -> Part | None:
-    """Return a study with a waiting trial. It takes precedence, because its job may already be running."""
+    """Return a study with a waiting trial, if any. Waiting trials come first, because their jobs may be running."""
     for part, each in zip(parts, trials, strict=True):
         if any(trial.state == TrialState.WAITING for trial in each):
             return part
@@ -162,7 +164,7 @@ def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial
 
 
 def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits: Limits) -> list[str | None]:
-    """Return, for each study, why it can start no more trials, or None if it can."""
+    """Return for each study why it starts no more trials, or None if it can start one."""
     if limits.max_billable_instance_seconds is not None or limits.max_usd is not None:
         attributes = [part.study.user_attrs for part in parts]
         used = cost_so_far(list(zip(attributes, trials, strict=True)))
@@ -173,22 +175,22 @@ def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits:
 
 def over_budget(used: SweepCost, limits: Limits) -> str | None:
     """Return which budget is spent or cannot be checked, or None."""
-    most, spent = limits.max_billable_instance_seconds, used.billable_instance_seconds
-    if most is not None and spent >= most:
-        return f"max_billable_seconds {most:g} is spent ({spent:.1f} s)"
+    limit, spent = limits.max_billable_instance_seconds, used.billable_instance_seconds
+    if limit is not None and spent >= limit:
+        return f"max_billable_seconds {limit:g} is spent ({spent:.1f} s)"
     if limits.max_usd is None:
         return None
     if used.unpriced:
-        return f"max_usd {limits.max_usd:g} cannot be kept: the price of job {used.unpriced[0]} is not known"
+        return f"max_usd {limits.max_usd:g} cannot be checked: the price of job {used.unpriced[0]} is unknown"
     return f"max_usd {limits.max_usd:g} is spent ({used.usd:.2f})" if used.usd >= limits.max_usd else None
 
 
 def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | None:
-    if limits.trials is not None and count(trials) >= limits.trials:
-        return "1 trial is made" if limits.trials == 1 else f"{limits.trials} trials are made"
+    if limits.trials is not None and count_trials(trials) >= limits.trials:
+        return "1 trial was run" if limits.trials == 1 else f"{limits.trials} trials were run"
     state = len(trials), sum(trial.state.is_finished() for trial in trials)
     if part.closed[0] != state:
-        part.closed = state, _exhausted(part, informative(trials))
+        part.closed = state, _exhausted(part, current_trials(trials))
     return part.closed[1]
 
 
@@ -196,21 +198,21 @@ def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
     faults = [end for end in failed if end != f"failed: {OUT_OF_MEMORY}"]
     if len(faults) >= MAX_FAILURES and len(failed) == len(trials):
-        return f"{len(faults)} jobs have failed and no other has ended; the last one: {faults[-1]}"
+        return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"
     if not part.strategy.free_points(trials):
         return "no point is left"
     return part.strategy.stop_reason(trials)
 
 
 def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:
-    """Claim the next trial whose point no other trial has: a queued trial, or else a new one from the sampler."""
+    """Claim the next trial whose point no other trial has: an enqueued trial, or else a new one from the sampler."""
     while True:
         trial = part.study.ask(distributions(part.space))
-        others = [each for each in informative(part.trials) if each.number != trial.number]
+        others = [each for each in current_trials(part.trials) if each.number != trial.number]
         point = part.space.point(trial.params)
         if point not in {point_of(each, part.space) for each in others}:
             break
-        # The study decides, not the sampler: of two equal points the later trial yields, and a free point comes next.
+        # The study decides, not the sampler: the later of two trials with equal points ends, and a free point is next.
         trial.set_user_attr("end", DUPLICATE)
         part.study.tell(trial, state=TrialState.FAIL)
         if not (free := part.strategy.free_points(others)):

@@ -1,8 +1,8 @@
 """One worker of a sweep: claim trials, follow their jobs and record the outcomes, in one loop of one thread.
 
-Any number of workers on any number of hosts share the studies of a sweep. A worker that ends in any way leaves nothing
-that another one cannot continue. The job's name is written to the trial before the job is submitted, and the same point
-has the same job, so the next worker of the trial attaches to the running job.
+Any number of workers on any number of hosts share the studies of a sweep. However a worker ends, another one can
+continue its work. The job's name is written to the trial before the job is submitted, and a point always has the same
+job, so the trial's next worker attaches to the running job.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.02
 _FULL_SECONDS = 60.0
-"""Pause after the service had no room for a job."""
+"""Pause before the next start, after the service had no room for a job."""
 _LONGEST_PAUSE_SECONDS = 5.0
-"""Longest pause of a worker that got no trial."""
+"""Longest pause of a worker that could not claim a trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class WorkerResult:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reason for the study of each compiler."""
     is_stopped: bool = False
-    """True if a person stopped the worker: the sweep may have more to do."""
+    """True if a person stopped the worker. The sweep may have more trials to run."""
 
 
 def run_worker(
@@ -53,9 +53,9 @@ def run_worker(
 ) -> WorkerResult:
     """Run trials until nothing is left to start and no trial of any worker is running.
 
-    A worker without a trial to start stays while other workers' trials run, and continues those of workers that die.
-    Ctrl-C and SIGTERM stop this worker's jobs; a second Ctrl-C leaves them running. An error that ends the worker
-    leaves its jobs running, too, and has a note with their names.
+    A worker without a trial to start waits while trials of other workers run, and continues them if their workers die.
+    Ctrl-C and SIGTERM stop this worker's jobs; a second Ctrl-C leaves them running. An error that ends the worker also
+    leaves its jobs running, and has a note with their names.
     """
     with Heartbeats(storage.rdb) as heartbeats:
         worker = _Worker(storage, sweep, parts, runner, limits, heartbeats, echo)
@@ -88,7 +88,7 @@ class _Worker:
     echo: Callable[[str], None]
     active: list[FollowedTrial] = field(default_factory=list)
     waiting: list[Claim] = field(default_factory=list)
-    """Claimed trials whose jobs the service has no room for now."""
+    """Claimed trials whose jobs cannot start yet, because the service has no room."""
     claim_at: float = 0.0
     """Time of the next claim, in seconds of the monotonic clock."""
     start_at: float = 0.0
@@ -97,7 +97,7 @@ class _Worker:
     """Answer to the last claim, if it returned no trial."""
 
     def done(self, is_stopping: bool) -> WorkerResult | None:
-        """Return the result if there is nothing left to do, else None."""
+        """Return the result if nothing is left to do, else None."""
         if is_stopping:
             for claim in self.waiting:
                 self._give_back(claim)
@@ -110,7 +110,7 @@ class _Worker:
     def advance(self, interrupts: Interrupts) -> bool:
         """Start one job and look at one, if they are due. Return False if nothing was due."""
         started = not interrupts.stopping and (self._start_waiting() or self._claim())
-        if started and interrupts.stopping:  # the signal came between the submission and here
+        if started and interrupts.stopping:  # the signal arrived during the start
             self.stop()
         return self._look() or started
 
@@ -157,7 +157,7 @@ class _Worker:
         self.active.append(FollowedTrial(self.storage, claim, running))
 
     def _look(self) -> bool:
-        """Look at the job that is due first. Return False if none is due."""
+        """Report new evaluations of the job that is due first. Return False if no job is due."""
         followed = min(self.active, key=lambda each: each.due, default=None)
         if followed is None or followed.due > time.monotonic():
             return False
@@ -182,7 +182,7 @@ class _Worker:
 
     def _yield_trial(self, followed: FollowedTrial) -> None:
         """Leave a job to the worker that continues its trial."""
-        self.echo(f"  {followed.name}: another worker continues it, because this worker sent no heartbeat")
+        self.echo(f"  {followed.name}: taken over by another worker, because this worker sent no heartbeat in time")
         self._drop(followed)
 
     def _drop(self, followed: FollowedTrial) -> None:

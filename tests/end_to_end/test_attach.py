@@ -66,15 +66,15 @@ def test_a_plan_is_read_as_it_was_written(command_line: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({}, "attach needs --group ID"),
-        ({"group": "nothing"}, "holds no group 'nothing'"),
-        ({"grup": "x"}, "unknown field 'grup' of attach: group. Did you mean 'group'?"),
+        ({"group": "nothing"}, "has no group 'nothing'"),
+        ({"grup": "x"}, "unknown field 'grup' of attach: it must be one of group. Did you mean 'group'?"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(command_line: CommandLine, fields: dict[str, object], said: str) -> None:
+def test_what_is_wrong_is_one_sentence(command_line: CommandLine, fields: dict[str, object], message: str) -> None:
     done = command_line("attach", fields)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1

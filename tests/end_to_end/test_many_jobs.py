@@ -42,9 +42,9 @@ def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> No
     assert Counter(run.info.status for run in runs) == {"FINISHED": jobs}
     assert sorted(account.ask("jobs")) == sorted(run.data.tags["platform.job_name"] for run in runs)
     expected = {(run.info.run_id, key, 1 + at) for run in runs for key in ("loss", "samples") for at in range(STEPS)}
-    told = points(database(command_line))
-    assert set(told) == expected
-    assert set(told.values()) == {1}
+    counts = points(database(command_line))
+    assert set(counts) == expected
+    assert set(counts.values()) == {1}
     [group] = command_line.runs("group")
     assert (group.info.status, group.data.tags["platform.group_state"]) == ("FINISHED", "closed")
 
@@ -65,9 +65,9 @@ def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Se
     assert_complete(command_line, account, jobs)
     calls = account.ask("calls")
     assert most_calls(calls, 10.0) < 100
-    asked = Counter(operation for _, operation in calls)
-    assert asked["CreateTrainingJob"] == jobs
-    assert asked["ListTrainingJobs"] == 0
+    request = Counter(operation for _, operation in calls)
+    assert request["CreateTrainingJob"] == jobs
+    assert request["ListTrainingJobs"] == 0
 
 
 def ended_runs(uri: str) -> int:
@@ -84,14 +84,14 @@ def ended_runs(uri: str) -> int:
 class Launchers:
     """One launcher after another, each with the same command."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], said: Path) -> None:
-        self._command, self._environment, self._said = command, environment, said
+    def __init__(self, command: list[str], environment: dict[str, str], output: Path) -> None:
+        self._command, self._environment, self._said = command, environment, output
 
     def run(self, leaves: Callable[[str], bool]) -> int:
         """Run one until `leaves` (given what it has said so far) is true, then kill it; return its exit status."""
         deadline = time.monotonic() + 560
-        with self._said.open("wb") as said:
-            launcher = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=said, stderr=said)
+        with self._said.open("wb") as output:
+            launcher = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=output, stderr=output)
         try:
             while launcher.poll() is None and not leaves(self._said.read_text()):
                 assert time.monotonic() < deadline, self._said.read_text()
@@ -107,9 +107,9 @@ def at_random(drawn: random.Random) -> Callable[[str], bool]:
     word = drawn.choice(["", " jobs", " jobs", " jobs"])
     pause, since = drawn.uniform(0.0, 3.0), math.inf
 
-    def leaves(said: str) -> bool:
+    def leaves(output: str) -> bool:
         nonlocal since
-        if word in said:
+        if word in output:
             since = min(since, time.monotonic())
         return time.monotonic() >= since + pause
 
@@ -146,7 +146,7 @@ def test_jobs_are_started_and_left(command_line: CommandLine, tmp_path: Path) ->
     here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
     left = command_line("compare", {**here, "wait": "false"})
     assert left.returncode == 0, left.stderr
-    assert "Jobs keep running, 2 jobs not started yet" in left.stdout
+    assert "Jobs keep running; 2 more are not started yet" in left.stdout
     service = LocalService(command_line.folder / "home")
     started = {each["TrainingJobName"] for each in service.jobs()}
     assert len(started) == 2

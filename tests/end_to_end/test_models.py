@@ -25,7 +25,7 @@ def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
 ) -> None:
     """Two jobs train; no model is logged, for the server does not answer: one who waits leaves, and one is killed."""
     fields = {**reviews, **SMALL, "compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1}
-    told = {}
+    outputs = {}
     for number in (signal.SIGINT, signal.SIGKILL):
         with Forwarding(tracking_server.uri, "logged-models", 503, b"{}") as proxy:
             launcher = CommandLine(tmp_path, proxy.url).start("compare", fields)
@@ -35,14 +35,14 @@ def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             launcher.send_signal(number)
-            told[number], _ = launcher.communicate()
-    said = told[signal.SIGINT]
-    assert "Report: " in said
-    assert "Traceback" not in said
+            outputs[number], _ = launcher.communicate()
+    output = outputs[signal.SIGINT]
+    assert "Report: " in output
+    assert "Traceback" not in output
     assert re.fullmatch(
         r"interrupted\. All jobs have ended\. The same command logs the remaining models, "
         r"and so does `attach --group \S+`\.",
-        said.splitlines()[-1],
+        output.splitlines()[-1],
     )
     with Forwarding(tracking_server.uri) as proxy:
         done = CommandLine(tmp_path, proxy.url)("compare", fields)

@@ -26,8 +26,8 @@ def test_machines_as_arms(
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": usd}))
     arms = [{"machine": {"instance_type": name}} for name in usd]
     there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
-    asked = {**reviews, **LONG, **TINY, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
-    done = command_line("probe", asked)
+    request = {**reviews, **LONG, **TINY, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
+    done = command_line("probe", request)
     # The arm that found no capacity failed; the others are projected all the same.
     assert done.returncode == 1, done.stdout + done.stderr
     runs = {run.data.tags["platform.instance_type"]: run for run in command_line.runs()}
@@ -48,10 +48,10 @@ def test_what_cannot_be_a_probe_is_one_sentence(command_line: CommandLine, revie
     done = command_line("probe", {**reviews, **LONG, "probe.samples": 100})
     assert done.returncode == 2
     assert done.stderr == (
-        "error: probe.samples 100 is too few for arm “none”: 3 steps of warm-up and 25 to measure, of 4 samples each, "
-        "take 112\n"
+        "error: probe.samples 100 is too small for arm “none”: 3 warm-up steps and 25 measured steps, of 4 samples "
+        "each, need 112\n"
     )
     script = command_line("probe", {"experiment": "torch_loop"})
     assert script.returncode == 2
-    assert script.stderr.startswith("error: probe requires a task: a script does not report its steps")
+    assert script.stderr.startswith("error: probe requires a task, because a script does not report its steps")
     assert command_line.runs() == []

@@ -36,8 +36,8 @@ def experiment(folder: Path, **fields: object) -> Path:
 def predictions(command_line: CommandLine) -> list[dict[str, Any]]:
     """The table of the only run."""
     [run] = command_line.runs()
-    told = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
-    table = json.loads(Path(told).read_text())
+    path = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
+    table = json.loads(Path(path).read_text())
     return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
 
 

@@ -24,9 +24,9 @@ def two_groups(command_line: CommandLine, tmp_path: Path) -> Tracked:
         tags |= {"platform.group_state": "closed", "platform.verb": "compare"}
         client.create_run(tracked.experiment_id, tags=tags)
         for repeat in range(3):
-            told = {"platform.compiler": "none", "platform.data_key": data}
+            tags = {"platform.compiler": "none", "platform.data_key": data}
             params = {"hp.batch_size": size}
-            tracked.trained("none", repeat, seconds + repeat, params=params, tags=told, baseline=True)
+            tracked.trained("none", repeat, seconds + repeat, params=params, tags=tags, baseline=True)
     return tracked
 
 
@@ -76,8 +76,8 @@ def test_markdown_and_json_stand_alone_on_the_standard_output(command_line: Comm
     assert "| arm | batch |" in markdown.stdout
     assert "Report: " not in markdown.stdout
     assert "Report: " in markdown.stderr
-    told = json.loads(command_line("report", {"group": "demo-1", "format": "json"}).stdout)
-    assert told["headline"] == "“none” took 101 billable seconds."
+    summary = json.loads(command_line("report", {"group": "demo-1", "format": "json"}).stdout)
+    assert summary["headline"] == "“none” took 101 billable seconds."
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_by_mlflows_runner_wrong_input_is_one_sentence_and_a_run_that_failed(
 ) -> None:
     done = command_line.by_mlflow("report", {"group": "demo-1", "format": "markdwn"})
     assert done.returncode == 1
-    assert "error: format is 'markdwn': it must be one of text, markdown, json." in done.stderr
+    assert "error: --format is 'markdwn': it must be one of text, markdown, json." in done.stderr
     [run] = two_groups.client.search_runs(
         [two_groups.client.get_experiment_by_name("q").experiment_id]  # type: ignore[union-attr]
     )

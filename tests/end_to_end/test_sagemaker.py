@@ -63,7 +63,7 @@ def test_the_same_job_on_both_services(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"machine.instance_type": "ml.g5.huge"}, "SageMaker rejected the request: 1 validation error detected"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, "Could not assume role"),
@@ -73,12 +73,12 @@ def test_the_same_job_on_both_services(
     ],
 )
 def test_what_is_wrong_is_one_sentence(
-    command_line: CommandLine, reviews: dict[str, object], account: Account, wrong: dict[str, object], said: str
+    command_line: CommandLine, reviews: dict[str, object], account: Account, wrong: dict[str, object], message: str
 ) -> None:
     account.make_role()
     done = command_line("train", {**reviews, **ON_SAGEMAKER, **wrong})
     assert done.returncode in {1, 2}, done.stdout
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert account.jobs.names() == []
     assert all_ended(command_line)
@@ -95,8 +95,8 @@ def test_no_quota_ends_the_command(command_line: CommandLine, reviews: dict[str,
     arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 1}
     done = command_line("compare", {**reviews, **ON_SAGEMAKER, **arms})
     assert done.returncode == 1, done.stdout
-    [said] = done.stderr.splitlines()
-    assert "quota 'ml.g5.xlarge for training job usage' is 0: request an increase under Service Quotas" in said
+    [output] = done.stderr.splitlines()
+    assert "quota 'ml.g5.xlarge for training job usage' is 0: request an increase under Service Quotas" in output
     assert account.jobs.names() == []
     runs = command_line.runs()
     assert [run.info.status for run in runs] == ["FAILED"] * 2

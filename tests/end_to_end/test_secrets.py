@@ -59,9 +59,9 @@ def test_nothing_that_a_job_leaves_holds_a_secret(
     assert sorted(run.info.status for run in launcher.runs()) == ["FAILED", "FINISHED"]
     listed = verb(launcher, "jobs", "--service", "sagemaker", "list")
     log = verb(launcher, "jobs", "--service", "sagemaker", "log", account.jobs.names()[0])
-    said = [done.stdout + done.stderr for done in (compared, listed, log)]
-    assert "MLflow: http://127.0.0.1" in said[0]
-    left = [*enumerate(said), *requests(account), *in_s3(account), *in_cloudwatch(account), *files(launcher.folder)]
+    output = [done.stdout + done.stderr for done in (compared, listed, log)]
+    assert "MLflow: http://127.0.0.1" in output[0]
+    left = [*enumerate(output), *requests(account), *in_s3(account), *in_cloudwatch(account), *files(launcher.folder)]
     kinds = {str(place).partition(":")[0] for place, _ in left}
     assert {"request", "s3", "log", "file"} <= kinds
     assert [(place, secret) for place, text in left for secret in HIDDEN if secret in text] == []

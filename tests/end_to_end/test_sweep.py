@@ -37,9 +37,9 @@ def kept(command_line: CommandLine) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **TINY, "name": "mine", "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
-    asked["save_model"] = "true"
-    done = command_line("sweep", asked)
+    request = {**reviews, **TINY, "name": "mine", "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
+    request["save_model"] = "true"
+    done = command_line("sweep", request)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
     assert by_role(runs)["calibration"] == by_role(runs)["trial"] == 1
@@ -63,7 +63,7 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
     assert winner.data.tags["platform.role"] == "confirmation"
     assert Path(version.source.removeprefix("file://"), "MLmodel").is_file()
 
-    more = command_line("sweep", {**asked, "trials": 3})
+    more = command_line("sweep", {**request, "trials": 3})
     assert more.returncode == 0, more.stdout + more.stderr
     assert "Resuming" in more.stdout
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
@@ -71,17 +71,17 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
     assert by_role(command_line.runs())["calibration"] == 1
     assert len(command_line.runs("group")) == 1
 
-    other = command_line("sweep", {**asked, "batch_sizes": "4..8"})
+    other = command_line("sweep", {**request, "batch_sizes": "4..8"})
     assert other.returncode == 2
     assert "study mine/none in sqlite" in other.stderr
-    assert "has another space.batch_sizes ([4, 8, 16], not [4, 8])" in other.stderr
+    assert "has a different space.batch_sizes ([4, 8, 16], not [4, 8])" in other.stderr
     assert len(command_line.runs()) == len(names)
 
 
 @pytest.mark.slow
 def test_what_nobody_can_reach_is_an_answer(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **TINY, "target.value": 0.001, "trials": 2, "repeats": 1}
-    done = command_line("sweep", asked)
+    request = {**reviews, **TINY, "target.value": 0.001, "trials": 2, "repeats": 1}
+    done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "reached eval_loss 0.001" in done.stdout
     assert by_role(command_line.runs())["confirmation"] == 0
@@ -93,18 +93,18 @@ def test_what_nobody_can_reach_is_an_answer(command_line: CommandLine, reviews: 
 def test_a_budget_that_the_timing_has_spent_starts_nothing_more(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
-    asked = {**reviews, **TINY, "target.value": 5, "max_billable_seconds": 0.1}
-    done = command_line("sweep", asked)
+    request = {**reviews, **TINY, "target.value": 5, "max_billable_seconds": 0.1}
+    done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "max_billable_seconds 0.1 is spent" in done.stdout
     assert by_role(command_line.runs()) == {"calibration": 1}
 
 
 @pytest.mark.slow
-def test_throughput_is_told_by_probes(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **TINY, "objective": "steady_samples_per_second", "trials": 2, "repeats": 1, "epochs": 20}
-    asked.pop("target.metric")
-    done = command_line("sweep", asked)
+def test_throughput_is_reported_by_probes(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    request = {**reviews, **TINY, "objective": "steady_samples_per_second", "trials": 2, "repeats": 1, "epochs": 20}
+    request.pop("target.metric")
+    done = command_line("sweep", request)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = [run for run in command_line.runs() if run.data.tags["platform.role"] == "trial"]
     assert all(run.data.metrics["samples"] < 20 * 64 for run in trials)
@@ -115,9 +115,9 @@ def test_throughput_is_told_by_probes(command_line: CommandLine, reviews: dict[s
 
 @pytest.mark.slow
 def test_a_front_of_cost_and_quality(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    asked = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
-    asked.pop("target.metric")
-    done = command_line("sweep", asked)
+    request = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
+    request.pop("target.metric")
+    done = command_line("sweep", request)
     assert done.returncode == 0, done.stdout + done.stderr
     assert by_role(command_line.runs())["confirmation"] == 0
     assert by_role(command_line.runs())["trial"] == 3
@@ -132,9 +132,9 @@ def test_at_sagemaker_in_dollars(
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600}}))
     there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
-    asked = {**reviews, **TINY, **there, "aws.prices": prices, "objective": "usd", "target.value": 5, "repeats": 1}
-    asked.pop("machine.cores")
-    done = command_line("sweep", {**asked, "trials": 2, "max_parallel": 2})
+    request = {**reviews, **TINY, **there, "aws.prices": prices, "objective": "usd", "target.value": 5, "repeats": 1}
+    request.pop("machine.cores")
+    done = command_line("sweep", {**request, "trials": 2, "max_parallel": 2})
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
     # At a dollar a second a job costs what it bills.
@@ -147,8 +147,8 @@ def test_at_sagemaker_in_dollars(
     # What the best costs is what its repeat says, not the trial that it was chosen by.
     repeats = [run for run in runs if run.data.tags["platform.role"] == "confirmation" and setting(run) in best]
     (parent,) = command_line.runs("group")
-    told = parent.data.metrics["sweep/best_usd"]
-    assert any(told == pytest.approx(run.data.metrics["cost/usd"]) for run in repeats)
+    best_usd = parent.data.metrics["sweep/best_usd"]
+    assert any(best_usd == pytest.approx(run.data.metrics["cost/usd"]) for run in repeats)
     assert " (sweep " in parent.info.run_name
     assert parent.data.metrics["sweep/paid_usd"] == sum(run.data.metrics["cost/usd"] for run in runs)
     assert "USD" in done.stdout
@@ -160,16 +160,16 @@ def test_two_workers_of_which_one_dies_train_no_point_twice(
 ) -> None:
     with postgres() as url:
         monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", url)
-        asked = {**reviews, **TINY, "worse_by": 5, "target": "null", "repeats": 1, "trials": 3}
-        asked.pop("target.metric")
-        first, second = (command_line.start("sweep", asked) for _ in range(2))
+        request = {**reviews, **TINY, "worse_by": 5, "target": "null", "repeats": 1, "trials": 3}
+        request.pop("target.metric")
+        first, second = (command_line.start("sweep", request) for _ in range(2))
         deadline = time.monotonic() + 240
         while by_role(command_line.runs())["trial"] < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         first.send_signal(signal.SIGKILL)
         first.communicate()
-        told, _ = second.communicate(timeout=500)
-        assert second.returncode == 0, told
+        output, _ = second.communicate(timeout=500)
+        assert second.returncode == 0, output
     assert len(command_line.runs("group")) == 1
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}

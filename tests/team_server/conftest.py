@@ -75,10 +75,10 @@ def runs_of(client: MlflowClient, experiment_name: str, kind: str = "job") -> li
     return list(client.search_runs([found.experiment_id], where, order_by=order)) if found else []
 
 
-def administer(client: MlflowClient, call: str, **told: Any) -> dict[str, Any]:
+def administer(client: MlflowClient, call: str, **body: Any) -> dict[str, Any]:
     """Return the server's answer to the administrator."""
     creds = get_default_host_creds(client.tracking_uri)
-    answer: dict[str, Any] = http_request_safe(creds, f"/api/{call}", "POST", json=told).json()
+    answer: dict[str, Any] = http_request_safe(creds, f"/api/{call}", "POST", json=body).json()
     return answer
 
 

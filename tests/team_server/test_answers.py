@@ -34,9 +34,9 @@ def report_as(
 
 
 def test_a_wrong_password(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = report_as(team.as_user("ada", "not the password"), monkeypatch, capsys)
+    code, output = report_as(team.as_user("ada", "not the password"), monkeypatch, capsys)
     assert code == 1
-    assert said == (
+    assert output == (
         f"error: The tracking server {team.uri} does not accept the password of user 'ada' (401): "
         "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD must be those of an account of this server. "
         "No report was made.\n"
@@ -46,19 +46,19 @@ def test_a_wrong_password(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_no_name(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
-    code, said = report_as({"MLFLOW_TRACKING_URI": team.uri}, monkeypatch, capsys)
-    assert (code, "requires a user name (401)" in said, said.count("\n")) == (1, True, 1)
+    code, output = report_as({"MLFLOW_TRACKING_URI": team.uri}, monkeypatch, capsys)
+    assert (code, "requires a user name (401)" in output, output.count("\n")) == (1, True, 1)
 
 
 def test_a_name_that_the_server_does_not_have(
     team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     elsewhere = {"MLFLOW_TRACKING_URI": f"http://localhost:{team.port}"}
-    code, said = report_as(team.as_user("ada") | elsewhere, monkeypatch, capsys)
+    code, output = report_as(team.as_user("ada") | elsewhere, monkeypatch, capsys)
     assert code == 1
-    told = f"does not accept the host name 'localhost:{team.port}' (403): its operator must add that name"
-    assert told in said
-    assert said.count("\n") == 1
+    message = f"does not accept the host name 'localhost:{team.port}' (403): its operator must add that name"
+    assert message in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_what_may_not_be_written_is_refused_at_once(
     slept: list[float] = []
     store = Store(MlflowClient(team.uri), sleep=slept.append)
     assert store.call(store.client.get_run, run_id).info.run_id == run_id
-    told = r"'guest' write to the experiment \(403\): the permission EDIT on it is missing"
-    with pytest.raises(NotAllowed, match=told):
+    message = r"'guest' write to the experiment \(403\): the permission EDIT on it is missing"
+    with pytest.raises(NotAllowed, match=message):
         store.call(getattr(store.client, call), run_id, *words)
     assert slept == []
 
 
-def test_the_page_tells_every_variable_that_the_commands_take() -> None:
-    told = documented("start") + documented("auth.ini")
+def test_the_page_documents_every_variable_that_the_commands_take() -> None:
+    commands = documented("start") + documented("auth.ini")
     page = (ROOT / "docs" / "server.md").read_text()
-    assert all(f"`{name}`" in page for name in re.findall(r'"\$(\w+)"', told))
+    assert all(f"`{name}`" in page for name in re.findall(r'"\$(\w+)"', commands))

@@ -106,7 +106,7 @@ def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
     assert "torch 2.13.0" in html_page(report)
 
 
-def test_a_deleted_group_is_told_with_the_restore(
+def test_a_deleted_group_is_reported_with_the_restore(
     tracking_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracked = group_on(MlflowClient(tracking_uri))
@@ -133,12 +133,12 @@ def test_files_that_cannot_be_read(
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(team.artifacts, "is_down", True)
     assert main(["report", "--group", tracked.group]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in said.out
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in output.out
     lost = f"Missing: versions and hardware. The tracking server {team.uri} did not give environment.json of run"
-    assert lost in " ".join(said.out.split())
-    assert f"not on the tracking server: The tracking server {team.uri} has not answered for 1" in said.out
+    assert lost in " ".join(output.out.split())
+    assert f"not on the tracking server: The tracking server {team.uri} has not answered for 1" in output.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
     assert lost in page
     assert "Training loss by samples seen" in page
@@ -206,11 +206,11 @@ def test_a_server_that_goes_in_the_middle(
         uri = network.url
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
         assert main(["report", "--group", tracked.group]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in said.out
-    assert f"Missing: {lost} {uri} did not" in " ".join(said.out.split())
-    assert f"not on the tracking server: The tracking server {uri} has not answered for 1" in said.out
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in output.out
+    assert f"Missing: {lost} {uri} did not" in " ".join(output.out.split())
+    assert f"not on the tracking server: The tracking server {uri} has not answered for 1" in output.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
     assert f"Missing: {lost}" in page
 
@@ -220,8 +220,8 @@ def test_a_server_that_went_before_is_one_sentence(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert main(["report", "--group", "any"]) == 1
-    told = "error: The tracking server http://127.0.0.1:9 has not answered for 3 s: nothing listens at this address."
-    assert capsys.readouterr().err == f"{told} No report was made.\n"
+    message = "error: The tracking server http://127.0.0.1:9 has not answered for 3 s: nothing listens at this address."
+    assert capsys.readouterr().err == f"{message} No report was made.\n"
 
 
 def test_a_run_that_never_told_what_it_ran_on_lacks_nothing(somewhere: MlflowClient) -> None:

@@ -43,8 +43,8 @@ def test_a_member_trains_compares_and_reports(
 
 def test_a_member_sweeps(person: Callable[..., Person], admin: MlflowClient, reviews: dict[str, object]) -> None:
     ada = person("ada", MLFLOW_EXPERIMENT_NAME="sweeps")
-    asked = {**reviews, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
-    done = ada("sweep", asked)
+    request = {**reviews, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
+    done = ada("sweep", request)
     assert done.returncode == 0, done.stdout + done.stderr
     [group] = runs_of(admin, "sweeps", "group")
     assert group.info.status == "FINISHED"
@@ -72,9 +72,11 @@ def test_a_robot_trains_where_it_may_and_a_guest_reports_on_it(
     assert (read.returncode, read.stderr) == (0, "")
     assert "billable seconds" in read.stdout
     assert "Missing:" not in read.stdout
-    told = f"does not let user 'guest' write to the experiment of group '{group_id}' (403): the permission EDIT on it"
+    message = (
+        f"does not let user 'guest' write to the experiment of group '{group_id}' (403): the permission EDIT on it"
+    )
     assert (
-        f"The report is saved locally but not on the tracking server: The tracking server {team.uri} {told}"
+        f"The report is saved locally but not on the tracking server: The tracking server {team.uri} {message}"
         in read.stdout
     )
     assert {"report.html", "jobs.csv", "summary.json"} <= files(guest)
@@ -102,27 +104,26 @@ def test_who_has_no_rights_hears_so_before_anything_is_trained(
 ) -> None:
     create_user(admin, "nobody")
     count = len(runs_of(admin, "shared"))
-    for name, told in (
+    for name, message in (
         ("shared", "read experiment 'shared' (403): the permission READ on it (EDIT to train in it) is missing"),
         ("fresh", "create experiment 'fresh' (403): the right to create experiments (USE of the workspace) is missing"),
     ):
         nobody = person("nobody", MLFLOW_EXPERIMENT_NAME=name)
         done = nobody("compare", {"experiment": script})
-        assert_refused(done.returncode, done.stderr, f"does not let user 'nobody' {told}; an administrator")
+        assert_refused(done.returncode, done.stderr, f"does not let user 'nobody' {message}; an administrator")
         assert not list((nobody.folder / "home").glob("jobs/*"))
     assert len(runs_of(admin, "shared")) == count
     read = nobody("report", {"group": "shared-1"})
     assert read.returncode == 2
     assert (
-        read.stderr
-        == f"error: the tracking server {nobody.uri} holds no group 'shared-1' that user 'nobody' may read.\n"
+        read.stderr == f"error: the tracking server {nobody.uri} has no group 'shared-1' that user 'nobody' may read.\n"
     )
     whole = nobody("report", {"experiment": "shared", "overview": "true"})
     assert_refused(whole.returncode, whole.stderr, "does not let user 'nobody' read the experiment (403)")
 
 
-def assert_refused(returncode: int, stderr: str, told: str) -> None:
+def assert_refused(returncode: int, stderr: str, message: str) -> None:
     assert returncode == 1
     assert stderr.startswith("error: The tracking server http")
-    assert told in stderr
+    assert message in stderr
     assert stderr.count("\n") == 1

@@ -32,10 +32,10 @@ def aliases(admin: MlflowClient, name: str) -> dict[str, str]:
 
 def test_a_member_registers(team: Team, person: Callable[..., Person], admin: MlflowClient, run_id: str) -> None:
     ada = person("ada")
-    for told in ("as version 1 of ada-s model", "is already version 1 of ada-s model"):
+    for message in ("as version 1 of ada-s model", "is already version 1 of ada-s model"):
         done = ada("register", {"run": run_id, "name": "ada-s model"})
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
-        assert told in done.stdout
+        assert message in done.stdout
     assert aliases(admin, "ada-s model") == {"champion": "1"}
     keys = team.artifacts.keys()
     assert any("/models/m-" in key and key.endswith("model/model.safetensors") for key in keys)
@@ -60,8 +60,10 @@ def test_who_may_read_a_registered_model_does_not_change_it(
     administer(admin, "3.0/mlflow/users/permissions/grant", username="robot", **may)
     done = person("robot")("register", {"run": run_id, "name": "readable", "alias": "mine"})
     assert done.returncode == 1
-    told = "does not let user 'robot' write to registered model 'readable' (403): the permission EDIT on it is missing"
-    assert told in done.stderr
+    message = (
+        "does not let user 'robot' write to registered model 'readable' (403): the permission EDIT on it is missing"
+    )
+    assert message in done.stderr
     assert aliases(admin, "readable") == {"champion": "1"}
 
 

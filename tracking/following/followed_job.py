@@ -1,4 +1,4 @@
-"""One running job of a group: record its events in its run until the job has ended and its log is read to the end."""
+"""Record the events of one running job in its run, until the job has ended and its log is read to the end."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class FollowedJob:
             body = request.build(planned.spec)
             self._recorder.open(body)
             launcher.submit(service, body)
-            self._recorder.log_data()  # its chart is drawn while the job starts
+            self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
         self._follower = Follower(self.job, exists=True)
-        # Due at once, in a random order: launchers that are always killed early should not all read the same jobs.
+        # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
-        """Time of the next look, in seconds of the monotonic clock."""
+        """Time of the next `advance`, in seconds of the monotonic clock."""
         self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
         self._sampler = SystemSampler() if service.name == "local" else None
 
@@ -77,7 +77,7 @@ class FollowedJob:
         return started.timestamp() if started else None
 
     def advance(self) -> Outcome | None:
-        """Record what is new. Return the outcome once the job has ended and its log is read to the end."""
+        """Record new events. Return the outcome once the job has ended and its log is read to the end."""
         update = self._follower.look()
         # The random factor spreads out jobs that started together.
         self.due = time.monotonic() + self._follower.pause_seconds * random.uniform(0.9, 1.1)
@@ -91,7 +91,7 @@ class FollowedJob:
         return self._end() if self._follower.ended else None
 
     def _restart(self) -> None:
-        """Forget the log, because the whole log follows again."""
+        """Forget the log, because the service sends it again from its start."""
         self._recorder.restart()
         if self.planned.script:
             self._script_log = ScriptLogReader(self.planned.script.regexes)
@@ -127,7 +127,7 @@ class FollowedJob:
 def record_refusal(
     store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, echo: Callable[[str], None]
 ) -> Outcome:
-    """End the run of a job that the service refused to start, so that no later launcher waits for the job."""
+    """End the run of a job that the service refused to start. No later launcher then waits for the job."""
     failure = "Refused", str(refusal)
     Recorder(store, run_id, planned).finish_refused(failure)
     Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)

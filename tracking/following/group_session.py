@@ -1,7 +1,7 @@
 """Run the jobs of a group, from the first submission to the last record, in one loop of one thread.
 
-The tracking store decides what is left to do: a job whose run has ended is kept, a running job is attached to, and a
-job without a run is started. So the loop can be stopped at any time and started again.
+The runs on the tracking server decide what remains to do: a job whose run has ended is kept, a running job is attached
+to, and a job without a run is started. So the loop can be stopped at any time and started again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.05
 _FULL_SECONDS = 60.0
-"""Pause after the account's quota had no room for a job."""
+"""Pause before the next start, after the account's quota had no room for a job."""
 
 
 def run_jobs(
@@ -47,21 +47,21 @@ def run_jobs(
     distribution and the confusion matrix of each run; None logs only their tables.
 
     The result is shorter than `planned` if `may_start` returned False or the user stopped the jobs. An error that ends
-    the loop has a note that names the jobs that may still be running.
+    the loop has a note with the names of jobs that may still be running.
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
         while jobs.active or (waiting and not interrupts.stopping):
-            # Alternate between one start and one look: starting hundreds of jobs must not delay following the others.
+            # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
             if waiting and len(jobs.active) < parallel and not interrupts.stopping:
                 if not may_start():
                     waiting.clear()
                 elif jobs.start(waiting[0]):
                     started, _ = True, waiting.popleft()
-            if started and interrupts.stopping:  # the signal came between the submission and the line above
+            if started and interrupts.stopping:  # the signal arrived during the start
                 jobs.stop()
-            if not jobs.look() and not started:
+            if not jobs.advance() and not started:
                 time.sleep(_TICK_SECONDS)
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
 
@@ -76,7 +76,7 @@ def start_jobs(
     echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> int:
-    """Start the jobs that `run_jobs` would start first, and leave them running. Return how many jobs remain."""
+    """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
     jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
         while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
@@ -86,7 +86,7 @@ def start_jobs(
 
 @contextmanager
 def _detaching(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
-    """Leave all jobs running at the end. Add a note to an error that names the jobs that may still be running."""
+    """Leave all jobs running at the end. Add a note with the names of jobs that may still be running to an error."""
     try:
         yield
     except TrainfareError as error:
@@ -107,15 +107,16 @@ def _resume(
 ) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
     """Attach to the running jobs of a group. Return the followed jobs, the jobs left to start and the outcomes."""
     runs = child_runs(store, group)
-    outcomes = {name: kept for job in planned if (kept := _recorded_outcome(job, runs.get(name := job.spec.name)))}
-    opened = {name: existing_run(run) for name, run in runs.items()}
-    jobs = _Jobs(store, service, group, opened, outcomes, echo, charts)
+    recorded = {job.spec.name: _recorded_outcome(job, runs.get(job.spec.name)) for job in planned}
+    outcomes = {name: outcome for name, outcome in recorded.items() if outcome}
+    open_runs = {name: existing_run(run) for name, run in runs.items()}
+    jobs = _Jobs(store, service, group, open_runs, outcomes, echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
 
 class _Jobs:
-    """The jobs that are followed. The outcomes of those that end go to `outcomes`."""
+    """Followed jobs. When a job ends, its outcome is added to `outcomes`."""
 
     def __init__(
         self,
@@ -158,8 +159,8 @@ class _Jobs:
             self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
         return True
 
-    def look(self) -> bool:
-        """Look at the job that is due first. Return False if none is due."""
+    def advance(self) -> bool:
+        """Record new events of the job that is due first. Return False if no job is due."""
         name = min(self.active, key=lambda each: self.active[each].due, default=None)
         if name is None or self.active[name].due > time.monotonic():
             return False
@@ -174,7 +175,7 @@ class _Jobs:
 
     @property
     def unended(self) -> list[str]:
-        """Names of the jobs whose run is open: they were started, or are being started."""
+        """Names of the jobs whose run is open: they have started or are starting."""
         return [name for name in self._runs if name not in self._outcomes]
 
     def close(self) -> None:
@@ -184,10 +185,10 @@ class _Jobs:
 
 
 def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
-    """Return the note that names the jobs that are no longer followed."""
-    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    """Return the note with the names of the jobs that are no longer followed."""
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return (
-        f"Jobs that may still be running: {some}. The same command attaches to them; "
+        f"Jobs that may still be running: {listed}. The same command attaches to them; "
         f"`{service.jobs_command} stop --group {group.id}` stops them."
     )
 

@@ -1,6 +1,6 @@
-"""Handle Ctrl-C and SIGTERM while jobs run: ask the user, stop the jobs, and let the launcher record their outcome.
+"""Handle Ctrl-C and SIGTERM while jobs run: ask the user, stop the jobs, and let the launcher record their outcomes.
 
-The handler only starts the shutdown and returns, so no write is interrupted midway.
+The handler only starts the shutdown and returns, so that it never interrupts a write.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from training.contract.errors import TrainfareError
 
 
 class Detached(BaseException):
-    """The user leaves. The jobs keep running, and the same command attaches to them again."""
+    """The user detached. The jobs keep running, and the same command attaches to them again."""
 
 
 class Interrupts:
-    """Signal handlers while entered: SIGINT asks at a terminal, SIGTERM stops. With `stopping`, start no more jobs."""
+    """Context manager with signal handlers: SIGINT asks at a terminal, SIGTERM stops the jobs.
+
+    Once `stopping` is true, no more jobs may be started.
+    """
 
     def __init__(self, stop_jobs: Callable[[], None], *, ask: Callable[[], str] | None = None) -> None:
         self._stop_jobs = stop_jobs
@@ -37,14 +40,14 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.stopping and number == signal.SIGINT:
-            raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcome
+            raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcomes
         answer = self._ask() if number == signal.SIGINT and not self.stopping else "stop"
         if answer == "leave":
             raise Detached
         if answer == "stop" and not self.stopping:
             self.stopping = True
-            _echo("Stopping; the job has 120 s to end. Ctrl-C again leaves it to end by itself.")
-            # In a thread, because the interrupted code may hold a lock that a call of the service needs.
+            _echo("Stopping. Each job has 120 s to end. Press Ctrl-C again to leave without waiting.")
+            # In a thread, because the interrupted code may hold a lock that stopping the jobs needs.
             threading.Thread(target=self._stop, name="stop-jobs").start()
 
     def _stop(self) -> None:
@@ -59,7 +62,7 @@ def _ask_at_terminal() -> str:
     if not sys.stdin.isatty() or "MLFLOW_RUN_ID" in os.environ:
         return "stop"
     try:
-        _echo("\nStop the running job (s), leave it running and go (l), or keep following it (Enter)? ")
+        _echo("\nStop the running jobs (s), leave them running and exit (l), or keep following them (Enter)? ")
         answer = sys.stdin.readline().strip().lower()
     except (OSError, ValueError, RuntimeError):
         return "stop"

@@ -1,4 +1,4 @@
-"""Print the progress of a running job in the terminal, in few lines."""
+"""Print the progress of a running job to the terminal in a few lines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from training.contract.events import Event
 from training.contract.failures import one_line_reason
 
 _QUIET_SECONDS = 10.0
-"""At most one line of progress is printed in this time."""
-
+"""Shortest time between two lines that report a step."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 _TRACEBACK_LINES = 40
-"""Lines that are shown of a traceback: the last ones, which hold the error itself."""
+"""Number of lines shown of a traceback: the last ones, which contain the error itself."""
 
 
 def last_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """Return the last traceback of a log, up to the line with the error. An indented traceback is ignored."""
+    """Return the last traceback of a log, up to the line with the error."""
     starts = [at for at, line in enumerate(lines) if line.strip() == _TRACEBACK]
     if not starts:
         return ()
@@ -31,7 +30,7 @@ def last_traceback(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _calibration_line(event: Event) -> str:
-    """Return the measurements of one batch size, which is the event's step."""
+    """Return a line with the measurements of one batch size. The event's step is the batch size."""
     values = event.fields["values"]
     if not values["calibration/fits"]:
         return f"batch {event.fields['step']}: does not fit in memory"
@@ -56,10 +55,10 @@ class Progress:
     ) -> None:
         """`usd_per_second` is the price of all instances of the job together, if it is known."""
         self._name, self._echo, self._clock, self._usd_per_second = name, echo, clock, usd_per_second
-        self._said_at = clock()
+        self._printed_at = clock()
 
     def show(self, events: Iterable[Event]) -> None:
-        """Print new events, but only some of the steps."""
+        """Print new events. Steps are printed at most every `_QUIET_SECONDS`."""
         for event in events:
             if event.kind == "start":
                 device = event.fields.get("device", {})
@@ -73,7 +72,7 @@ class Progress:
                 self._line(self._projected(event))
             elif event.kind == "metric" and "calibration/fits" in event.fields.get("values", {}):
                 self._line(_calibration_line(event))
-            elif event.kind == "metric" and self._clock() - self._said_at >= _QUIET_SECONDS:
+            elif event.kind == "metric" and self._clock() - self._printed_at >= _QUIET_SECONDS:
                 values = event.fields.get("values", {})
                 losses = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
                 samples = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
@@ -84,7 +83,7 @@ class Progress:
     ) -> None:
         """Print the main figures, or the failure, of a job that has ended."""
         if failure:
-            # Only the last line of a traceback is printed; the run holds all of it.
+            # Only the last line of a traceback is printed; the run contains the whole traceback.
             self._line(f"ended with {failure[0]}: {one_line_reason(failure[1])}")
             return
         figures = (
@@ -116,5 +115,5 @@ class Progress:
         )
 
     def _line(self, text: str) -> None:
-        self._said_at = self._clock()
+        self._printed_at = self._clock()
         self._echo(f"  {self._name}: {text}")

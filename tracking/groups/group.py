@@ -26,7 +26,7 @@ class Group:
     """A parent run."""
 
     id: str
-    """Id of the group on every run and in every job's name; another launcher that resumes the group keeps it."""
+    """Id of the group on every run and in every job's name. It stays the same when the group is resumed."""
     run_id: str
     """Id of the parent run."""
     experiment_id: str
@@ -49,17 +49,17 @@ class Group:
 def open_group(
     store: Store, *, experiment_name: str, verb: str, key: str, description: str = "", joins: bool = False
 ) -> Group:
-    """Return the open group of `key`, or a new one.
+    """Return the open group with the key `key`, or a new group.
 
     The parent run is the one that `mlflow run` opened (MLFLOW_RUN_ID), else the open group's own, else a new one in the
     MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
 
-    With `joins`, several launchers work on one group, and a group that has ended is opened again. It keeps its parent
-    run; a run that `mlflow run` opened for a joining launcher is only linked to it.
+    With `joins`, several launchers can work on the group, and a group that has ended is opened again. The group keeps
+    its parent run; a run that `mlflow run` opened for a joining launcher only names it.
     """
     experiment_id = _experiment_id(store, experiment_name)
     _describe_experiment(store, experiment_id, description)
-    if joins and (group := _joined(store, experiment_id, key, experiment_name, verb)):
+    if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
         return group
     open_runs = _open_runs(store, experiment_id, key)
     group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
@@ -81,7 +81,7 @@ def open_group(
 
 
 def close_group(store: Store, group: Group, status: str, note: str = "") -> None:
-    """End the parent run with `status` (FINISHED, FAILED or KILLED); the group is then complete.
+    """Close the group, and end its parent run with `status`: FINISHED, FAILED or KILLED.
 
     `note` is the parent run's description if no report writes one.
     """
@@ -112,14 +112,14 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
 
 
 def _missing_group(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
-    """Reason why a group is missing: its run is deleted, the user may not read it, or it does not exist."""
+    """Return why a group is missing: its run is deleted, the user may not read it, or it does not exist."""
     subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
     deleted = store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1)
     if deleted:
         run_id = deleted[0].info.run_id
         return f"the run of {subject} is deleted: restore it with `mlflow runs restore --run-id {run_id}`."
     readable = f" that user '{store.user}' may read" if store.user else ""
-    return f"the tracking server {store.uri} holds no {subject}{readable}."
+    return f"the tracking server {store.uri} has no {subject}{readable}."
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
@@ -153,14 +153,14 @@ def _experiment_id(store: Store, name: str) -> str:
 
 
 def _describe_experiment(store: Store, experiment_id: str, description: str) -> None:
-    """Describe the MLflow experiment, and let its UI open on training runs instead of traces."""
+    """Set the description of the MLflow experiment, and make its UI open on training runs instead of traces."""
     experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
     for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
         if value and name not in experiment.tags:
             store.call(store.client.set_experiment_tag, experiment_id, name, value)
 
 
-def _joined(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
+def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
     query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
     runs = _search(store, experiment_id, query)
     if not runs:
@@ -193,7 +193,7 @@ def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
 
 
 def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags: dict[str, str]) -> str:
-    # One call sets all tags: a launcher that is killed between two calls would leave a group that cannot be found.
+    # One call sets all tags: a launcher that is killed between two calls would leave a group that no search finds.
     if own_run_id := os.environ.get("MLFLOW_RUN_ID"):
         store.tag(own_run_id, tags)
         return own_run_id
@@ -204,9 +204,9 @@ def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags:
     return create_run(store, experiment_id, tags, ("platform.kind", "platform.group"))
 
 
-def create_run(store: Store, experiment_id: str, tags: Mapping[str, str], naming: Sequence[str]) -> str:
-    """Return the id of a new run with these tags. The tags in `naming` identify it, in case the answer is lost."""
-    query = " and ".join(f'tags."{name}" = {quoted(tags[name])}' for name in naming)
+def create_run(store: Store, experiment_id: str, tags: Mapping[str, str], identifying: Sequence[str]) -> str:
+    """Create a run with these tags and return its id. The tags in `identifying` find it if the answer is lost."""
+    query = " and ".join(f'tags."{name}" = {quoted(tags[name])}' for name in identifying)
 
     def existing() -> Run | None:
         return next(iter(store.client.search_runs([experiment_id], query, max_results=1)), None)

@@ -1,4 +1,4 @@
-"""Plan of a group, stored with its parent run, so that any launcher can follow the group and start its other jobs."""
+"""Plan of a group, stored with its parent run. With it any launcher can follow the group and start missing jobs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Plan:
     parallel: int
     """Jobs that run at the same time."""
     jobs: tuple[PlannedJob, ...]
-    """In the order of their start."""
+    """Jobs in the order of their start."""
 
 
 _PLAN = TypeAdapter(Plan)
 
 
 def write_plan(store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int) -> None:
-    """Write the plan to the group's parent run, unless an earlier launcher did."""
+    """Write the plan to the group's parent run, unless an earlier launcher wrote it."""
     if group.continued and any(each.path == FILE for each in store.call(store.client.list_artifacts, group.run_id)):
         return
     text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs)), indent=1).decode()

@@ -15,8 +15,8 @@ MODEL_ID = "platform.model_id"
 def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     """Return the name of a job in reports and in MLflow, such as `inductor, repeat 2`. Repeats are shown from 1.
 
-    The jobs of a sweep have a role. The arm of a calibration already names it. The repeats of a sweep's winner count
-    its trial as number 0.
+    The jobs of a sweep have a role. A calibration's arm label already contains the role. For repeats of a sweep's
+    winner, number 0 is the winning trial.
     """
     if role == "calibration":
         return arm
@@ -30,15 +30,15 @@ class DataSource:
     name: str
     """Name of the file or of the Hub data set."""
     source: str
-    """Location: a URI, a path or a description."""
+    """URI, path or description of its origin."""
     digest: str
     """Hash of its content; MLflow keeps 36 characters."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
-    """Equal for models that were evaluated on the same rows; empty if unknown."""
+    """Key that is equal for models evaluated on the same rows; empty if unknown."""
     label_names: Sequence[str] = ()
-    """Names of the classes in the order of their numbers; empty if there are no classes."""
+    """Names of the classes in the order of their numbers; empty without classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Rows of each class, by split."""
 
@@ -48,17 +48,17 @@ class ScriptPlan:
     """Rules to read the log of a user's script, and the metadata that our own job would emit at its start."""
 
     regexes: Mapping[str, str]
-    """Metric name to a regular expression with one group, which matches the number."""
+    """Regular expressions by metric name, each with one group that matches the number."""
     hyperparameters: Mapping[str, Scalar]
     """Hyperparameters of the script, with batch size and learning rate also under our names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPlan:
-    """Facts for logging the model of a completed job that the model's files do not contain."""
+    """Metadata for logging the model of a completed job that the model's files do not contain."""
 
     is_of_pairs: bool = False
-    """True if a classification is of pairs of texts."""
+    """True for a classification of text pairs."""
     answering: Mapping[str, int] = field(default_factory=dict)
     """Question answering: max_length, doc_stride, n_best_answers and max_answer_length of the training."""
 
@@ -81,13 +81,13 @@ class PlannedJob:
     """Key of the staged data: jobs with the same key train on the same tokens."""
 
     price: Price | None = None
-    """Price of one instance, if it costs anything and the price is known."""
+    """Price of one instance; None if it is free or the price is unknown."""
     fallback_prices: Mapping[str, Price] = field(default_factory=dict)
-    """Prices of the instance types that may be used instead, by type."""
+    """Prices of the fallback instance types, by type."""
     script: ScriptPlan | None = None
     """Plan to read a script's log; None for our own job, which emits events."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Further tags of its run."""
+    """Additional tags of its run."""
     model: ModelPlan | None = None
     """Plan to log the job's model; None logs no model."""
 
@@ -97,7 +97,7 @@ class PlannedJob:
         return job_title(self.arm, self.repeat, self.tags.get("platform.role"))
 
     def price_on(self, instance_type: str | None) -> Price | None:
-        """Return the price of the instance type that the service selected; None means that it had no choice."""
+        """Return the price of the instance type that the service selected; None selects the job's own type."""
         if instance_type in {None, self.spec.instance_type}:
             return self.price
         return self.fallback_prices.get(str(instance_type))

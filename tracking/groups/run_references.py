@@ -1,4 +1,4 @@
-"""References of the tracking server to local jobs and data, which must not be deleted while they are needed."""
+"""References of the tracking server to local jobs and data. Referenced jobs and data may still be needed."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class JobReference:
     """References of one job's runs. If some of them are deleted, only the others count."""
 
     experiment: str
-    """Name of the experiment; empty if the parent run is gone."""
+    """Name of the experiment; empty if the parent run no longer exists."""
     is_deleted: bool = False
-    """True if all runs are deleted: MLflow hides them, but keeps them until `mlflow gc`."""
+    """True if all runs are marked as deleted. MLflow hides such runs and keeps them until `mlflow gc`."""
     has_ended: bool = True
     """True if the job's outcome is recorded."""
     is_completed: bool = True
     """True if the job completed."""
     has_log: bool = True
-    """True if the runs hold the log; valid only for jobs in `with_log`."""
+    """True if the runs contain the log; valid only for jobs in `with_log`."""
     model_uris: Mapping[str, str] = field(default_factory=dict)
-    """Run id to the address of the model artifact that the run names."""
+    """Address of the model artifact in each run's tag, by run id."""
     has_model: bool = False
-    """True if MLflow holds the model, so that no artifact or checkpoint is the only copy."""
+    """True if MLflow has a copy of the model, so that no artifact or checkpoint is the only copy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +55,11 @@ class RunReferences:
     """References of the tracking server to jobs and data."""
 
     jobs: Mapping[str, JobReference]
-    """By job name. Missing jobs belong to another tracking server, or their runs are deleted for good."""
+    """References by job name. A missing job belongs to another tracking server, or `mlflow gc` removed its runs."""
     open_groups: Mapping[str, str]
-    """Id of each open group to a text with the names of everything that its jobs read: its plan and data keys."""
+    """Text that names everything that an open group's jobs read (its plan and data keys), by group id."""
     data_keys: Set[str]
-    """Keys of staged data that a run refers to, deleted runs included."""
+    """Keys of staged data that a run refers to, including deleted runs."""
 
 
 def find_references(
@@ -110,7 +110,7 @@ class _Group:
 
 
 _NO_GROUP = _Group(id="", experiment="", open_runs=())
-"""Group of the jobs whose parent run is gone."""
+"""Group of the jobs whose parent run no longer exists."""
 
 
 def _groups(server: _Server) -> dict[str, _Group]:
@@ -134,7 +134,7 @@ def _group_of(job_name: str, groups: Collection[str]) -> str | None:
 
 
 def _runs_of(server: _Server, group: _Group, names: Sequence[str]) -> dict[str, list[Run]]:
-    """Return the runs by job name. A group is read in one search, because a filter cannot contain a list of names."""
+    """Return the runs by job name. A group is read in one search by its id, because a filter cannot list names."""
     filters = [_is("group", group.id)] if group.id else [_is("job_name", name) for name in names]
     runs: dict[str, list[Run]] = {}
     for one_filter in filters:
@@ -159,7 +159,7 @@ def _job_reference(server: _Server, runs: Sequence[Run], experiment: str, with_l
 
 
 def _inputs(server: _Server, group: _Group) -> str:
-    """Return the plan of an open group and its jobs' data keys. A sweep has no plan; its jobs share one key."""
+    """Return the plan of an open group and the data keys of its jobs. A sweep has no plan; its jobs share one key."""
     plans = [server.text(run, PLAN) for run in group.open_runs if PLAN in server.artifacts(run)]
     runs = server.runs(f"{_is('kind', 'job')} and {_is('group', group.id)}")
     return "\n".join([*plans, *(run.data.tags.get("platform.data_key", "") for run in runs)])
@@ -234,7 +234,7 @@ class _Server:
     def _read(self, run: Run, method: Callable[[str], Result]) -> Result:
         try:
             return self.store.call(method, str(self.store.client.tracking_uri))
-        # Artifacts that are not read through the server raise the errors of their store.
+        # Artifacts that are read without the server raise the errors of their own store.
         except Exception as error:
             message = without_credentials((str(error).splitlines() or [type(error).__name__])[0])[:300]
             raise TrackingError(f"The artifacts of run {run.info.run_id} cannot be read: {message}") from error

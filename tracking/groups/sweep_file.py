@@ -12,7 +12,7 @@ from tracking.server.store import Store
 
 FILE = "sweep.json"
 MIN_TRIALS = 4
-"""Completed trials of one compiler without which the importance of a parameter is not computed."""
+"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 
 
 def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:

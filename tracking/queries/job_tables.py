@@ -1,6 +1,6 @@
 """Read a group's jobs and a job's metrics from the tracking server as tables.
 
-Column names follow one rule: a tag loses its `platform.`, and every other `.` or `/` becomes `_`
+Column names follow one rule: a tag loses its prefix `platform.`, and every other `.` or `/` becomes `_`
 (`hp.batch_size` -> `hp_batch_size`, `time/load_seconds` -> `time_load_seconds`).
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-# A progress bar for one small file only clutters the terminal. Read by mlflow at each download.
+# A progress bar for one small file only clutters the terminal. MLflow reads the variable at each download.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 import pandas as pd
@@ -46,7 +46,7 @@ TEXT_COLUMNS = [
     "device",
     "data_key",
 ]
-"""Text columns that every table of jobs has, even if no run has the value."""
+"""Text columns of every table of jobs; None where a run has no value."""
 
 NUMBER_COLUMNS = [
     "start_time_ms",
@@ -72,16 +72,16 @@ NUMBER_COLUMNS = [
     "target_reached",
     "target_seconds",
 ]
-"""Number columns that every table of jobs has; NaN where a run has no value."""
+"""Number columns of every table of jobs; NaN where a run has no value."""
 
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
 }
-"""Names of parameters in runs of earlier versions -> names now. No other code reads the earlier names."""
+"""Parameter names in runs of earlier versions -> current names. No other code reads the earlier names."""
 
-_MOST_NAMED = 10
-"""Experiments that an error message lists."""
+_MAX_LISTED = 10
+"""Largest number of experiments that an error message lists."""
 
 
 def jobs(
@@ -119,7 +119,7 @@ def history(
 ) -> pd.DataFrame:
     """Return all points of the metrics `keys` of one run, see `metric_histories.curve_table`.
 
-    `billable_seconds` counts from `training_start_time` (seconds since the epoch; the run's own tag when None).
+    `billable_seconds` counts from `training_start_time`, in seconds since the epoch; None reads the run's tag.
     """
     try:
         start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
@@ -133,7 +133,7 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
     """Return the parent run of a group, or None if it does not exist. Raises `TrackingError` as `jobs` does."""
     query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
     runs = runs_where(client, query, page_runs=100)
-    # If a launcher died and another one resumed the group, the parent run of the latter counts.
+    # If a launcher died and another one resumed the group, the parent run of the second launcher counts.
     kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]
     return next(iter(reversed(kept or runs)), None)
 
@@ -172,9 +172,9 @@ def experiment_named(client: MlflowClient, *names: str) -> Experiment:
         known = [each.name for each in client.search_experiments(max_results=1000)]
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"find experiment '{names[0]}'") from error
-    some = f"{', '.join(known[:_MOST_NAMED])}{', ...' if len(known) > _MOST_NAMED else ''}" or "none"
+    listed = f"{', '.join(known[:_MAX_LISTED])}{', ...' if len(known) > _MAX_LISTED else ''}" or "none"
     hint = nearest(names[0], known)
-    raise InputError(f"experiment is '{names[0]}', which the tracking server does not hold: it holds {some}.{hint}")
+    raise InputError(f"experiment '{names[0]}' does not exist on the tracking server, which has {listed}.{hint}")
 
 
 def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
@@ -183,12 +183,12 @@ def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
 
 
 def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
-    """Return the JSON object in a run's artifact; empty if the run has no such artifact or it is no JSON object.
+    """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object.
 
     Raises `TrackingError` if the artifacts cannot be read.
     """
     try:
-        # By address: the client's own method first requests logged models, which servers before MLflow 3 do not know.
+        # By URI, because the client's own method first requests logged models, which servers before MLflow 3 lack.
         folder_uri = str(client.get_run(run_id).info.artifact_uri)
         listed = list_artifacts(artifact_uri=folder_uri, tracking_uri=client.tracking_uri)
         if name not in {PurePosixPath(each.path).name for each in listed}:
@@ -254,7 +254,7 @@ def _row(run: Run) -> dict[str, object]:
 
 
 def _current_names(params: Mapping[str, str]) -> dict[str, str]:
-    """Return a run's parameters under their names of today; a run that has both names keeps the value of today's."""
+    """Return a run's parameters under their current names. If a run has both names, the current one counts."""
     return {EARLIER_PARAMETERS.get(name, name): value for name, value in params.items()} | {
         name: params[name] for name in EARLIER_PARAMETERS.values() if name in params
     }

@@ -1,10 +1,10 @@
 """Read the metric histories of many runs in few calls.
 
-From a database the columns are read directly: MLflow's client makes an object of every row, which takes ten times as
-long. A server is called as MLflow's UI calls it, through `metrics/get-history-bulk-interval`: one call returns one
-metric of up to 100 runs with at most 2,500 points each. From longer histories the server takes evenly spaced points,
-the first and the last among them (MLflow 3.17, `server/handlers.py`). MLflow's client has no method for this call, so
-it is made here. A store that does not know or allow the call is read run by run. So is SageMaker's, which has no
+A database's columns are read directly: MLflow's client makes an object of every row, which takes ten times as long. A
+server is called as MLflow's UI calls it, through `metrics/get-history-bulk-interval`: one call returns one metric of up
+to 100 runs with at most 2,500 points each. From longer histories the server takes evenly spaced points, including the
+first and the last (MLflow 3.17, `server/handlers.py`). MLflow's client has no method for this call, so it is made here.
+Stores that do not know or allow the call are read run by run. SageMaker's store is one of them, because it has no
 permission of that name (Service Authorization Reference, `sagemaker-mlflow`: only GetMetricHistory).
 """
 
@@ -30,10 +30,10 @@ from tracking.server.errors import translated
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MAX_POINTS = 2500
-"""Points of one metric and run; a server returns at most this many in one call."""
-_RUNS_A_CALL = 20
-"""Keeps an answer within some tens of MB, and allows several calls at the same time."""
-_CALLS_AT_ONCE = 4
+"""Largest number of points of one metric and run that a server returns in one call."""
+_RUNS_PER_CALL = 20
+"""Limits an answer to some tens of MB, and leaves several calls that can run at the same time."""
+_CONCURRENT_CALLS = 4
 """Concurrent calls to a server. A database is read in this process, on one core."""
 
 Point = tuple[int, int, float]
@@ -41,18 +41,18 @@ Point = tuple[int, int, float]
 
 
 def histories(
-    client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], *, most_points: int = MAX_POINTS
+    client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], *, max_points: int = MAX_POINTS
 ) -> dict[str, pd.DataFrame]:
-    """Return the points of the metrics `keys` by run id, see `curve_table`; at most `most_points` of each.
+    """Return the points of the metrics `keys` by run id, see `curve_table`; at most `max_points` of each.
 
     `starts` maps each run id to the start of its `billable_seconds`, in seconds since the epoch.
     Raises `TrackingError` if the server does not answer.
     """
     runs = list(starts)
-    parts = [runs[at : at + _RUNS_A_CALL] for at in range(0, len(runs), _RUNS_A_CALL)]
-    read = partial(_read, client, starts, keys, most_points)
+    parts = [runs[at : at + _RUNS_PER_CALL] for at in range(0, len(runs), _RUNS_PER_CALL)]
+    read = partial(_read, client, starts, keys, max_points)
     is_remote = isinstance(_store(client), RestStore)
-    with ThreadPoolExecutor(_CALLS_AT_ONCE if is_remote else 1) as pool:
+    with ThreadPoolExecutor(_CONCURRENT_CALLS if is_remote else 1) as pool:
         return {run_id: table for part in pool.map(read, parts) for run_id, table in part.items()}
 
 
@@ -90,34 +90,34 @@ def number(value: float) -> float:
 
 
 def _read(
-    client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], most_points: int, run_ids: Sequence[str]
+    client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], max_points: int, run_ids: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
     try:
-        points = {key: _points(client, run_ids, key, most_points) for key in dict.fromkeys(["samples", *keys])}
+        points = {key: _points(client, run_ids, key, max_points) for key in dict.fromkeys(["samples", *keys])}
     except MlflowException as error:
         which = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
         raise translated(error, client.tracking_uri, task=f"give the curves of {which}") from error
     return {run: curve_table({key: points[key][run] for key in points}, keys, starts[run]) for run in run_ids}
 
 
-def _points(client: MlflowClient, run_ids: Sequence[str], key: str, most: int) -> Mapping[str, Sequence[Point]]:
+def _points(client: MlflowClient, run_ids: Sequence[str], key: str, max_points: int) -> Mapping[str, Sequence[Point]]:
     """Return one metric's points by run id."""
     try:
         points: dict[str, list[Point]] = {run_id: [] for run_id in run_ids}
-        for run_id, step, at_ms, value in _points_of_runs(client, run_ids, key, most):
+        for run_id, step, at_ms, value in _points_of_runs(client, run_ids, key, max_points):
             points[run_id].append((step, at_ms, value))
     except MlflowException:
         points = {run_id: points_of(client.get_metric_history(run_id, key)) for run_id in run_ids}
-    return {run_id: _thinned(of_run, most) for run_id, of_run in points.items()}
+    return {run_id: _thin_out(of_run, max_points) for run_id, of_run in points.items()}
 
 
 def _points_of_runs(
-    client: MlflowClient, run_ids: Sequence[str], key: str, most: int
+    client: MlflowClient, run_ids: Sequence[str], key: str, max_points: int
 ) -> Iterable[tuple[str, int, int, float]]:
     """Return run id, step, milliseconds and value of all points of one metric. Raises `MlflowException`."""
     store = _store(client)
     if isinstance(store, RestStore) and not str(client.tracking_uri).startswith("arn:"):
-        request = GetMetricHistoryBulkInterval(run_ids=run_ids, metric_key=key, max_results=most)
+        request = GetMetricHistoryBulkInterval(run_ids=run_ids, metric_key=key, max_results=max_points)
         metrics = store._call_endpoint(GetMetricHistoryBulkInterval, message_to_json(request)).metrics
         return [(each.run_id, each.step, each.timestamp, each.value) for each in metrics]
     if hasattr(store, "ManagedSessionMaker"):
@@ -137,23 +137,23 @@ def _points_in_database(store: Any, run_ids: Sequence[str], key: str) -> Iterabl
 
 
 def _store(client: MlflowClient) -> Any:
-    # There is no public name for it; MLflow's own plug-ins read it the same way.
+    # MLflow has no public name for it; its own plug-ins read it the same way.
     return client._tracking_client.store
 
 
-def _thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return `most` points, evenly spaced in the order of their steps, with the first and the last; or all if fewer."""
-    if len(points) <= most:
+def _thin_out(points: Sequence[Point], max_points: int) -> Sequence[Point]:
+    """Return at most `max_points` points, evenly spaced in the order of their steps, with the first and the last."""
+    if len(points) <= max_points:
         return points
     ordered = sorted(points)
-    return [ordered[at] for at in np.linspace(0, len(ordered) - 1, most).round().astype(int)]
+    return [ordered[at] for at in np.linspace(0, len(ordered) - 1, max_points).round().astype(int)]
 
 
 def _sorted(points: Sequence[Point]) -> np.ndarray:
     """Return (step, milliseconds, value) in the order of the steps, with the latest point of each step."""
     rows = np.array(points, dtype=float).reshape(-1, 3)
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    # SQL stores replace an infinity by the largest float.
+    # SQL stores replace infinity with the largest float.
     value = rows[:, 2]
     rows[:, 2] = np.where(np.abs(value) >= sys.float_info.max, np.copysign(math.inf, value), value)
     return rows[np.append(np.diff(rows[:, 0]) != 0, True)] if len(rows) else rows

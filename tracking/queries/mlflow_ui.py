@@ -1,4 +1,4 @@
-"""Open MLflow's UI on the tracking store: choose its first experiment, and start a server for a local database."""
+"""Open MLflow's UI: choose the experiment to show, and start a server for a local database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from training.contract.errors import InputError, TrackingError, nearest
 
 HOST, PORT = "127.0.0.1", 5000
 LOCAL = f"http://{HOST}:{PORT}"
-"""Address of MLflow's UI on the user's machine."""
+"""Default address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
 _END_SECONDS = 10.0
 """Time for the server to end before it is killed."""
@@ -42,7 +42,7 @@ def run_table(address: str, experiment_id: str) -> str:
 def job_charts(experiment_id: str, group: str) -> str:
     """Return the address, within MLflow's UI, of the charts that compare the jobs of a group.
 
-    The runs are ordered by arm: if they are ordered by start, the UI nests them in their parent runs and charts those.
+    The runs are ordered by arm: ordered by start time, the UI would nest them in their parent runs and chart those.
     """
     search = f"tags.\"platform.group\" = '{group}' and tags.\"platform.kind\" = 'job'"
     order = {"orderByKey": "tags.`platform.arm`", "orderByAsc": "true"}
@@ -55,40 +55,40 @@ def require_database() -> None:
     uri = get_tracking_uri().partition("?")[0]
     path = Path(unquote(uri.removeprefix("sqlite:///")))
     if uri.startswith("sqlite:///") and not path.exists():
-        raise InputError(f"the tracking database {path} does not exist: `make compare`, or any other verb, creates it.")
+        raise InputError(f"the tracking database {path} does not exist. Run `make compare`, which creates it.")
 
 
 def experiment_to_show(store: Store, name: str | None) -> str:
-    """Return the id of the MLflow experiment to open the UI on.
+    """Return the id of the MLflow experiment that the UI shows first.
 
     It is the one with the newest jobs of the experiment file `name` (with or without folder and suffix), else the one
-    called `name`. Without `name` it is the one with the newest jobs. Raises `InputError` if the store does not hold the
-    experiment, or holds no jobs.
+    called `name`. Without `name` it is the one with the newest jobs. Raises `InputError` if the experiment does not
+    exist, or if the store has no jobs.
     """
     experiments: list[Experiment] = store.call(store.client.search_experiments)
     ids, stem = [each.experiment_id for each in experiments], Path(name).stem if name else None
     if newest := _newest_groups(store, ids, f" and tags.`platform.experiment` = {quoted(stem)}" if stem else "", 1):
         return str(newest[0].info.experiment_id)
-    if named := next((each for each in experiments if each.name in {name, stem}), None):
-        return str(named.experiment_id)
+    if match := next((each for each in experiments if each.name in {name, stem}), None):
+        return str(match.experiment_id)
     if name is None:
-        raise InputError(f"the tracking store {store.uri} holds no jobs yet: `make compare` runs some.")
+        raise InputError(f"the tracking store {store.uri} has no jobs yet. Run some with `make compare`.")
     groups = _newest_groups(store, ids, "", 1000)
     known = {each.name for each in experiments} | {run.data.tags.get("platform.experiment", "") for run in groups}
-    raise InputError(f"the tracking store {store.uri} holds no experiment '{name}'.{nearest(str(stem), known)}")
+    raise InputError(f"the tracking store {store.uri} has no experiment '{name}'.{nearest(str(stem), known)}")
 
 
 def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
-    """Run `mlflow ui` on the store's database until it ends or a signal raises here, and leave no process behind.
+    """Run `mlflow ui` on the store's database until it ends or a signal raises an exception; leave no process behind.
 
-    Calls `ready` with the server's address when it answers: port 5000, or another free port. Its output goes to `log`.
-    Raises `TrackingError` if it ends by itself.
+    Calls `ready` with the server's address when it answers. The port is 5000, or another free one. The server's output
+    goes to `log`. Raises `TrackingError` if the server ends by itself.
     """
     port = _free_port()
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     # Passed in the environment: the address may contain a password, and all users can read a command line.
     address = {"MLFLOW_BACKEND_STORE_URI": str(store.client.tracking_uri)}
-    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # it is not needed and starts more processes
+    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # not needed, and would start more processes
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -100,23 +100,23 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
             start_new_session=True,
         )
     try:
-        if _answers(process, f"http://{HOST}:{port}"):
+        if _wait_until_ready(process, f"http://{HOST}:{port}"):
             ready(f"http://{HOST}:{port}")
         code = process.wait()
     finally:
-        _end(process)
+        _stop_server(process)
     lines = without_credentials(log.read_text("utf-8", "replace")).strip().splitlines()
     last = lines[-1] if lines else "no output"
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
 
 
-def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, most: int) -> list[Run]:
+def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, max_results: int) -> list[Run]:
     query, order = f"tags.`platform.kind` = 'group'{extra_filter}", ["attributes.start_time DESC"]
-    return list(store.call(store.client.search_runs, experiment_ids, query, order_by=order, max_results=most))
+    return list(store.call(store.client.search_runs, experiment_ids, query, order_by=order, max_results=max_results))
 
 
 def _free_port() -> int:
-    """Return 5000, or a port that the system selects if that one is in use."""
+    """Return 5000, or a port that the system selects if 5000 is in use."""
     for port in (PORT, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free
@@ -126,8 +126,8 @@ def _free_port() -> int:
     raise TrackingError(f"no port of {HOST} is free for MLflow's UI.")
 
 
-def _answers(process: subprocess.Popen[bytes], address: str) -> bool:
-    """Wait until the server answers, and return True; return False if it ends."""
+def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> bool:
+    """Return True once the server answers, or False once it has ended."""
     while process.poll() is None:
         with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=2):
             return True
@@ -135,8 +135,8 @@ def _answers(process: subprocess.Popen[bytes], address: str) -> bool:
     return False
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the server by SIGTERM, and kill whatever is left of its processes."""
+def _stop_server(process: subprocess.Popen[bytes]) -> None:
+    """Stop the server by SIGTERM, and kill its remaining processes."""
     try:
         if process.poll() is None:
             process.terminate()

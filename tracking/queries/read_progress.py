@@ -1,4 +1,4 @@
-"""Report how many things were read so far, during long reads."""
+"""Show a counter during long reads."""
 
 from __future__ import annotations
 

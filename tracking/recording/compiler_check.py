@@ -1,4 +1,4 @@
-"""Check in the log whether SageMaker Training Compiler ran, against what was requested. Pure."""
+"""Check by the log that SageMaker Training Compiler ran if, and only if, it was requested. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def was_active(compiler: str, lines: Iterable[str]) -> bool | None:
 
 
 def warning(compiler: str, active: bool | None) -> str | None:
-    """Reason why a job's figures do not match its compiler setting, or None."""
+    """Return the reason why a job's figures do not match its compiler setting, or None."""
     if compiler == "trcomp" and active is False:
         return "its log does not show that SageMaker Training Compiler ran, so it counts as not compiled"
     if compiler == "trcomp-off" and active:

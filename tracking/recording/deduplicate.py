@@ -1,8 +1,8 @@
 """Drop events and metric points that were already recorded.
 
-A log can hold an event twice, because its agent stores lines again if their arrival is not confirmed. A job that
-resumes from a checkpoint also repeats the steps after it. Their points have new times, so MLflow would keep them beside
-the first ones and could not remove them. The first occurrence is kept.
+A log can contain an event twice, because the log agent sends lines again if their arrival is not confirmed. A job that
+resumes from a checkpoint also repeats the steps after the checkpoint. The repeated points have new times, so MLflow
+would keep them beside the first ones and could not remove them. The first occurrence is kept.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from training.contract.events import Event
 
 
 class Deduplicator:
-    """Filter of one job's events, which must be passed in their order."""
+    """Filter for the events of one job, which must be passed in order."""
 
     def __init__(self) -> None:
         self._recorded: set[tuple[int, float]] = set()
         self._last_steps: dict[str, int] = {}
         """Last step of each metric."""
         self._last_steps_before_start: dict[str, int] = {}
-        """The same when the job last started."""
+        """Last step of each metric at the latest start of the job."""
 
     @property
     def curves(self) -> Set[str]:
@@ -31,7 +31,7 @@ class Deduplicator:
         return self._last_steps.keys()
 
     def new_events(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events that were not passed before. No two events of a job share both number and time."""
+        """Return the events that were not passed before. An event's number and time together identify it."""
         new = []
         for event in events:
             if (event.seq, event.time) not in self._recorded:

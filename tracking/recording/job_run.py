@@ -14,7 +14,7 @@ from tracking.server.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class JobRun:
-    """The run of a job."""
+    """Run of a job."""
 
     opened: OpenRun
     has_ended: bool
@@ -42,7 +42,7 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
 
 
 def cost_so_far(store: Store, group: Group, without: Set[str] = frozenset()) -> tuple[float, float]:
-    """Return the billable instance seconds and US dollars of all ended jobs of a group, failed ones included.
+    """Return the billable instance seconds and US dollars of a group's ended jobs, including failed ones.
 
     Jobs whose names are in `without` are left out.
     """

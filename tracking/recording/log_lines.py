@@ -1,4 +1,4 @@
-"""Read the numbers of one line of a script's log: Trainer's dicts, its tables and the user's expressions. Pure."""
+"""Read the numbers in one line of a script's log: Trainer's dicts, its tables and the user's expressions. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kind = Literal["header", "row"]
 
 
 def number(text: str) -> float | None:
-    """Return a number as it is written in logs, such as `1,500`; None for any other text."""
+    """Parse a number as logs write it, such as `1,500`; return None for any other text."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -39,7 +39,7 @@ def trainer_values(text: str) -> dict[str, float]:
 
 
 def table_part(text: str) -> tuple[Kind, str, float] | None:
-    """Return a line of a table that `Trainer.log_metrics` printed: its header, or the name and value of a row.
+    """Parse a line of a table that `Trainer.log_metrics` printed: its header, or the name and value of a row.
 
     Durations (`0:00:12.34`) are converted to seconds. Values that are not plain numbers, such as `1737GF`, are omitted.
     """

@@ -33,8 +33,8 @@ def final_points(
 ) -> list[Metric]:
     """Return one point for each number of `values`, at the given time in seconds since the epoch.
 
-    Metrics of `curves` already have points and get their last one at `step`. All others get step 0: there MLflow's
-    charts draw a bar for each job instead of a line through a single point.
+    Metrics in `curves` already have points and get their last one at `step`. All others get step 0, for which MLflow's
+    charts draw a bar per job instead of a line through a single point.
     """
     at_ms = _milliseconds(at_seconds)
     steps = {name: step if name in curves else 0 for name in values}
@@ -47,14 +47,14 @@ FEATURES = {
     "calibration_": "calibration_batch_sizes",
     "target_": "target_metric",
 }
-"""Prefix of a feature's hyperparameters to the hyperparameter that turns the feature on."""
+"""Prefix of a feature's hyperparameters -> the hyperparameter that turns the feature on."""
 
 
 def hyperparameters(event: Event) -> list[Param]:
     """Return the `hp.*` and `job.*` parameters of a `start` event, without those that have no effect.
 
-    Empty values have no effect, nor have the parameters of a feature that is off. The event itself, which is among the
-    run's artifacts, holds all of them.
+    Empty values and the parameters of a feature that is off have no effect. The event itself, in the run's artifact
+    `events.jsonl`, contains all of them.
     """
     values = event.fields.get("hyperparameters", {})
     effective = {f"hp.{name}": value for name, value in values.items() if _has_effect(name, values)}
@@ -72,7 +72,7 @@ def _has_effect(name: str, values: Mapping[str, Any]) -> bool:
 
 
 def phase_totals(events: Iterable[Event]) -> dict[str, float]:
-    """Return `time/<phase>_seconds`, summed over `phase` events: the phases of a job without a result."""
+    """Return `time/<phase>_seconds`, summed over `phase` events. A job's result, if any, replaces these sums."""
     totals: dict[str, float] = {}
     for event in events:
         if event.kind == "phase" and _is_number(event.fields.get("seconds")):
@@ -85,8 +85,8 @@ def cost_metrics(description: Description) -> dict[str, float]:
     """Return the `cost/*` metrics of an ended job, and the phases that the service measured.
 
     `cost/billable_seconds` is defined as SageMaker's BillableTimeInSeconds: wall clock of one instance from the start
-    of the download to the end of the upload, without provisioning. `cost/billable_instance_seconds` is that times the
-    instances, which is what is charged.
+    of the download to the end of the upload, without provisioning. `cost/billable_instance_seconds` is that value times
+    the number of instances, and is charged.
     """
     billable = description.get("BillableSecondsExact", description.get("BillableTimeInSeconds"))
     metrics: dict[str, float] = {}
@@ -103,7 +103,7 @@ def cost_metrics(description: Description) -> dict[str, float]:
 
 
 def _spot_metrics(description: Description) -> dict[str, float]:
-    """Return the savings of a spot job in percent, and how often it was interrupted.
+    """Return the savings of a spot job in percent, and the number of its interruptions.
 
     SageMaker reports the spot discount as fewer billable seconds: the saved share is 1 - billable / training.
     """
@@ -116,7 +116,7 @@ def _spot_metrics(description: Description) -> dict[str, float]:
 
 
 def warm_pool_metrics(description: Description, price: Price | None) -> dict[str, float]:
-    """Return the cost of the instances that a job kept warm, once the warm pool is closed; nothing before.
+    """Return the cost of the instances that a job kept warm; empty until the warm pool is closed.
 
     The warm pool is charged in addition to the job's billable seconds, for each of its instances.
     """
@@ -130,7 +130,7 @@ def warm_pool_metrics(description: Description, price: Price | None) -> dict[str
 
 
 def _instances(description: Description) -> int:
-    """Return the number of instances; if several instance types were offered, that of the selected one."""
+    """Return the number of instances; with fallback instance types, the number for the selected type."""
     resources = description.get("ResourceConfig", {})
     return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
 
@@ -143,10 +143,10 @@ def cost_in_usd(billable_instance_seconds: float | None, price: Price | None) ->
 
 
 def projected_cost(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
-    """Return the projected cost of a probe's whole training, with its interval; nothing for other jobs.
+    """Return the projected cost of a probe's whole training, with its interval; empty for other jobs.
 
     `figures` are the job's own metrics and its cost. On spot capacity, the remaining seconds get the same discount as
-    those that have run.
+    the seconds so far.
     """
     billable = figures.get("cost/billable_seconds")
     share = 1 - figures.get("cost/spot_savings_percent", 0.0) / 100

@@ -1,7 +1,7 @@
 """Write everything that a job reports to its MLflow run, while the job runs and afterwards.
 
-The recorder never calls the job, and the job never waits for the recorder. A job's log can be read again, after a
-launcher died or a server was unavailable: that adds what is missing and repeats nothing.
+The recorder never calls the job, and the job never waits for the recorder. After a launcher died or a server was
+unavailable, the job's log can be read again: only missing points are added.
 """
 
 from __future__ import annotations
@@ -41,17 +41,16 @@ class Recorder:
         self.restart()
 
     def restart(self) -> None:
-        """Forget all events and lines, because the whole log follows again. MLflow stores repeated points once."""
+        """Forget all events and lines before the log is read again. MLflow stores equal points once."""
         self.events: list[Event] = []
         self.lines: list[str] = []
         self._deduplicator = Deduplicator()
 
     def open(self, request: dict[str, Any]) -> None:
-        """Write what is known before the job starts."""
+        """Write everything that is known before the job starts: parameters, request, experiment and data."""
         spec = self._planned.spec
-        facts = {"instance_type": spec.instance_type, "instance_count": spec.instance_count, "devices": spec.devices}
-        params = {f"job.{name}": value for name, value in facts.items()}
-        self._log_batch(params=[Param(name, str(value)) for name, value in params.items()])
+        params = {name: getattr(spec, name) for name in ("instance_type", "instance_count", "devices")}
+        self._log_batch(params=[Param(f"job.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
         self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
@@ -78,7 +77,7 @@ class Recorder:
         """Write the result, the cost and the artifacts, and end the run.
 
         `failure` is the (class, reason) of a job that did not complete. The run's status is FINISHED, FAILED, or
-        KILLED for a job that somebody stopped. Returns the final figures.
+        KILLED for a job that somebody stopped. Returns the final metrics.
         """
         result = self._last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
@@ -172,7 +171,7 @@ class OpenRun:
 
 
 def existing_run(run: Run) -> OpenRun:
-    """Return a run that an earlier launcher opened."""
+    """Return the state of a run that an earlier launcher opened."""
     return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags)
 
 
@@ -201,7 +200,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
 
 
 def _version_tag(event: Event) -> dict[str, str]:
-    """Return the tag with the library versions, which decide whether the figures of two jobs are comparable."""
+    """Return the tag with the library versions. Figures of two jobs are comparable only with equal versions."""
     versions = event.fields.get("versions", {})
     names = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
     return {"platform.versions": ", ".join(names)} if names else {}

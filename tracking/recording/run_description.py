@@ -1,4 +1,4 @@
-"""Texts of a run: its description in MLflow, and the environment that it ran in."""
+"""Description of a run in MLflow, and the environment of its launcher."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _PACKAGES = ("torch", "transformers", "accelerate", "datasets", "tokenizers", "mlflow", "optuna", "numpy", "pandas")
 
-_SHOWN = (
+_FIGURES = (
     ("throughput/steady_samples_per_second", "steady throughput", "{:.1f} samples/s"),
     ("throughput/end_to_end_samples_per_second", "end-to-end throughput", "{:.1f} samples/s"),
     ("time/compile_seconds", "compile", "{:.1f} s"),
@@ -39,7 +39,7 @@ _SHOWN = (
 
 @functools.cache
 def environment() -> dict[str, Any]:
-    """Return the launcher's hardware, package versions and source commit, to reproduce a result."""
+    """Return the launcher's hardware, package versions and source commit, which help to reproduce a result."""
     return {
         "machine": {
             "platform": platform.platform(),
@@ -76,12 +76,12 @@ def job_note(
         lines += [f"Last lines of the log ({log_location}):", "```", tail[-4000:], "```"]
     if not failure:
         lines += ["| figure | value |", "| --- | --- |"]
-        lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _SHOWN if name in metrics]
+        lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _FIGURES if name in metrics]
     return "\n".join(lines)
 
 
 def hub_note(hub: Mapping[str, Any]) -> str:
-    """Return the lines of a run's description about a push to the Hub."""
+    """Return the lines about a push to the Hub in a run's description."""
     if "failure" in hub:
         return f"\n\n**Not pushed** to {hub['repository']}: {hub['failure']}"
     return f"\n\nPushed to [{hub['repository']}]({hub['url']})" if hub else ""

@@ -51,7 +51,7 @@ def class_rows(data: DataSource) -> list[dict[str, Any]]:
 
 
 class ClassCharts(Protocol):
-    """Drawing of class charts as PNG. The room `reports` provides it, because `tracking` draws nothing."""
+    """Functions that draw class charts as PNG. The room `reports` implements them, because `tracking` draws nothing."""
 
     def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
         """Return a bar chart of the rows of each class, by split."""
@@ -61,7 +61,7 @@ class ClassCharts(Protocol):
 
 
 def log_class_distribution(store: Store, run_id: str, data: DataSource, charts: ClassCharts | None) -> None:
-    """Log the frequency of each class as a table and, with `charts`, as a chart; nothing for data without classes."""
+    """Log the frequency of each class as a table and, with `charts`, as a chart. Data without classes is skipped."""
     if not data.label_names:
         return
     log_tables(store, run_id, {"class_distribution.json": class_rows(data)})

@@ -1,9 +1,9 @@
 """Convert the log of a user's script to the events that our own job emits. Pure: equal lines give equal events.
 
-Trainer's log dicts, its final tables and the user's regular expressions become `metric` events. The step of a line is
-the latest match of the expression named `step`; without that expression, lines with numbers are counted from 1. The
-sample count is the match of the expression named `samples`; without it, the count is computed from the epochs as soon
-as Trainer's summary reports the runtime and the samples per second.
+Trainer's log dicts, its final tables and the matches of the user's regular expressions become `metric` events. The step
+of a line is the latest match of the expression named `step`; without that expression, lines with numbers are counted
+from 1. The sample count is the latest match of the expression named `samples`; without it, the count is computed from
+the epochs as soon as Trainer's summary reports the runtime and the samples per second.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from training.contract.events import Event
 from training.contract.service import OTHER_INSTANCE_PREFIX
 
 FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
-"""Metrics that describe a whole training: their last values are the result."""
+"""Prefixes of the metrics that describe a whole training: their last values are the result."""
 MAX_STEPS = 2**53
-"""A larger number is not accepted as a step."""
+"""Numbers from this one up are not accepted as a step."""
 
 
 @dataclass(frozen=True)
 class _Progress:
-    """Progress of the training at one line."""
+    """Progress of the training at one line of the log."""
 
     step: int
     epoch: float
@@ -50,14 +50,15 @@ class ScriptLogReader:
         self._without_samples: list[_Progress] = []
         """Lines whose sample count is not known yet."""
         self._samples_before = 0.0
-        """Samples of the trainings that ended earlier in the same log."""
+        """Samples of the earlier trainings in the same log, without the last one."""
         self._trained: tuple[float, float] | None = None
         """Epochs and samples of the training that ended last."""
 
     def read(self, lines: Sequence[str], times: Sequence[float]) -> list[Event]:
-        """Return the events of further lines; `times` are when they were written, in seconds since the epoch.
+        """Return the events of further lines; `times` are their times of writing, in seconds since the epoch.
 
-        Only the first instance's lines are read: a script that prints on each would report everything twice.
+        Only the lines of the first instance are read: a script that prints on each instance would report everything
+        several times.
         """
         self._events = []
         for line, time in zip(lines, times, strict=True):
@@ -81,11 +82,11 @@ class ScriptLogReader:
             return
         by_trainer = log_lines.trainer_values(part)
         values = {**by_trainer, **log_lines.matched_values(part, self._patterns)}
-        if values and (self._take_progress(values) or values):
+        if values and (self._pop_progress(values) or values):
             self._read_values(values, time, by_trainer)
 
-    def _take_progress(self, values: dict[str, float]) -> bool:
-        """Remove step, epoch and samples from `values` and remember them; return whether there were samples."""
+    def _pop_progress(self, values: dict[str, float]) -> bool:
+        """Remove step, epoch and samples from `values` and remember them; return whether samples were present."""
         step, samples = values.pop("step", None), values.pop("samples", None)
         self._epoch = values.pop("epoch", self._epoch)
         if step is not None and 0 <= step < MAX_STEPS:
@@ -107,7 +108,7 @@ class ScriptLogReader:
             self._end_training(values, time, set(by_trainer))
 
     def _start_next_training(self) -> None:
-        """Count on from the training that ended: a loss after the summary means that the script trains again."""
+        """Add the last training's samples to the count: a loss after the summary means that another training began."""
         assert self._trained is not None
         self._emit_samples()
         self._samples_before += self._trained[1]
@@ -123,7 +124,7 @@ class ScriptLogReader:
                 self._end_evaluation(value, time)
 
     def _end_training(self, values: Mapping[str, float], time: float, by_trainer: set[str]) -> None:
-        """Emit the seconds of a training that ended, without its evaluations, and its samples."""
+        """Emit the samples of a training that ended, and its seconds without the evaluations."""
         train_seconds = max(0.0, values["train_runtime"] - self._eval_seconds)
         self._emit("phase", time, phase="train", seconds=train_seconds)
         self._eval_seconds = 0.0
@@ -138,9 +139,9 @@ class ScriptLogReader:
         if self._trained is None:
             return
         epochs, samples = self._trained
-        for at in self._without_samples:
-            count = self._samples_before + samples * min(1.0, at.epoch / epochs)
-            self._emit("metric", at.time, step=at.step, epoch=at.epoch, samples=round(count), values={})
+        for line in self._without_samples:
+            count = self._samples_before + samples * min(1.0, line.epoch / epochs)
+            self._emit("metric", line.time, step=line.step, epoch=line.epoch, samples=round(count), values={})
         self._without_samples = []
 
     def _end_evaluation(self, seconds: float, time: float) -> None:

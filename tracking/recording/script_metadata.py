@@ -1,4 +1,4 @@
-"""Metadata of a user's script that our own job would have reported itself."""
+"""Metadata of a job that runs a user's script. Our own job reports the same metadata itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tags(planned: PlannedJob) -> dict[str, str]:
 
 
 def device_name(planned: PlannedJob) -> str:
-    """Return the instance type; the log does not show which of its devices a script uses."""
+    """Return the instance type. The log does not show which of its devices a script uses."""
     kind = planned.spec.instance_type
     return f"this machine ({cpu_name()})" if kind == "local" else kind
 

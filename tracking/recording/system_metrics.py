@@ -1,7 +1,7 @@
-"""Sample system metrics of this machine beside a local job, under MLflow's own `system/*` names.
+"""Sample system metrics of this machine during a local job, under MLflow's own `system/*` names.
 
-MLflow's monitor thread stops at the first call that the server does not answer. This thread only samples; the recorder
-logs the points together with everything else.
+MLflow's monitor thread stops at the first call that the server does not answer. The thread here only samples; the
+recorder logs the points together with the job's own metrics.
 """
 
 from __future__ import annotations
@@ -62,6 +62,6 @@ def _monitors() -> list[BaseMetricsMonitor]:
     monitors: list[BaseMetricsMonitor] = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
     try:
         monitors.append(GPUMonitor())
-    except Exception:  # pynvml is absent, or there is no GPU: mlflow raises several kinds
+    except Exception:  # pynvml or a GPU is missing: mlflow raises several kinds of errors
         return monitors
     return monitors

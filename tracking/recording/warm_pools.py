@@ -1,7 +1,7 @@
-"""Record the cost of warm pools: instances that are kept, and charged, for a next job.
+"""Record the cost of warm pools: instances that are kept, and charged, for the next job.
 
-The duration is known only when the next job takes the instances or the pool expires. Until then the job's run is tagged
-with an open pool, and each later command on SageMaker checks the open pools and records those that have closed.
+The duration is known only when the next job takes the instances or the pool expires. Until then the job's run has a tag
+for its open pool. Each later command on SageMaker checks the open pools and records the cost of those that have closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from training.contract.service import Description, Service
 TAG = "platform.warm_pool"
 OPEN = ("InUse", "Available")
 MAX_AGE_DAYS = 30
-"""Pools of jobs that started earlier are not checked; a pool lives for hours."""
+"""Pools of jobs that started earlier are not checked, because a pool stays open for hours only."""
 
 
 def pool_tags(description: Description) -> dict[str, str]:
@@ -33,7 +33,7 @@ def pool_tags(description: Description) -> dict[str, str]:
 
 def record_warm_pool_costs(store: Store, service: Service) -> None:
     """Write the cost of each pool that has closed since its run ended."""
-    for run in _open(store):
+    for run in _runs_with_open_pool(store):
         try:
             description = service.describe(run.data.tags["platform.job_name"])
         except JobNotFound:
@@ -43,12 +43,12 @@ def record_warm_pool_costs(store: Store, service: Service) -> None:
         metrics = metric_points.warm_pool_metrics(description, _price(run.data.tags))
         at_seconds = (run.info.end_time or run.info.start_time) / 1000
         logged = metric_points.final_points(metrics, at_seconds)
-        with suppress(NotAllowed):  # another user's run; their next command records it
+        with suppress(NotAllowed):  # another user's run; that user's next command records it
             store.call(store.client.log_batch, run.info.run_id, metrics=logged)
             store.tag(run.info.run_id, pool_tags(description) or {TAG: "Terminated"})
 
 
-def _open(store: Store) -> list[Run]:
+def _runs_with_open_pool(store: Store) -> list[Run]:
     since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
     ids = store.call(lambda: list(all_experiment_ids(store.client)))
     return [

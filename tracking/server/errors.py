@@ -1,8 +1,8 @@
 """Translate errors of a tracking server to one sentence that a user can act on.
 
 A failed call raises an exception of MLflow (`mlflow.utils.rest_utils.verify_rest_response`), of `requests` for
-artifacts, or of botocore for artifacts that are read from S3 directly. MLflow keeps only the text of an error that it
-wraps, so the text is parsed. Permissions and their names are those of `mlflow.server.auth`.
+artifacts, or of botocore for artifacts that are read from S3 directly. When MLflow wraps an error, only its text
+remains, so this module parses the text. Permissions and their names are those of `mlflow.server.auth`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _FINAL_CODES = frozenset(
         "FEATURE_DISABLED",
     }
 )
-"""Errors that another attempt would not change; the SQL stores raise them, too."""
+"""Errors that occur again at the next attempt. The SQL stores raise them, too."""
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429, 499})
-"""Client errors (4xx) that another attempt may not meet."""
+"""Client errors (4xx) that may not occur again at the next attempt."""
 
 _STATUS = re.compile(r"failed with error code (\d{3}) != |\b(\d{3}) (?:Client|Server) Error: ")
 _PATH = re.compile(r"/api/\d\.\d/(mlflow[\w/-]*)")
@@ -40,7 +40,7 @@ _READING = re.compile(r"/(?:get|search|list)[\w-]*$")
 _S3_REFUSAL = re.compile(r"\((?:AccessDenied|InvalidAccessKeyId|ExpiredToken)\)|Unable to locate credentials")
 _WRONG_HOST = "Invalid Host header"
 _LACKS_PERMISSION = "Permission denied"
-"""Whole answer of the basic-auth app if a permission is missing."""
+"""Complete answer of MLflow's basic-auth app if a permission is missing."""
 _CAUSES = {
     "Connection refused": "nothing listens at this address",
     "Failed to resolve": "its host name cannot be resolved",
@@ -58,7 +58,7 @@ def is_foreign(error: Exception) -> bool:
 
 
 def is_final(error: Exception) -> bool:
-    """Return whether another attempt would fail in the same way."""
+    """Return whether the next attempt would fail in the same way."""
     if isinstance(error, MlflowException) and error.error_code in _FINAL_CODES:
         return True
     status = _status(error)
@@ -70,7 +70,8 @@ def is_final(error: Exception) -> bool:
 def translated(error: Exception, uri: str, subject: str = "the experiment", task: str = "do it") -> TrackingError:
     """Translate the error of a failed call to the tracking server `uri`.
 
-    `subject` is the object of the work, `task` is what failed. Messages contain user names, but no passwords.
+    `subject` names the experiment or model that the call used, and `task` the action that failed, such as "list the
+    runs". Messages contain user names, but no passwords.
     """
     server, status = f"The tracking server {without_credentials(uri)}", _status(error)
     if status == 401 and uri.startswith("http"):
@@ -82,7 +83,7 @@ def translated(error: Exception, uri: str, subject: str = "the experiment", task
 
 
 def reason(error: Exception) -> str:
-    """Return a short cause of an error, or the first line of its message."""
+    """Return the cause of an error in a few words, or else the first line of its message."""
     text = str(error)
     for part, cause in _CAUSES.items():
         if part in text:
@@ -153,12 +154,12 @@ def _missing_permission(error: Exception) -> tuple[str, str]:
 
 
 def is_unknown_call(error: BaseException | None) -> bool:
-    """Return whether the server does not know the call, because it is older than the call."""
+    """Return whether the server is too old to know the call."""
     if not isinstance(error, MlflowException) or error.error_code == "RESOURCE_DOES_NOT_EXIST":
         return False
     return error.error_code == "ENDPOINT_NOT_FOUND" or _status(error) == 404
 
 
 def is_refusal(error: TrackingError) -> bool:
-    """Return whether the server answered and would answer another attempt in the same way."""
+    """Return whether the server refused the call and would refuse the next attempt, too."""
     return isinstance(error.__cause__, Exception) and is_final(error.__cause__)

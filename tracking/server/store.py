@@ -1,4 +1,4 @@
-"""MLflow client that waits for a silent tracking server: its silence delays what is logged and loses nothing.
+"""MLflow client that waits while the tracking server does not answer: logging is delayed, and nothing is lost.
 
 Waiting is always safe, because the job's log is the durable copy. Nothing is dropped, and the order is kept.
 """
@@ -17,7 +17,7 @@ from training.contract.retry import RetryPolicy
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
-# MLflow would print the address of every run that ends, with the server's password in it.
+# Otherwise MLflow prints the address of every run that ends, with the server's password in it.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from mlflow import MlflowClient, get_tracking_uri
@@ -33,7 +33,7 @@ _SILENT_SECONDS = 2.0
 
 
 class Store:
-    """MLflow client whose calls are repeated until the server answers or `retry_seconds` have passed."""
+    """MLflow client that repeats each call until the server answers or `retry_seconds` have passed."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Store:
         self._retry_policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
         self._echo = echo
         self.subject = "the experiment"
-        """Object of the current work, for error messages."""
+        """Experiment or model that the calls use, for error messages."""
 
     @property
     def user(self) -> str | None:
@@ -66,8 +66,8 @@ class Store:
         All calls made here can be repeated safely. MLflow identifies a metric point by name, step, time and value, so
         a point is not stored twice if only the answer was lost.
 
-        Raises `TrackingError` if the server has not answered for `retry_seconds`, and at once if it refuses the call:
-        `NotAllowed` if it does not know the user or a permission is missing.
+        Raises `TrackingError` if the server has not answered for `retry_seconds`, and immediately if it refuses the
+        call: `NotAllowed` if it does not know the user or a permission is missing.
         """
         policy, started = self._retry_policy, self._retry_policy.clock()
         try:
@@ -93,9 +93,10 @@ class Store:
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
     ) -> Result:
-        """Return the result of `method(*args, **kwargs)`. Before each repetition, `existing` searches for it.
+        """Create an object by `method(*args, **kwargs)` and return it.
 
-        It exists already if the answer to an earlier attempt was lost, or if another launcher created it first.
+        Before each repetition, `existing` searches for the object. It exists already if the answer to an earlier
+        attempt was lost, or if another launcher created it first.
         """
         is_repeated = False
 
@@ -127,9 +128,9 @@ def open_store(
     retry_seconds: float = 3600.0,
     otherwise: str = "Nothing was started.",
 ) -> Store:
-    """Return a store for `uri`, or for the environment's tracking server, after one call that was answered.
+    """Return a store for `uri`, or for the environment's tracking server, once the server has answered a call.
 
-    Raises `TrackingError` within seconds if the server does not answer, so that nothing is started and charged in vain.
+    Raises `TrackingError` within seconds if the server does not answer, before anything is started and charged.
     `otherwise` is the last sentence of that error, such as "Nothing was started."
     """
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
@@ -145,5 +146,5 @@ def open_store(
 
 
 def _is_no_arn_warning(record: logging.LogRecord) -> bool:
-    # sagemaker-mlflow 0.5.0 parses every tracking URI as an ARN, and warns at each request to any other server.
+    # sagemaker-mlflow 0.5.0 parses every tracking URI as an ARN, and warns at each request to a server without one.
     return "list index out of range" not in record.getMessage()

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from experiments.__main__ import main
 from experiments.deployments.arguments import read_seconds
-from experiments.deployments.known_endpoints import Note, notes
+from experiments.deployments.known_endpoints import EndpointRecord, read_records
 from experiments.deployments.list_endpoints import _table
 from models.endpoints.protocol import EndpointState
 from tests.conftest import ROOT
@@ -34,8 +34,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
     def given(*words: object) -> tuple[int, str, str]:
         code = main([str(word) for word in words])
-        said = capfd.readouterr()
-        return code, said.out, said.err
+        output = capfd.readouterr()
+        return code, output.out, output.err
 
     return given
 
@@ -48,30 +48,30 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("deploy",), "deploy needs either run= (a run's id, a job's name or a group's id) or model= (a folder)."),
+        (("deploy",), "deploy needs either --run (a run id, a job name or a group id) or --model (a folder)."),
         (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
         (("deploy", "--model", "M", "--lifetme", "2h"), "unknown field 'lifetme' of deploy"),
         (("deploy", "--model", "M", "--lifetme", "2h"), "Did you mean 'lifetime'?"),
         (("deploy", "--model", "M", "--lifetime", "soon"), "lifetime is 'soon': it must be a time such as 90s"),
         (("deploy", "--model", "M", "--when_over", "delete"), "when_over needs a lifetime"),
         (("deploy", "--model", "M", "--service", "sagemker"), "Did you mean 'sagemaker'?"),
-        (("deploy", "--model", "M", "--service", "sagemaker"), "service=sagemaker needs machine="),
-        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "service=local has only this machine"),
+        (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
+        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
         (
             ("deploy", "--model", "M", "--name", "a b"),
-            "name is 'a b': an endpoint's name is up to 63 letters and digits",
+            "name is 'a b': an endpoint's name has up to 63 letters and digits",
         ),
         (("deploy", "--model", "M", "--replace", "yes"), "replace is 'yes': it must be one of true, false."),
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
         (("deploy", "--model", "M", "--precision", "fp33"), "precision is 'fp33'"),
         (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
-        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "aws.* and image need service=sagemaker"),
-        (("predict", "--text", "a"), "predict needs endpoint=NAME: no endpoint was deployed from here."),
-        (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "text and inputs exclude each other"),
+        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.* and --image need --service sagemaker"),
+        (("predict", "--text", "a"), "predict needs --endpoint NAME: no endpoint was deployed from this machine."),
+        (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs exclude each other"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
         (("predict", "--endpoint", "../a", "--text", "b"), "endpoint is '../a': an endpoint's name"),
-        (("undeploy",), "undeploy needs either endpoint=NAME or all=true."),
-        (("undeploy", "--endpoint", "a", "--all", "true"), "undeploy needs either endpoint=NAME or all=true."),
+        (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),
+        (("undeploy", "--endpoint", "a", "--all", "true"), "undeploy needs either --endpoint NAME or --all true."),
         (("endpoints", "--region", "a"), "unknown field 'region' of endpoints"),
         (("endpoint",), "unknown verb 'endpoint'"),
     ],
@@ -104,8 +104,8 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
     assert "Endpoint winter (local) is past its lifetime" in err
     assert "undeploy --endpoint winter" in err
 
-    asked = {"inputs": ["a", "b"], "parameters": {"top_k": 2}}
-    code, out, _ = run("predict", "--endpoint", "winter", "--inputs", json.dumps(asked))
+    request = {"inputs": ["a", "b"], "parameters": {"top_k": 2}}
+    code, out, _ = run("predict", "--endpoint", "winter", "--inputs", json.dumps(request))
     assert [len(each) for each in json.loads(out)] == [2, 2]
     code, out, err = run("predict", "--endpoint", "winter", "--inputs", "3")
     assert (code, out) == (2, "")
@@ -118,7 +118,7 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
     assert "ended " in out
     code, out, _ = run("undeploy", "--endpoint", "winter")
     assert (code, out) == (0, "winter: deleted\n")
-    assert notes() == []
+    assert read_records() == []
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
 
 
@@ -126,14 +126,14 @@ def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
 def test_the_next_command_deletes_an_endpoint_whose_lifetime_ended(run: Run, model: Path, tmp_path: Path) -> None:
     for lifetime in ("1h", "1s"):
         run("deploy", "--model", model, "--name", "a", "--lifetime", lifetime, "--when_over", "delete")
-    (note,) = notes()
-    assert note.expires is not None
-    while not note.is_over():
+    (record,) = read_records()
+    assert record.expires is not None
+    while not record.is_over():
         time.sleep(0.2)
     code, _, err = run("jobs", "list")
     assert code == 0
     assert "Endpoint a (local) was deleted: its lifetime ended" in err
-    assert notes() == []
+    assert read_records() == []
     assert list((tmp_path / "home" / "endpoints").glob("a")) == []
 
 
@@ -155,14 +155,14 @@ def test_ctrl_c_of_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
 
 
 def test_an_unreadable_note_is_ignored(run: Run) -> None:
-    note = Note(service="local", name="a", expires=1.0, when_over="delete")
-    note.keep()
-    note.path.write_text("{")
+    record = EndpointRecord(service="local", name="a", expires=1.0, when_over="delete")
+    record.save()
+    record.path.write_text("{")
     assert run("endpoints")[0] == 0
     # The note of an endpoint that another process deleted is removed.
-    note.keep()
+    record.save()
     assert run("endpoints")[0] == 0
-    assert notes() == []
+    assert read_records() == []
 
 
 def test_the_list_shows_lifetime_and_cost() -> None:
@@ -181,9 +181,9 @@ def test_the_list_shows_lifetime_and_cost() -> None:
         price=Price(usd_per_hour=0.5, source="AWS price list", date="2026-11-01"),
     )
     console = Console(width=300)
-    with console.capture() as said:
+    with console.capture() as output:
         console.print(_table([state], now))
-    row = said.get().splitlines()[1]
+    row = output.get().splitlines()[1]
     # 3 hours of two machines at 0.5 USD each.
     for part in ("sagemaker, 2 x ml.g4dn.xlarge", "3.00", "until 2026-11-22 13:00, then delete", state.address):
         assert part in row

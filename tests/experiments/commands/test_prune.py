@@ -17,19 +17,19 @@ def test_ended_jobs_are_deleted_and_open_groups_are_kept(state: State, capsys: p
     runs = state.running()
     before = state.left()
     assert main(["jobs", "prune", "--yes"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert before - state.left() == {f"jobs/{over}", f"checkpoints/{over}", f"staged/{DATA}"}
-    assert "3 folders, " in said
-    assert "Deleted 3 folders, " in said
-    assert "kept: 1 folder, 500 bytes: the tracking server has no run that read it (--everything deletes it)" in said
-    assert f"group {runs.rsplit('-', 1)[0]} is open: the same command, or attach, resumes it" in said
+    assert "3 folders, " in output
+    assert "Deleted 3 folders, " in output
+    assert "kept: 1 folder, 500 bytes: the tracking server has no run that read it (--everything deletes it)" in output
+    assert f"group {runs.rsplit('-', 1)[0]} is open: the same command or `attach` can resume it" in output
     # What the run names is there, and its log too.
     run = state.run_of(over)
     assert Path(run.data.tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 2000
     log = state.store.client.download_artifacts(run.info.run_id, "log.txt")
     assert "trainfare-event" in Path(log).read_text()
     assert main(["jobs", "list"]) == 0
-    assert [runs in (said := capsys.readouterr().out), over in said] == [True, False]
+    assert [runs in (output := capsys.readouterr().out), over in output] == [True, False]
     assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
     assert main(["jobs", "prune", "--yes"]) == 0
     assert "Nothing can be deleted." in capsys.readouterr().out
@@ -39,10 +39,10 @@ def test_without_a_terminal_nothing_is_deleted(state: State, capsys: pytest.Capt
     over = state.ended()
     before = state.left()
     assert main(["jobs", "prune"]) == 0
-    said = capsys.readouterr().out
-    assert over in said
-    assert "its run has ended and holds its log" in said
-    assert said.endswith("There is no terminal for the question: run the same command with --yes.\n")
+    output = capsys.readouterr().out
+    assert over in output
+    assert "its run has ended and contains its log" in output
+    assert output.endswith("Without a terminal, confirm the deletion with --yes.\n")
     assert state.left() == before
 
 
@@ -100,10 +100,10 @@ def test_with_another_tracking_store_nothing_is_deleted(
     before = state.left()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", other)
     assert main(["jobs", "prune", "--yes"]) == 0
-    said = capsys.readouterr().out
-    assert f"the runs of {other}" in said
-    assert "Nothing can be deleted." in said
-    assert "the tracking server has no run of it (--everything deletes it)" in said
+    output = capsys.readouterr().out
+    assert f"the runs of {other}" in output
+    assert "Nothing can be deleted." in output
+    assert "the tracking server has no run of this job (--everything deletes it)" in output
     assert state.left() == before
 
 
@@ -114,10 +114,10 @@ def test_with_an_unreachable_server_nothing_is_deleted(
     before = state.left()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert main(["jobs", "prune", "--yes"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: The tracking server http://127.0.0.1:9 has not answered")
-    assert said.endswith(". Nothing was deleted.\n")
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert output.startswith("error: The tracking server http://127.0.0.1:9 has not answered")
+    assert output.endswith(". Nothing was deleted.\n")
+    assert len(output.splitlines()) == 1
     assert state.left() == before
 
 
@@ -127,7 +127,7 @@ def test_an_empty_state_folder_needs_no_server(
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert main(["jobs", "prune"]) == 0
-    assert capsys.readouterr().out == f"There is nothing to prune in {tmp_path / 'home'}.\n"
+    assert capsys.readouterr().out == f"{tmp_path / 'home'} contains nothing to prune.\n"
 
 
 def test_the_next_prune_completes_one_that_was_killed(state: State, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +146,7 @@ def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFi
     (state.home / "checkpoints").rename(outside)
     (state.home / "checkpoints").symlink_to(outside)
     assert main(["jobs", "prune", "--yes"]) == 0
-    assert f"{state.home / 'checkpoints'} is a link: it and its target are kept." in capsys.readouterr().out
+    assert f"{state.home / 'checkpoints'} is a symbolic link: it and its target are kept." in capsys.readouterr().out
     assert (outside / over / "checkpoint-1" / "weights").stat().st_size == 3000
     assert not (state.home / "jobs" / over).exists()
 
@@ -154,7 +154,7 @@ def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFi
 def test_old_kinds_are_refused_with_the_two_choices(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "prune", "--what", "data,models"]) == 2
     assert capsys.readouterr().err == (
-        "error: --what no longer exists: jobs prune deletes what is safe, or all with --everything.\n"
+        "error: --what no longer exists: jobs prune deletes safe folders, or all with --everything.\n"
     )
 
 
@@ -167,7 +167,7 @@ def test_old_kinds_are_refused_with_the_two_choices(capsys: pytest.CaptureFixtur
         (["--older-than", "-7d"], "--older-than is '-7d'"),
         (["--group"], "jobs prune: Option '--group' requires an argument."),
         (["--group", "--yes"], "--group is '--yes': it must be the id of a group."),
-        (["--service", "sagemaker"], "jobs prune deletes local state; --service sagemaker has none."),
+        (["--service", "sagemaker"], "--service is 'sagemaker': jobs prune deletes only local state."),
     ],
 )
 def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,4 +179,4 @@ def test_wrong_options_are_refused(options: list[str], message: str, capsys: pyt
 
 def test_only_local_state_is_pruned(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--service", "sagemaker", "prune", "--yes"]) == 2
-    assert capsys.readouterr().err == "error: jobs prune deletes local state; --service sagemaker has none.\n"
+    assert capsys.readouterr().err == "error: --service is 'sagemaker': jobs prune deletes only local state.\n"

@@ -40,8 +40,8 @@ def test_the_winner_of_the_latest_group_is_registered(
     for run_id in (worse, better):
         tracked.client.set_tag(run_id, "mlflow.parentRunId", "")
     assert main(["register", "--experiment", "emotion"]) == 0
-    said = capsys.readouterr().out
-    assert said == (
+    output = capsys.readouterr().out
+    assert output == (
         "Winner of group demo-1: The model is that of none, repeat 1: the best of its 2 jobs, eval_accuracy 0.9.\n"
         f"Registered run {better} (job-2) as version 1 of emotion, and gave it the alias champion. "
         "Evaluation: eval_accuracy 0.9.\n"
@@ -59,11 +59,11 @@ def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys:
     modelled(tracked, tmp_path, "job-2", accuracy=0.8)
     capsys.readouterr()
     assert main(["register", "--run", "job-2"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: Job job-2 (run ")
+    output = capsys.readouterr().err
+    assert output.startswith("error: Job job-2 (run ")
     assert (
         "is worse: eval_accuracy 0.8 against 0.9 of version 1 of emotion (champion). "
-        "To accept it anyway, use --allow worse" in said
+        "To accept it anyway, use --allow worse" in output
     )
     assert alias(tracked) == "1"
     assert main(["register", "--run", "job-2", "--alias", "challenger"]) == 0
@@ -117,9 +117,9 @@ def test_the_run_that_mlflow_opened_notes_the_registration(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"run": " "}, "run is empty."),
-        ({"name": ""}, "name is empty."),
-        ({"run": "a", "group": "b"}, "run and group exclude each other"),
+        ({"run": " "}, "--run is empty."),
+        ({"name": ""}, "--name is empty."),
+        ({"run": "a", "group": "b"}, "--run and --group exclude each other"),
         ({"name": "a/b"}, "name is 'a/b': a registered model's name must have at most 200 letters"),
         ({"alias": "latest"}, "alias is 'latest'"),
         (
@@ -148,6 +148,6 @@ def test_without_a_tracking_server_nothing_is_registered(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert main(["register", "--run", "x"]) == 1
-    said = capsys.readouterr().err
-    assert "nothing listens at this address. Nothing was registered.\n" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert "nothing listens at this address. Nothing was registered.\n" in output
+    assert output.count("\n") == 1

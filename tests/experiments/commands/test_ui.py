@@ -62,9 +62,9 @@ def test_which_experiment_is_shown(name: str | None, expected: str, held: dict[s
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"experiment": "dmeo"}, "holds no experiment 'dmeo'. Did you mean 'demo'?"),
-        ({"experiment": "emty"}, "holds no experiment 'emty'. Did you mean 'empty'?"),
-        ({"experiment": "quite another"}, "holds no experiment 'quite another'."),
+        ({"experiment": "dmeo"}, "has no experiment 'dmeo'. Did you mean 'demo'?"),
+        ({"experiment": "emty"}, "has no experiment 'emty'. Did you mean 'empty'?"),
+        ({"experiment": "quite another"}, "has no experiment 'quite another'."),
     ],
 )
 def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, held: dict[str, str]) -> None:
@@ -75,7 +75,7 @@ def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, 
 
 def test_a_store_without_jobs(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
-    with pytest.raises(InputError, match="holds no jobs yet"):
+    with pytest.raises(InputError, match="has no jobs yet"):
         ui({})
 
 
@@ -131,14 +131,14 @@ def test_the_ui_of_a_database_runs_until_interrupted(
         text=True,
     )
     assert process.stdout
-    said = []
+    output = []
     try:
         for line in process.stdout:
-            said.append(line)
+            output.append(line)
             if "Ctrl-C" in line:
                 break
-        found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(said))
-        assert found, said
+        found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(output))
+        assert found, output
         assert found[2] != "5000"
         assert found[4] == held["second"]
         with urllib.request.urlopen(f"{found[1]}/api/2.0/mlflow/experiments/get?experiment_id={found[4]}") as answer:

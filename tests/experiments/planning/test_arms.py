@@ -101,12 +101,12 @@ def test_the_baseline_may_be_any_arm() -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (with_arms("[{compiler: none}, {compiler: none}]"), "compare.arms[1] is the same arm as compare.arms[0]"),
-        (with_arms("[{}, {batch_size: 32}]"), "compare.arms[1] is the same arm as compare.arms[0]"),
+        (with_arms("[{compiler: none}, {compiler: none}]"), "compare.arms[1] is the same as compare.arms[0]: "),
+        (with_arms("[{}, {batch_size: 32}]"), "compare.arms[1] is the same as compare.arms[0]: "),
         (with_arms("[{compiler: none}, {compilr: none}]"), "unknown field 'compilr' (compare.arms[1]). Did you mean"),
         (with_arms("[{batch_size: x}]"), "batch_size must be a whole number, not 'x' (compare.arms[0])"),
         (with_arms("[{compiler: trcomp}, {}]"), "compiler 'trcomp' does not run on the local service"),
-        (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed, which is the same for every arm"),
+        (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed: it must be the same for every arm"),
         (with_arms("[1]"), "compare.arms[0] must be a mapping, not 1"),
         (with_arms("[]"), "compare.arms must have at least 1 items, not 0"),
         (

@@ -19,9 +19,11 @@ PUSH = {"push_to_hub.repository": "someone/a-model"}
 TOKEN = "hf_QwErTz1234567890secret"
 
 
-def test_the_job_is_told_where_the_token_is() -> None:
-    told = hyperparameters(load("demo", {**PUSH, "push_to_hub.commit_message": "ours", "save_model": "true"}), (32,))
-    assert {name: value for name, value in told.items() if name.startswith("push")} == {
+def test_the_job_gets_the_location_of_the_token() -> None:
+    arguments = hyperparameters(
+        load("demo", {**PUSH, "push_to_hub.commit_message": "ours", "save_model": "true"}), (32,)
+    )
+    assert {name: value for name, value in arguments.items() if name.startswith("push")} == {
         "push_to_hub": "someone/a-model",
         "push_private": True,
         "push_message": "ours",
@@ -67,12 +69,12 @@ def test_what_cannot_be_is_refused(fields: dict[str, str], words: list[str]) -> 
 
 
 def test_a_comparison_pushes_nothing_and_says_so() -> None:
-    said: list[str] = []
-    found = without_pushes(arms(load("demo", {**PUSH, "save_model": "true"})), said.append)
+    output: list[str] = []
+    found = without_pushes(arms(load("demo", {**PUSH, "save_model": "true"})), output.append)
     assert [arm.experiment.push_to_hub for arm in found] == [None] * len(found)
-    assert len(said) == 1
-    assert without_pushes(arms(load("demo", {})), said.append) == arms(load("demo", {}))
-    assert len(said) == 1
+    assert len(output) == 1
+    assert without_pushes(arms(load("demo", {})), output.append) == arms(load("demo", {}))
+    assert len(output) == 1
 
 
 @pytest.mark.parametrize(("variables", "missing"), [({}, True), ({"HF_TOKEN": " "}, True), ({"HF_TOKEN": "x"}, False)])

@@ -82,7 +82,7 @@ def test_evaluations_in_samples_and_the_end_at_the_target_reach_the_job() -> Non
     assert (found["eval_strategy"], found["eval_steps"], found["target_stop"]) == ("steps", 12, True)
 
 
-def test_a_calibration_is_told_its_sizes_and_keeps_nothing() -> None:
+def test_a_calibration_is_reported_its_sizes_and_keeps_nothing() -> None:
     overrides = {"calibration": "{batch_sizes: [8, 64, 96], seconds: 1.5}", "gradient_accumulation_steps": "2"}
     overrides |= {"target": "{metric: eval_loss, value: 0.5}", "save_strategy": "epoch", "best_metric": "eval_loss"}
     experiment = load("demo", overrides)
@@ -140,6 +140,6 @@ def read_by_job() -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize("name", TRAINED_BY_THE_JOB)
-def test_the_job_reads_what_it_is_told(name: str, read_by_job: dict[str, list[object]]) -> None:
-    told = hyperparameters_of(name)
-    assert read_by_job[name] == [[32, 64], told["save_model"], told["learning_rate"], told["seed"]]
+def test_the_job_reads_what_it_is_reported(name: str, read_by_job: dict[str, list[object]]) -> None:
+    arguments = hyperparameters_of(name)
+    assert read_by_job[name] == [[32, 64], arguments["save_model"], arguments["learning_rate"], arguments["seed"]]

@@ -148,7 +148,7 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=steps", "eval_strategy steps needs eval_steps"),
-        ("eval_strategy=samples", "eval_strategy samples needs eval_samples, the samples in between"),
+        ("eval_strategy=samples", "eval_strategy samples needs eval_samples, the number of samples in between"),
         ("learning_rate_multiplier=0", "learning_rate_multiplier must be greater than 0, not 0"),
         ("learning_rate_multiplier=2048", "learning_rate_multiplier must be less than or equal to 1024, not 2048"),
         ("calibration={batch_sizes: [8, 32, 16]}", "calibration.batch_sizes must be ascending, but 16 follows 32"),
@@ -264,5 +264,5 @@ def test_models_that_contradict_themselves(tmp_path: Path, overrides: dict[str, 
 def test_packing_is_the_default_of_causal_language_modelling() -> None:
     from experiments.planning.hyperparameters import staging_request
 
-    requests = [staging_request(load("sst2-gpt2", {"packing": said})) for said in ("null", "true", "false")]
+    requests = [staging_request(load("sst2-gpt2", {"packing": text})) for text in ("null", "true", "false")]
     assert [request.packing for request in requests] == [True, True, False]

@@ -54,6 +54,6 @@ def test_what_the_files_do_not_tell_is_planned(tmp_path: Path) -> None:
 
 
 def test_switching_it_off_goes_on_with_the_same_jobs() -> None:
-    keys = {group_key("train", "demo", [arm(log_model=told)], 1, [staged()]) for told in ("true", "false")}
+    keys = {group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("true", "false")}
     assert len(keys) == 1
     assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys

@@ -10,7 +10,7 @@ from experiments.planning.arms import arms
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import plan
 from experiments.planning.script_inputs import ScriptInputs, script_inputs
-from experiments.schema.script_rules import hyperparameters, shown
+from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
 from training.contract.errors import InputError
 
 TEXT = """\
@@ -55,15 +55,18 @@ def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
 def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -> None:
     # 6e-5 at 32, twice that 1.2e-4.
     assert hyperparameters(load(file, {"learning_rate_multiplier": "2"}))["learning_rate"] == pytest.approx(1.2e-4)
-    held = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
-    assert hyperparameters(held)["learning_rate"] == 1e-4
+    limited = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
+    assert hyperparameters(limited)["learning_rate"] == 1e-4
 
 
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"target": "{metric: eval_loss, value: 1, stop: true}"}, "target requires a task, and a script has none"),
-        ({"calibration": "{batch_sizes: [8]}"}, "calibration requires a task, and a script has none"),
+        (
+            {"target": "{metric: eval_loss, value: 1, stop: true}"},
+            "target requires a task, but the experiment runs a script",
+        ),
+        ({"calibration": "{batch_sizes: [8]}"}, "calibration requires a task, but the experiment runs a script"),
         (
             {"eval_samples": "64"},
             "eval_samples would have no effect: no hyperparameter of the script refers to $eval_sam",
@@ -85,9 +88,9 @@ def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> N
 
 
 def test_tracking_shows_batch_and_rate_under_the_names_of_the_report(file: str) -> None:
-    assert shown(load(file, {}))["batch_size"] == 32
+    assert logged_hyperparameters(load(file, {}))["batch_size"] == 32
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}")
-    assert shown(load(file, {})) == {"lr": 0.1}
+    assert logged_hyperparameters(load(file, {})) == {"lr": 0.1}
 
 
 def test_paths_are_relative_to_the_file_but_for_what_is_no_path(file: str, tmp_path: Path) -> None:
@@ -138,14 +141,17 @@ def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
             "weight_decay would have no effect: no hyperparameter of the script refers to $weight_decay",
         ),
         ("data.train=a.csv", "data requires a task: a script reads its files from script.channels"),
-        ("task=classification", "task requires a task, and a script has none"),
+        ("task=classification", "task requires a task, but the experiment runs a script"),
         ("target={metric: eval_loss, value: 0.5}", "target requires a task"),
-        ("compiler=inductor", "compiler 'inductor' would have no effect: the script itself must compile"),
+        ("compiler=inductor", "compiler 'inductor' would have no effect, because the script itself must compile"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
-        ("script.hyperparameters.x=$batch_\ufeff", r"x $batch_\ufeff does not name a field."),
-        ("script.hyperparameters.x=$batch_sise", "x $batch_sise does not name a field. Did you mean 'batch_size'?"),
+        ("script.hyperparameters.x=$batch_\ufeff", r"x refers to $batch_\ufeff, which is not a field."),
+        (
+            "script.hyperparameters.x=$batch_sise",
+            "x refers to $batch_sise, which is not a field. Did you mean 'batch_size'?",
+        ),
         ("script.hyperparameters.x=$epochs", "$epochs has no value: epochs is not set"),
-        ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with another batch"),
+        ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with a different batch"),
         ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script refers to $learning_rate"),
         ("script.metrics.x=loss", "'loss' has 0 groups; it must have exactly one (override script.metrics.x)"),
         ("script.metrics.x=(", "'(' is not a regular expression"),
@@ -174,7 +180,11 @@ def test_what_would_change_nothing_is_refused(file: str, override: str, sentence
             "model: x\n",
             "no hyperparameter of the script refers to $model",
         ),
-        ("    per_device_train_batch_size: $batch_size\n", "", "batch_size: the script would train with another batch"),
+        (
+            "    per_device_train_batch_size: $batch_size\n",
+            "",
+            "batch_size: the script would train with a different batch",
+        ),
     ],
 )
 def test_wrong_files(file: str, old: str, new: str, sentence: str) -> None:

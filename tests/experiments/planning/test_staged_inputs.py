@@ -9,7 +9,7 @@ import pytest
 
 from experiments.planning.arms import Arm
 from experiments.planning.load import arms, load
-from experiments.planning.staged_inputs import inputs_of
+from experiments.planning.staged_inputs import stage_inputs
 from training.state.deletion import delete, discard
 from training.state.shared_folders import lock_for_deletion
 
@@ -25,7 +25,7 @@ def arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arm:
 
 
 def test_staged_data_is_in_use(arm: Arm, tmp_path: Path) -> None:
-    [found] = inputs_of([arm], lambda _: None)
+    [found] = stage_inputs([arm], lambda _: None)
     with lock_for_deletion(tmp_path / "home" / "staged" / found.key) as is_alone:
         assert not is_alone
 
@@ -33,14 +33,14 @@ def test_staged_data_is_in_use(arm: Arm, tmp_path: Path) -> None:
 def test_data_that_is_deleted_just_now_is_staged_again(
     arm: Arm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [found] = inputs_of([arm], lambda _: None)
+    [found] = stage_inputs([arm], lambda _: None)
     home = tmp_path / "another"
     folder = home / "staged" / found.key
     folder.parent.mkdir(parents=True)
     (tmp_path / "home" / "staged" / found.key).rename(folder)
     monkeypatch.setenv("TRAINFARE_HOME", str(home))
-    again, said = [], []
-    waiting = threading.Thread(target=lambda: again.extend(inputs_of([arm], said.append)))
+    again, output = [], []
+    waiting = threading.Thread(target=lambda: again.extend(stage_inputs([arm], output.append)))
     with lock_for_deletion(folder) as is_alone:
         assert is_alone
         waiting.start()
@@ -50,4 +50,4 @@ def test_data_that_is_deleted_just_now_is_staged_again(
     waiting.join()
     assert again[0].key == found.key
     assert (folder / "train" / "data.parquet").is_file()
-    assert [line for line in said if line.startswith("Staged 40 + 40 rows")]
+    assert [line for line in output if line.startswith("Staged 40 + 40 rows")]

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from experiments.__main__ import main
-from experiments.pruning.deletion import delete, judge_inventory
+from experiments.pruning.deletion import decide_all, delete
 from experiments.pruning.inventory import inventory
-from experiments.pruning.rules import Choice
+from experiments.pruning.rules import PruneOptions
 from tests.conftest import ROOT
 from tests.support.state import DATA, State
 from tests.support.terminal import read_until, start_at_terminal, type_keys
@@ -25,12 +25,12 @@ class TestAtTheSameMoment:
 
     def test_data_is_kept_for_a_job_that_starts_to_read_it(self, state: State) -> None:
         over = state.ended()
-        judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
-        going = [each for each in judged if each.is_deletable]
+        decisions, _ = decide_all(inventory(state.home, time.time()), state.store, PruneOptions())
+        going = [each for each in decisions if each.is_deletable]
         assert {each.folder.name for each in going} == {over, DATA}
         runs = state.running(DATA)
-        gone, errors = delete(going, state.home, state.store, Choice())
-        assert {(each.folder.place, each.folder.name) for each in gone} == {("jobs", over), ("checkpoints", over)}
+        gone, errors = delete(going, state.home, state.store, PruneOptions())
+        assert {(each.folder.kind, each.folder.name) for each in gone} == {("jobs", over), ("checkpoints", over)}
         assert errors == []
         assert (state.home / "staged" / DATA / "train" / "data.parquet").exists()
         assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
@@ -48,9 +48,9 @@ class TestAtTheSameMoment:
         assert user.stdout
         assert user.stdout.readline() == "True\n"
         assert main(["jobs", "prune", "--yes"]) == 0
-        said = capsys.readouterr().out
-        assert "Deleted 2 folders" in said
-        assert "Kept 1: another process started to use them, or another prune deleted them first." in said
+        output = capsys.readouterr().out
+        assert "Deleted 2 folders" in output
+        assert "Kept 1: another process started to use them, or another prune deleted them first." in output
         assert f"staged/{DATA}" in state.left()
         user.communicate("")
         assert main(["jobs", "prune", "--yes"]) == 0
@@ -58,9 +58,11 @@ class TestAtTheSameMoment:
 
     def test_a_supervised_job_keeps_its_folder(self, state: State) -> None:
         over = state.ended()
-        judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
+        decisions, _ = decide_all(inventory(state.home, time.time()), state.store, PruneOptions())
         lock = JobFolder(state.home / "jobs" / over).lock_for_supervisor()
-        gone, errors = delete([each for each in judged if each.is_deletable], state.home, state.store, Choice())
+        gone, errors = delete(
+            [each for each in decisions if each.is_deletable], state.home, state.store, PruneOptions()
+        )
         assert (gone, errors) == ([], [])
         os.close(lock)
 
@@ -79,10 +81,10 @@ class TestAtTheSameMoment:
 
     def test_a_second_prune_finds_nothing(self, state: State) -> None:
         state.ended()
-        judged, _ = judge_inventory(inventory(state.home, time.time()), state.store, Choice())
-        going = [each for each in judged if each.is_deletable]
-        assert len(delete(going, state.home, state.store, Choice())[0]) == 3
-        assert delete(going, state.home, state.store, Choice()) == ([], [])
+        decisions, _ = decide_all(inventory(state.home, time.time()), state.store, PruneOptions())
+        going = [each for each in decisions if each.is_deletable]
+        assert len(delete(going, state.home, state.store, PruneOptions())[0]) == 3
+        assert delete(going, state.home, state.store, PruneOptions()) == ([], [])
 
 
 @pytest.mark.slow

@@ -39,10 +39,10 @@ def test_fetched_models_are_deleted_unless_used(state: State, models: Path, caps
         assert user.stdout
         assert user.stdout.readline() == "True\n"
         assert main(["jobs", "prune", "--yes"]) == 0
-        said = capsys.readouterr().out
+        output = capsys.readouterr().out
         left = {f"models/{USED}", f"models/.unfinished-{'d' * 32}", "models/mine"}
-        assert (of_models(state), "Kept 1: another process started to use them" in said) == (left, True)
-        assert said.count("it can be fetched again") == 3
+        assert (of_models(state), "Kept 1: another process started to use them" in output) == (left, True)
+        assert output.count("it can be fetched again") == 3
         user.communicate("")
     assert main(["jobs", "prune", "--yes"]) == 0
     assert of_models(state) == left - {f"models/{USED}"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measured
+from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measure
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, until
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
@@ -36,31 +36,31 @@ def test_the_size_of_a_folder_excludes_targets_of_links(tmp_path: Path) -> None:
     (folder / "b" / "folder").symlink_to(outside)
     made(folder, {})
     os.utime(folder / "b" / "d" / "e", (NOW - 7, NOW - 7))
-    assert measured(folder) == (321, NOW - 7)
+    assert measure(folder) == (321, NOW - 7)
 
 
 def test_only_our_folders_are_listed(tmp_path: Path) -> None:
-    for place, name in (
+    for kind, name in (
         ("jobs", "j-1"),
         ("checkpoints", "j-1"),
         ("outputs", "j-1"),
         ("staged", KEY),
         ("sources", COMMIT),
     ):
-        made(tmp_path / place / name, {"x": 5})
+        made(tmp_path / kind / name, {"x": 5})
     for other in ("reports/g-1", "compile-cache/x", "docstrings", "tokenizers/x", "staged/mine", "jobs/a b", "slots"):
         made(tmp_path / other, {"x": 5})
     made(tmp_path, {"sweeps.db": 5, "staged/.x.lock": 0, "checkpoints/readme": 5})
-    found = inventory(tmp_path, NOW)
-    assert [(each.place, each.name, each.size_bytes) for each in found.folders] == [
+    inventory_of = inventory(tmp_path, NOW)
+    assert [(each.kind, each.name, each.size_bytes) for each in inventory_of.folders] == [
         ("jobs", "j-1", 5),
         ("checkpoints", "j-1", 5),
         ("outputs", "j-1", 5),
         ("staged", KEY, 5),
         ("sources", COMMIT, 5),
     ]
-    assert not any(each.is_left_over for each in found.folders)
-    assert (found.jobs, found.unreadable) == ({}, {"j-1", "a b"}), "work folders without a state"
+    assert not any(each.is_leftover for each in inventory_of.folders)
+    assert (inventory_of.jobs, inventory_of.unreadable) == ({}, {"j-1", "a b"}), "work folders without a state"
 
 
 def test_links_are_reported_and_not_followed(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_links_are_reported_and_not_followed(tmp_path: Path) -> None:
     made(home / "checkpoints" / "j-1", {"x": 5})
     (home / "checkpoints" / "j-2").symlink_to(outside / "j-1")
     (home / "outputs").symlink_to(outside)
-    found = inventory(home, NOW)
-    assert [each.path for each in found.folders] == [home / "checkpoints" / "j-1"]
-    assert found.links == (home / "checkpoints" / "j-2", home / "outputs")
+    inventory_of = inventory(home, NOW)
+    assert [each.path for each in inventory_of.folders] == [home / "checkpoints" / "j-1"]
+    assert inventory_of.links == (home / "checkpoints" / "j-2", home / "outputs")
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_an_incomplete_folder_is_listed_once_abandoned(
     tmp_path: Path, name: str, age_seconds: float, is_found: bool
 ) -> None:
     made(tmp_path / name, {"x": 5}, changed=NOW - age_seconds)
-    found = inventory(tmp_path, NOW).folders
-    assert [(each.path, each.is_left_over) for each in found] == ([(tmp_path / name, True)] if is_found else [])
+    inventory_of = inventory(tmp_path, NOW).folders
+    assert [(each.path, each.is_leftover) for each in inventory_of] == ([(tmp_path / name, True)] if is_found else [])
 
 
 class TestJobs:
@@ -130,7 +130,7 @@ class TestJobs:
     def test_a_job_with_a_corrupt_state_is_unreadable(self, harness: LocalHarness, text: str) -> None:
         ended(submit(harness.service, harness.request("pass")))
         (harness.job_folder() / "state.json").write_text(text)
-        found = inventory(harness.root.resolve(), NOW)
-        assert (found.jobs, found.unreadable) == ({}, {"job"})
-        assert ("jobs", "job") in [(each.place, each.name) for each in found.folders]
+        inventory_of = inventory(harness.root.resolve(), NOW)
+        assert (inventory_of.jobs, inventory_of.unreadable) == ({}, {"job"})
+        assert ("jobs", "job") in [(each.kind, each.name) for each in inventory_of.folders]
         (harness.job_folder() / "state.json").unlink()  # the fixture lists what runs

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.pruning.inventory import Folder, Inventory, LocalJob, Place
+from experiments.pruning.inventory import Folder, FolderKind, Inventory, LocalJob
 from experiments.pruning.messages import count_and_size, format_age, kept_lines
-from experiments.pruning.rules import Choice, judge, status_of
+from experiments.pruning.rules import PruneOptions, decide, status_of
 from tracking.groups.run_references import JobReference, RunReferences
 
 NOW = 1_800_000_000.0
@@ -19,17 +19,17 @@ KEY, OTHER_KEY, COMMIT = "a1" * 16, "b2" * 16, "c3" * 20
 GROUP = "demo-261101-120000-ab12"
 JOB = f"{GROUP}-none-a0r0"
 ENDED = JobReference(experiment="demo")
-NOTHING_TOLD = RunReferences(jobs={}, open_groups={}, data_keys=set())
+NO_REFERENCES = RunReferences(jobs={}, open_groups={}, data_keys=set())
 
 
-def folder(place: Place, name: str, size_bytes: int = 10, age_days: float = 3.0, left_over: bool = False) -> Folder:
+def folder(kind: FolderKind, name: str, size_bytes: int = 10, age_days: float = 3.0, left_over: bool = False) -> Folder:
     return Folder(
-        place=place,
+        kind=kind,
         name=name,
-        path=Path("/home") / place / name,
+        path=Path("/home") / kind / name,
         size_bytes=size_bytes,
         changed=NOW - age_days * DAY,
-        is_left_over=left_over,
+        is_leftover=left_over,
     )
 
 
@@ -38,11 +38,11 @@ def local(name: str = JOB, *reads: str, ended: bool = True, wrote: bool = False)
     return LocalJob(name=name, has_ended=ended, request=request, wrote_output=wrote)
 
 
-def found(*folders: Folder, jobs: tuple[LocalJob, ...] = ()) -> Inventory:
+def inventory_of(*folders: Folder, jobs: tuple[LocalJob, ...] = ()) -> Inventory:
     return Inventory(folders=folders, jobs={job.name: job for job in jobs})
 
 
-def told(
+def references(
     job: JobReference | None = ENDED, *, open_groups: dict[str, str] | None = None, keys: tuple[str, ...] = ()
 ) -> RunReferences:
     return RunReferences(jobs={JOB: job} if job else {}, open_groups=open_groups or {}, data_keys=set(keys))
@@ -56,41 +56,41 @@ DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
     ("one", "others", "jobs", "runs", "status"),
     [
         # A job whose end and log are recorded.
-        (WORK, (), (local(),), told(), "safe"),
-        (CHECKPOINTS, (MODEL,), (local(),), told(), "safe"),
-        (CHECKPOINTS, (MODEL,), (), told(), "safe"),
-        (MODEL, (), (local(),), told(), "irreplaceable"),
+        (WORK, (), (local(),), references(), "safe"),
+        (CHECKPOINTS, (MODEL,), (local(),), references(), "safe"),
+        (CHECKPOINTS, (MODEL,), (), references(), "safe"),
+        (MODEL, (), (local(),), references(), "irreplaceable"),
         # MLflow holds the model.
-        (MODEL, (), (local(),), told(replace(ENDED, has_model=True)), "safe"),
-        (CHECKPOINTS, (), (local(),), told(replace(ENDED, has_model=True)), "safe"),
-        (MODEL, (), (), told(replace(ENDED, is_deleted=True, has_model=True)), "safe"),
+        (MODEL, (), (local(),), references(replace(ENDED, has_model=True)), "safe"),
+        (CHECKPOINTS, (), (local(),), references(replace(ENDED, has_model=True)), "safe"),
+        (MODEL, (), (), references(replace(ENDED, is_deleted=True, has_model=True)), "safe"),
         # Something that exists nowhere else.
-        (WORK, (), (local(wrote=True),), told(), "irreplaceable"),
-        (CHECKPOINTS, (), (local(),), told(), "irreplaceable"),
-        (CHECKPOINTS, (MODEL,), (local(),), told(replace(ENDED, is_completed=False)), "irreplaceable"),
+        (WORK, (), (local(wrote=True),), references(), "irreplaceable"),
+        (CHECKPOINTS, (), (local(),), references(), "irreplaceable"),
+        (CHECKPOINTS, (MODEL,), (local(),), references(replace(ENDED, is_completed=False)), "irreplaceable"),
         # The run is deleted, or unknown.
-        (WORK, (), (local(wrote=True),), told(replace(ENDED, is_deleted=True)), "safe"),
-        (CHECKPOINTS, (), (local(),), told(replace(ENDED, is_deleted=True)), "safe"),
-        (MODEL, (), (), told(replace(ENDED, is_deleted=True)), "safe"),
-        (WORK, (), (local(),), told(None), "irreplaceable"),
-        (CHECKPOINTS, (), (), told(None), "irreplaceable"),
-        (MODEL, (), (), told(None), "irreplaceable"),
+        (WORK, (), (local(wrote=True),), references(replace(ENDED, is_deleted=True)), "safe"),
+        (CHECKPOINTS, (), (local(),), references(replace(ENDED, is_deleted=True)), "safe"),
+        (MODEL, (), (), references(replace(ENDED, is_deleted=True)), "safe"),
+        (WORK, (), (local(),), references(None), "irreplaceable"),
+        (CHECKPOINTS, (), (), references(None), "irreplaceable"),
+        (MODEL, (), (), references(None), "irreplaceable"),
         # Data and scripts, by the jobs that read them.
-        (DATA, (), (local(JOB, KEY),), told(), "safe"),
-        (DATA, (), (), told(keys=(KEY,)), "safe"),
-        (DATA, (), (local(JOB, KEY),), told(None, keys=(KEY,)), "irreplaceable"),
-        (DATA, (), (local(JOB, OTHER_KEY),), told(), "irreplaceable"),
-        (SOURCE, (), (local(JOB, COMMIT),), told(), "irreplaceable"),
-        (SOURCE, (), (), told(), "irreplaceable"),
-        (SOURCE, (), (local(JOB, COMMIT),), told(replace(ENDED, is_deleted=True)), "safe"),
-        (SOURCE, (), (local(JOB, COMMIT),), told(None), "irreplaceable"),
-        (folder("staged", ".unfinished-1", left_over=True), (), (), told(), "leftover"),
+        (DATA, (), (local(JOB, KEY),), references(), "safe"),
+        (DATA, (), (), references(keys=(KEY,)), "safe"),
+        (DATA, (), (local(JOB, KEY),), references(None, keys=(KEY,)), "irreplaceable"),
+        (DATA, (), (local(JOB, OTHER_KEY),), references(), "irreplaceable"),
+        (SOURCE, (), (local(JOB, COMMIT),), references(), "irreplaceable"),
+        (SOURCE, (), (), references(), "irreplaceable"),
+        (SOURCE, (), (local(JOB, COMMIT),), references(replace(ENDED, is_deleted=True)), "safe"),
+        (SOURCE, (), (local(JOB, COMMIT),), references(None), "irreplaceable"),
+        (folder("staged", ".unfinished-1", left_over=True), (), (), references(), "leftover"),
     ],
 )
 def test_status_of_every_folder(
     one: Folder, others: tuple[Folder, ...], jobs: tuple[LocalJob, ...], runs: RunReferences, status: str
 ) -> None:
-    assert status_of(one, found(one, *others, jobs=jobs), runs)[0] == status
+    assert status_of(one, inventory_of(one, *others, jobs=jobs), runs)[0] == status
 
 
 OPEN = {GROUP: f'{{"channels": "file:///home/staged/{KEY}/train"}}'}
@@ -99,46 +99,46 @@ OPEN = {GROUP: f'{{"channels": "file:///home/staged/{KEY}/train"}}'}
 @pytest.mark.parametrize(
     ("one", "jobs", "runs", "why"),
     [
-        (WORK, (local(ended=False),), told(), f"job {JOB} has not ended"),
-        (CHECKPOINTS, (local(ended=False),), told(), f"job {JOB} has not ended"),
-        (MODEL, (local(ended=False),), told(replace(ENDED, is_deleted=True)), f"job {JOB} has not ended"),
-        (CHECKPOINTS, (local("second", JOB, ended=False),), told(), "job second has not ended"),
-        (DATA, (local("second", KEY, ended=False),), told(keys=(KEY,)), "job second has not ended"),
-        (SOURCE, (local("second", COMMIT, ended=False),), told(), "job second has not ended"),
-        (WORK, (local(),), told(open_groups=OPEN), f"group {GROUP} is open"),
-        (WORK, (local(),), told(None, open_groups=OPEN), f"group {GROUP} is open"),
-        (MODEL, (), told(replace(ENDED, is_deleted=True), open_groups=OPEN), f"group {GROUP} is open"),
-        (DATA, (), told(open_groups=OPEN, keys=(KEY,)), f"group {GROUP} is open"),
-        (SOURCE, (), told(open_groups={"x": f"sources/{COMMIT}"}), "group x is open"),
-        (WORK, (local(),), told(replace(ENDED, has_ended=False)), "its run is open"),
-        (CHECKPOINTS, (), told(replace(ENDED, has_ended=False)), "its run is open"),
-        (WORK, (local(),), told(replace(ENDED, has_log=False)), "no run holds its log"),
+        (WORK, (local(ended=False),), references(), f"job {JOB} has not ended"),
+        (CHECKPOINTS, (local(ended=False),), references(), f"job {JOB} has not ended"),
+        (MODEL, (local(ended=False),), references(replace(ENDED, is_deleted=True)), f"job {JOB} has not ended"),
+        (CHECKPOINTS, (local("second", JOB, ended=False),), references(), "job second has not ended"),
+        (DATA, (local("second", KEY, ended=False),), references(keys=(KEY,)), "job second has not ended"),
+        (SOURCE, (local("second", COMMIT, ended=False),), references(), "job second has not ended"),
+        (WORK, (local(),), references(open_groups=OPEN), f"group {GROUP} is open"),
+        (WORK, (local(),), references(None, open_groups=OPEN), f"group {GROUP} is open"),
+        (MODEL, (), references(replace(ENDED, is_deleted=True), open_groups=OPEN), f"group {GROUP} is open"),
+        (DATA, (), references(open_groups=OPEN, keys=(KEY,)), f"group {GROUP} is open"),
+        (SOURCE, (), references(open_groups={"x": f"sources/{COMMIT}"}), "group x is open"),
+        (WORK, (local(),), references(replace(ENDED, has_ended=False)), "its run is open"),
+        (CHECKPOINTS, (), references(replace(ENDED, has_ended=False)), "its run is open"),
+        (WORK, (local(),), references(replace(ENDED, has_log=False)), "its run does not contain its log"),
     ],
 )
 def test_needed_folders_are_kept_by_every_choice(
     one: Folder, jobs: tuple[LocalJob, ...], runs: RunReferences, why: str
 ) -> None:
-    [judged] = judge(found(one, jobs=jobs), runs, Choice(everything=True), NOW)
-    assert (judged.status, judged.is_deletable) == ("needed", False)
-    assert judged.why.startswith(why)
+    [decisions] = decide(inventory_of(one, jobs=jobs), runs, PruneOptions(everything=True), NOW)
+    assert (decisions.status, decisions.is_deletable) == ("needed", False)
+    assert decisions.why.startswith(why)
 
 
 @pytest.mark.parametrize("one", [WORK, CHECKPOINTS, MODEL, DATA, SOURCE])
 def test_a_job_that_cannot_be_read_keeps_its_folders(one: Folder) -> None:
     """The job may be another user's in a shared state folder. It may run, and read any of the data."""
-    state = replace(found(one), unreadable=frozenset({JOB}))
-    [judged] = judge(state, told(keys=(KEY,)), Choice(everything=True), NOW)
-    assert not judged.is_deletable
-    assert "cannot be read" in judged.why
+    state = replace(inventory_of(one), unreadable=frozenset({JOB}))
+    [decisions] = decide(state, references(keys=(KEY,)), PruneOptions(everything=True), NOW)
+    assert not decisions.is_deletable
+    assert "cannot be read" in decisions.why
 
 
 def test_a_work_folder_without_a_job_is_kept() -> None:
-    [judged] = judge(found(WORK), told(), Choice(), NOW)
-    assert not judged.is_deletable
+    [decisions] = decide(inventory_of(WORK), references(), PruneOptions(), NOW)
+    assert not decisions.is_deletable
 
 
 class TestChoice:
-    state = found(
+    state = inventory_of(
         folder("jobs", JOB, 1_000, age_days=1.0),
         folder("checkpoints", JOB, 5_000_000, age_days=9.0),
         folder("outputs", JOB, 2_000_000, age_days=9.0),
@@ -148,18 +148,18 @@ class TestChoice:
         jobs=(local(JOB, KEY),),
     )
 
-    def deletable(self, choice: Choice) -> list[tuple[str, str]]:
+    def deletable(self, options: PruneOptions) -> list[tuple[str, str]]:
         return [
-            (each.folder.place, each.folder.name)
-            for each in judge(self.state, told(), choice, NOW)
+            (each.folder.kind, each.folder.name)
+            for each in decide(self.state, references(), options, NOW)
             if each.is_deletable
         ]
 
     def test_the_default_deletes_safe_folders_largest_first(self) -> None:
-        assert self.deletable(Choice()) == [("checkpoints", JOB), ("staged", KEY), ("jobs", JOB)]
+        assert self.deletable(PruneOptions()) == [("checkpoints", JOB), ("staged", KEY), ("jobs", JOB)]
 
     def test_everything_deletes_irreplaceable_folders_too(self) -> None:
-        assert self.deletable(Choice(everything=True)) == [
+        assert self.deletable(PruneOptions(everything=True)) == [
             ("checkpoints", JOB),
             ("outputs", JOB),
             ("staged", KEY),
@@ -170,39 +170,39 @@ class TestChoice:
 
     def test_data_is_as_old_as_its_latest_reader(self) -> None:
         """The data was staged 30 days ago, and the job that reads it ended yesterday."""
-        assert self.deletable(Choice(older_than_seconds=2 * DAY)) == [("checkpoints", JOB)]
-        ages = {each.folder.name: each.age_seconds for each in judge(self.state, told(), Choice(), NOW)}
+        assert self.deletable(PruneOptions(older_than_seconds=2 * DAY)) == [("checkpoints", JOB)]
+        ages = {each.folder.name: each.age_seconds for each in decide(self.state, references(), PruneOptions(), NOW)}
         assert ages[KEY] == DAY
         assert ages[OTHER_KEY] == 30 * DAY
 
     def test_the_age_limit_is_inclusive(self) -> None:
-        assert self.deletable(Choice(older_than_seconds=9 * DAY)) == [("checkpoints", JOB)]
-        assert self.deletable(Choice(older_than_seconds=9 * DAY + 1)) == []
+        assert self.deletable(PruneOptions(older_than_seconds=9 * DAY)) == [("checkpoints", JOB)]
+        assert self.deletable(PruneOptions(older_than_seconds=9 * DAY + 1)) == []
 
     def test_a_group_limits_the_choice(self) -> None:
-        judged = judge(self.state, told(), Choice(group=GROUP), NOW)
-        assert {(each.folder.place, each.folder.name) for each in judged} == {
+        decisions = decide(self.state, references(), PruneOptions(group=GROUP), NOW)
+        assert {(each.folder.kind, each.folder.name) for each in decisions} == {
             ("jobs", JOB),
             ("checkpoints", JOB),
             ("outputs", JOB),
             ("staged", KEY),
         }
-        assert judge(self.state, told(), Choice(group=GROUP[:-1]), NOW) == []
+        assert decide(self.state, references(), PruneOptions(group=GROUP[:-1]), NOW) == []
 
     def test_leftovers_are_always_deleted(self) -> None:
-        state = found(folder("jobs", ".trash-1", age_days=0.0, left_over=True))
-        for choice in (Choice(older_than_seconds=DAY), Choice(group="x"), Choice(everything=True)):
-            assert [each.is_deletable for each in judge(state, NOTHING_TOLD, choice, NOW)] == [True]
+        state = inventory_of(folder("jobs", ".trash-1", age_days=0.0, left_over=True))
+        for options in (PruneOptions(older_than_seconds=DAY), PruneOptions(group="x"), PruneOptions(everything=True)):
+            assert [each.is_deletable for each in decide(state, NO_REFERENCES, options, NOW)] == [True]
 
     def test_output(self) -> None:
-        judged = judge(self.state, told(), Choice(), NOW)
-        assert count_and_size([each for each in judged if each.is_deletable]) == "3 folders, 5.3 MB"
-        assert kept_lines(judged) == [
-            "kept: 1 folder, 2.0 MB: its run names it (--everything deletes it)",
-            "kept: 1 folder, 4.0 kB: the tracking server has no run of it (--everything deletes it)",
+        decisions = decide(self.state, references(), PruneOptions(), NOW)
+        assert count_and_size([each for each in decisions if each.is_deletable]) == "3 folders, 5.3 MB"
+        assert kept_lines(decisions) == [
+            "kept: 1 folder, 2.0 MB: its run refers to it (--everything deletes it)",
+            "kept: 1 folder, 4.0 kB: the tracking server has no run of this job (--everything deletes it)",
             "kept: 1 folder, 70 bytes: the tracking server has no run that read it (--everything deletes it)",
         ]
-        assert {each.folder.name: each.experiment for each in judged} == {
+        assert {each.folder.name: each.experiment for each in decisions} == {
             JOB: "demo",
             KEY: "demo",
             OTHER_KEY: "",
@@ -210,8 +210,8 @@ class TestChoice:
         }
 
     def test_young_folders_are_listed_as_kept(self) -> None:
-        judged = judge(self.state, told(), Choice(older_than_seconds=2 * DAY), NOW)
-        assert "kept: 2 folders, 301.0 kB: younger than --older-than" in kept_lines(judged)
+        decisions = decide(self.state, references(), PruneOptions(older_than_seconds=2 * DAY), NOW)
+        assert "kept: 2 folders, 301.0 kB: younger than --older-than" in kept_lines(decisions)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_none_is_given(backend: Path) -> None:
     [
         (
             "service: sagemaker\nbatch_size: 8",
-            "batch_size is not a field of a backend configuration (F line 2). Its fields ",
+            "batch_size is not a field of a backend configuration (F line 2). It may set only ",
         ),
         ("machine: {instance_typ: a}", "unknown field 'machine.instance_typ' (F line 1). Did you mean "),
         ("service: sage", "service must be one of 'local', 'sagemaker', not 'sage' (F line 1)"),
@@ -65,12 +65,12 @@ def test_none_is_given(backend: Path) -> None:
         ("service: sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as "),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "backend.yaml"
     path.write_text(text)
     assert refused("demo", {"backend_config": str(path)}).replace(str(path), "F").startswith(sentence)
 
 
 def test_a_file_that_is_not_there() -> None:
-    said = refused("demo", {"backend_config": "nowhere.json"})
-    assert said == "backend configuration file 'nowhere.json' cannot be read: No such file or directory"
+    output = refused("demo", {"backend_config": "nowhere.json"})
+    assert output == "backend configuration file 'nowhere.json' cannot be read: No such file or directory"

@@ -130,8 +130,8 @@ def test_objectives() -> None:
     [
         (
             {},
-            "sweep.objective billable_seconds needs a target, or sweep.worse_by: without either, the largest "
-            "batch wins at any quality",
+            "sweep.objective billable_seconds needs target or sweep.worse_by: without either, the largest "
+            "batch would win at any quality",
         ),
         ({"batch_sizes": "256..8", **TO_TARGET}, "sweep.batch_sizes 256..8 is empty: 256 is above 8"),
         (
@@ -170,4 +170,4 @@ def test_what_contradicts_itself_is_one_sentence(fields: dict[str, str], sentenc
 
 
 def test_a_script_is_not_swept() -> None:
-    assert refused("torch_loop").startswith("sweep needs a task, because a script logs no evaluations")
+    assert refused("torch_loop").startswith("sweep requires a task, because a script logs no evaluations")

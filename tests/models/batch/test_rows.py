@@ -135,12 +135,12 @@ REFUSED = {
     "parameters": ('{"text": "a"}\n', {"parameters": "[1]"}, r"parameters must be a JSON object"),
     "no JSON": ('{"text": "a"}\n', {"parameters": "{top"}, r"parameters is not JSON"),
     "parameter": ('{"text": "a"}\n', {"parameters": '{"topk": 1}'}, r"line 1: parameter 'topk' is unknown"),
-    "endpoint": ('{"text": "a"}\n', {"endpoint": "e"}, r"file needs run or model instead of endpoint"),
+    "endpoint": ('{"text": "a"}\n', {"endpoint": "e"}, r"--file needs --run or --model instead of --endpoint"),
     "field": ('{"text": "a"}\n', {"precison": "fp32"}, r"unknown field 'precison'.* Did you mean 'precision'"),
     "precision": ('{"text": "a"}\n', {"precision": "fp8"}, r"precision is 'fp8'"),
     "length": ('{"text": "a"}\n', {"max_length": "1000"}, r"max_length is 1000, but the model accepts at most 64"),
     "folder": ('{"text": "a"}\n', {"output": "/no/such/a.jsonl"}, r"the folder /no/such does not exist"),
-    "run too": ('{"text": "a"}\n', {"run": "x"}, r"needs either run=RUN or model=FOLDER"),
+    "run too": ('{"text": "a"}\n', {"run": "x"}, r"needs either --run RUN or --model FOLDER"),
 }
 
 

@@ -134,9 +134,9 @@ def test_on_the_command_line(
     ("options", "sentence"),
     [
         (["--overview", "yes"], "overview is 'yes': it must be true or false."),
-        (["--overview", "true", "--group", "g"], "overview and group exclude each other"),
+        (["--overview", "true", "--group", "g"], "--overview and --group exclude each other"),
         (["--overviews", "true"], "Did you mean 'overview'?"),
-        (["--overview", "true", "--experiment", "dem"], "it holds demo, Default. Did you mean 'demo'?"),
+        (["--overview", "true", "--experiment", "dem"], "which has demo, Default. Did you mean 'demo'?"),
     ],
 )
 def test_wrong_options_are_refused_with_a_reason(

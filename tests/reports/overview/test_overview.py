@@ -89,7 +89,7 @@ def test_a_resumed_group_shows_its_last_launchers_run(empty: Experiment) -> None
 
 def test_a_deleted_experiment_is_not_found(empty: Experiment) -> None:
     empty.client.delete_experiment(empty.id)
-    with pytest.raises(InputError, match="it holds Default"):
+    with pytest.raises(InputError, match="which has Default"):
         experiment_named(empty.client, "demo")
 
 

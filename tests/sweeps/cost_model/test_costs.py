@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweeps.cost_model.costs import CostModel, Measurement, cost_model, fit_line, paced, with_fixed
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model, fit_line, with_fixed_costs, with_trial_pace
 
 
 def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measurement:
@@ -107,7 +107,7 @@ def test_the_largest_batch_is_known_if_a_larger_one_did_not_fit() -> None:
 
 @pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measurement(batch_size=8, fits=False)], "8")])
 def test_a_calibration_without_a_fitting_size_is_an_error(rows: list[Measurement], words: str) -> None:
-    with pytest.raises(ValueError, match=rf"none of those calibrated \({words}\) fits the memory"):
+    with pytest.raises(ValueError, match=rf"no calibrated batch size fits in memory \({words} calibrated\)"):
         cost_model(rows)
 
 
@@ -117,15 +117,16 @@ def model() -> CostModel:
 
 def test_trials_correct_the_pace() -> None:
     # A sample of batch 8 was calibrated at 0.035 s, one of batch 16 at 0.0225 s.
-    slower = paced(model(), [(8, 0.07), (16, 0.0225), (16, 0.045)])
+    slower = with_trial_pace(model(), [(8, 0.07), (16, 0.0225), (16, 0.045)])
     assert slower.pace == pytest.approx(2)
     assert slower.seconds_per_sample(32) == pytest.approx(2 * 0.52 / 32)
     assert slower.samples_per_second(32) == pytest.approx(32 / (2 * 0.52))
-    assert paced(model(), []).pace == 1
+    assert with_trial_pace(model(), []).pace == 1
 
 
 def test_trials_correct_the_fixed_cost() -> None:
     # 1,000 samples of batch 8 are 35 s, 2,000 of batch 16 are 45 s.
-    assert with_fixed(model(), [(8, 1000, 45.0), (16, 2000, 85.0), (16, 2000, 75.0)]).fixed_seconds == pytest.approx(30)
-    assert with_fixed(model(), [(8, 1000, 20.0)]).fixed_seconds == 0
-    assert with_fixed(model(), []).fixed_seconds == 50
+    jobs = [(8, 1000, 45.0), (16, 2000, 85.0), (16, 2000, 75.0)]
+    assert with_fixed_costs(model(), jobs).fixed_seconds == pytest.approx(30)
+    assert with_fixed_costs(model(), [(8, 1000, 20.0)]).fixed_seconds == 0
+    assert with_fixed_costs(model(), []).fixed_seconds == 50

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweeps.cost_model.curves import best_value, diverged, is_better, samples_to, seconds_per_sample, value_at
+from sweeps.cost_model.curves import best_value, diverged, is_better, samples_to_reach, seconds_per_sample, value_at
 from sweeps.space.objective import CurvePoint, Quality
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
@@ -23,12 +23,12 @@ def curve(*values: float, seconds: float = 1.0) -> list[CurvePoint]:
 
 def test_the_samples_to_a_value_are_interpolated() -> None:
     falling = curve(1.0, 0.8, 0.4)
-    assert samples_to(LOSS, falling, 0.8) == 200
-    assert samples_to(LOSS, falling, 0.5) == pytest.approx(275)
-    assert samples_to(LOSS, falling, 1.5) == 100
-    assert samples_to(LOSS, falling, 0.3) == math.inf
-    assert samples_to(SCORE, curve(0.2, 0.4, 0.6), 0.5) == pytest.approx(250)
-    assert samples_to(LOSS, curve(math.nan, 0.4), 0.5) == 200
+    assert samples_to_reach(LOSS, falling, 0.8) == 200
+    assert samples_to_reach(LOSS, falling, 0.5) == pytest.approx(275)
+    assert samples_to_reach(LOSS, falling, 1.5) == 100
+    assert samples_to_reach(LOSS, falling, 0.3) == math.inf
+    assert samples_to_reach(SCORE, curve(0.2, 0.4, 0.6), 0.5) == pytest.approx(250)
+    assert samples_to_reach(LOSS, curve(math.nan, 0.4), 0.5) == 200
 
 
 def test_a_value_is_interpolated_within_the_curve() -> None:

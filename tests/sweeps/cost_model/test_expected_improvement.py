@@ -205,7 +205,7 @@ def test_a_sweep_ends_when_no_point_is_worth_a_trial() -> None:
     assert why.startswith("the best of 1 free point (batch 128, rate × 1) is expected to save")
     assert why.endswith(" billable seconds, less than 1 %")
     assert stop_reason(spec, [quick, *(running(Point(size)) for size in sizes[1:])]) == (
-        "all 5 points that may fit the memory have been trained"
+        "all 5 points that may fit in memory have been trained"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.cost_model.pruning import fewest_more, is_behind, should_prune
+from sweeps.cost_model.pruning import fewest_remaining_samples, is_behind, should_prune
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective, Quality
@@ -35,7 +35,7 @@ def test_nothing_is_pruned_before_a_trial_has_finished() -> None:
 
 def test_a_trial_that_cost_as_much_as_the_best_is_pruned() -> None:
     assert reason(search(), [BEST], [0.8, 0.51], seconds=30) == (
-        "60 billable seconds are no less than the 60 of the best so far"
+        "60 billable seconds so far, no fewer than the 60 of the best trial"
     )
     assert reason(search(), [BEST], [0.8, 0.51], seconds=29.9) is None
     # Before its first evaluation too: its start alone took as long.
@@ -117,7 +117,7 @@ WITHIN = completed(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=100)
 def test_a_trial_too_far_from_the_bound_is_pruned() -> None:
     # After 300 samples the other was at 0.8 and moved 0.3 from there; at 1.0 this one has 0.4 to go, above 0.3 / 0.8.
     assert reason(BOUND, [WITHIN], [1.2, 1.1, 1.0]) == (
-        "at eval_loss 1 after 300 samples it is further from 0.6 than any trial moved in the 300 that are left"
+        "at eval_loss 1 after 300 samples it is further from 0.6 than any trial moved in the remaining 300"
     )
     assert reason(BOUND, [WITHIN], [1.2, 1.1, 0.97]) is None
 
@@ -144,9 +144,9 @@ def test_a_repeated_trial_is_not_compared_with_itself() -> None:
 
 
 def test_samples_to_go_and_being_behind() -> None:
-    assert fewest_more(LOSS, [BEST], 0.8, 0.5) == pytest.approx(300)
-    assert fewest_more(LOSS, [BEST], 5.0, 0.5) == pytest.approx(500)
-    assert fewest_more(LOSS, [], 0.8, 0.5) == math.inf
+    assert fewest_remaining_samples(LOSS, [BEST], 0.8, 0.5) == pytest.approx(300)
+    assert fewest_remaining_samples(LOSS, [BEST], 5.0, 0.5) == pytest.approx(500)
+    assert fewest_remaining_samples(LOSS, [], 0.8, 0.5) == math.inf
     assert is_behind(LOSS, [BEST], curve([1.0, 0.95]))
     assert not is_behind(LOSS, [BEST], curve([1.0, 0.85]))
     # Where the other had ended, equal samples say nothing for it.

@@ -10,8 +10,8 @@ import pytest
 from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import (
     Record,
-    best,
-    finished,
+    best_trial,
+    eligible_trials,
     free_points,
     largest_batch_size,
     nearest,
@@ -84,16 +84,16 @@ def test_of_several_trials_at_a_point_the_first_that_has_not_failed_counts() -> 
 def test_the_best_is_the_cheapest_that_reached_the_target() -> None:
     cheap, dear = reached(Point(8), [0.5], seconds=50), reached(Point(16), [0.5], seconds=80)
     trials = [dear, cheap, stopped(Point(32), [0.9]), failed(Point(32, 2.0), "Killed"), running(Point(8, 2.0), [0.4])]
-    assert best(search(), trials) is cheap
-    assert len(finished(search(), trials)) == 2
-    assert best(search(), trials[2:]) is None
+    assert best_trial(search(), trials) is cheap
+    assert len(eligible_trials(search(), trials)) == 2
+    assert best_trial(search(), trials[2:]) is None
 
 
 def test_the_best_is_the_cheapest_within_the_bound() -> None:
     spec = search(objective=Objective(cost="billable_seconds", quality=LOSS, bound=0.6))
     cheap, good = completed(Point(32), [0.9, 0.7], seconds=10), completed(Point(8), [0.9, 0.6], seconds=30)
-    assert best(spec, [cheap, good]) is good
-    assert best(spec, [cheap]) is None
+    assert best_trial(spec, [cheap, good]) is good
+    assert best_trial(spec, [cheap]) is None
 
 
 def test_the_best_is_the_fastest() -> None:
@@ -101,7 +101,7 @@ def test_the_best_is_the_fastest() -> None:
     slow, fast = completed(Point(8), [0.9]), completed(Point(16), [0.9])
     for record, rate in ((slow, 10.0), (fast, 20.0)):
         object.__setattr__(record.outcome, "steady_samples_per_second", rate)
-    assert best(spec, [slow, fast]) is fast
+    assert best_trial(spec, [slow, fast]) is fast
 
 
 def test_a_batch_that_ran_out_of_memory_bounds_all_larger_ones() -> None:

@@ -40,13 +40,13 @@ def test_parameters_are_named_by_their_scale() -> None:
     ("sizes", "multipliers", "grid", "words"),
     [
         ("256..8", None, "powers_of_two", "batch_sizes 256..8 is empty: 256 is above 8"),
-        ("9..15", None, "powers_of_two", "batch_sizes 9..15 is empty: it holds none of the powers of two"),
-        ("0..8", None, "powers_of_two", "batch sizes are whole numbers from 1 up"),
-        ("2.5..8", None, "powers_of_two", "batch sizes are whole numbers from 1 up"),
+        ("9..15", None, "powers_of_two", "batch_sizes 9..15 contains none of the powers of two: choose a wider range"),
+        ("0..8", None, "powers_of_two", "must be a range of whole numbers from 1 up"),
+        ("2.5..8", None, "powers_of_two", "must be a range of whole numbers from 1 up"),
         ("many", None, "powers_of_two", "batch_sizes 'many' must be a range such as 8..256, or a number"),
         ("8..inf", None, "powers_of_two", "must be a range such as 8..256, or a number"),
-        ("8", "0..1", "powers_of_two", "learning_rate_multipliers 0..1: they must be above 0"),
-        ("8", "1.1..1.9", "powers_of_two", "learning_rate_multipliers 1.1..1.9 is empty"),
+        ("8", "0..1", "powers_of_two", "learning_rate_multipliers 0..1 must be above 0"),
+        ("8", "1.1..1.9", "powers_of_two", "learning_rate_multipliers 1.1..1.9 contains no power of two"),
         ("8..1048576", "1e-9..1e9", "multiples_of_eight", "a sweep has at most 5,000"),
     ],
 )

@@ -23,9 +23,9 @@ from training.contract.errors import InputError, StorageError
     ("url", "message"),
     [
         ("sweeps.db", "storage must be the address of a database, such as sqlite:///sweeps.db or"),
-        ("mysql://me:secret@host/s", "storage mysql://me:***@host/s: sweeps are kept in sqlite or postgresql"),
-        ("sqlite://", "storage sqlite:// names no file"),
-        ("postgresql+psycopg2://me:secret@host/s", "the driver of postgresql+psycopg2 is not installed"),
+        ("mysql://me:secret@host/s", "storage mysql://me:***@host/s is a mysql database, but sweeps need sqlite or"),
+        ("sqlite://", "storage sqlite:// does not name a file"),
+        ("postgresql+psycopg2://me:secret@host/s", "needs the driver postgresql+psycopg2, which is not installed"),
     ],
 )
 def test_a_malformed_address_is_refused(url: str, message: str) -> None:
@@ -38,7 +38,7 @@ def test_a_malformed_address_is_refused(url: str, message: str) -> None:
 def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refusal:
         open_storage(f"sqlite:///{tmp_path}/gone/s.db")
-    assert f"storage sqlite:///{tmp_path}/gone/s.db: folder {tmp_path}/gone does not exist" in str(refusal.value)
+    assert f"storage sqlite:///{tmp_path}/gone/s.db: the folder {tmp_path}/gone does not exist" in str(refusal.value)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_study_with_other_settings_is_refused(tmp_path: Path, changed: dict[st
     spec = {"space": SPACE, "objective": SECONDS, "experiment": "e"} | changed
     with pytest.raises(InputError) as refusal:
         open_study(bench.storage, sweep="s", compiler="none", **spec)  # type: ignore[arg-type]
-    assert str(refusal.value).startswith(f"study s/none in {bench.storage.retries.name} has another {message}: ")
+    assert str(refusal.value).startswith(f"study s/none in {bench.storage.retries.name} has a different {message}. ")
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from sweeps.space.objective import TrialOutcome
 from sweeps.study.retry_policy import StorageRetries, without_optuna_warnings
-from sweeps.study.study import DUPLICATE, cost_so_far, distributions, lost, retries
+from sweeps.study.study import DUPLICATE, cost_so_far, distributions, lost_trials, repeated_trials
 from sweeps.workers.followed_trial import FollowedTrial
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
 from tests.support.sweeps.bench import SPACE, Bench, short
@@ -53,7 +53,7 @@ def test_the_trial_of_a_dead_worker_comes_back_with_its_job(bench: Bench) -> Non
     fail(bench, first)
     bench.run_with(runner, part, limits=ONE)
     assert states(part) == ["FAIL", "COMPLETE"]
-    assert retries(part.trials[1]) == [0]
+    assert repeated_trials(part.trials[1]) == [0]
     assert part.trials[1].user_attrs["job"] == first.job_name
     assert bench.service.creations == {first.job_name: 1}
     assert cost_so_far([({}, part.trials)]).billable_instance_seconds == pytest.approx(
@@ -66,9 +66,9 @@ def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(ben
     without_optuna_warnings(part.study.ask)  # no point yet
     without_optuna_warnings(part.study.ask, distributions(SPACE))  # a point, no claim
     assert states(part) == ["RUNNING", "RUNNING"]
-    assert bench.run(short, part, limits=ONE).reason == "none: 1 trial is made"
+    assert bench.run(short, part, limits=ONE).reason == "none: 1 trial was run"
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
-    assert [retries(trial) for trial in part.trials] == [[], [], [1]]
+    assert [repeated_trials(trial) for trial in part.trials] == [[], [], [1]]
 
 
 def test_a_worker_that_died_with_a_repeated_trial_leaves_it_to_the_next(bench: Bench) -> None:
@@ -80,7 +80,7 @@ def test_a_worker_that_died_with_a_repeated_trial_leaves_it_to_the_next(bench: B
     assert states(part) == ["FAIL", "RUNNING"]
     bench.run(short, part, limits=ONE)
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
-    assert retries(part.trials[2]) == [0, 1]
+    assert repeated_trials(part.trials[2]) == [0, 1]
 
 
 def test_a_worker_may_die_between_end_and_state(bench: Bench) -> None:
@@ -88,7 +88,7 @@ def test_a_worker_may_die_between_end_and_state(bench: Bench) -> None:
     first = claimed(bench, part)
     first.trial.set_user_attr("end", "completed")
     fail(bench, first)
-    assert [trial.number for trial in lost(part.trials)] == [0]
+    assert [trial.number for trial in lost_trials(part.trials)] == [0]
     bench.run(short, part, limits=ONE)
     assert states(part) == ["FAIL", "COMPLETE"]
 
@@ -101,7 +101,7 @@ def test_a_trial_is_not_repeated_for_ever(bench: Bench) -> None:
     without_optuna_warnings(recover_trials, part, bench.messages.append)
     assert states(part) == ["FAIL"] * 21
     [messages] = bench.messages
-    assert messages.startswith("Trial 20 of none outlived 20 workers and is given up: job job-none-")
+    assert messages.startswith("Giving up trial 20 of none (job job-none-")
 
 
 def test_a_paused_worker_changes_nothing(bench: Bench) -> None:
@@ -134,7 +134,7 @@ def test_a_worker_gives_up_a_trial_that_another_continues(bench: Bench) -> None:
     bench.run_with(Pausing(bench.service, short), part, limits=ONE)
     assert states(part) == ["FAIL", "COMPLETE"]
     assert set(bench.service.creations.values()) == {1}
-    assert any("another worker continues it" in line for line in bench.messages)
+    assert any("taken over by another worker" in line for line in bench.messages)
 
 
 def test_an_old_trial_stays_another_workers_until_it_is_stale(bench: Bench) -> None:
@@ -198,7 +198,7 @@ def test_a_storage_that_stays_silent_is_an_error() -> None:
 def test_a_deleted_study_is_reported_in_one_sentence(bench: Bench) -> None:
     part = bench.part()
     bench.storage.rdb.delete_study(part.study._study_id)
-    with pytest.raises(StorageError, match=r"^The sweep's study is no longer in sqlite:.*: somebody deleted it\.$"):
+    with pytest.raises(StorageError, match=r"^The study of this sweep no longer exists in sqlite:.*: somebody deleted"):
         bench.run(short, part)
 
 

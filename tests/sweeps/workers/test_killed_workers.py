@@ -14,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.study.study import cost_so_far, retries
+from sweeps.study.study import cost_so_far, repeated_trials
 from tests.support.sweeps.postgres import postgres, postgres_server
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start
@@ -50,7 +50,7 @@ def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> 
         assert used.billable_instance_seconds == pytest.approx(service.billable_instance_seconds)
         assert used.usd == pytest.approx(0.01 * service.billable_instance_seconds)
         # It would prove nothing if no trial had lost its worker.
-        assert sum(bool(retries(trial)) for study in studies for trial in study.trials) >= 1
+        assert sum(bool(repeated_trials(trial)) for study in studies for trial in study.trials) >= 1
         storage.engine.dispose()
 
 

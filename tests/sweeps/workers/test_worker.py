@@ -47,7 +47,7 @@ def test_every_point_is_tried_once_whatever_the_sampler(bench: Bench) -> None:
 
 def test_a_trial_holds_its_jobs_outcome(bench: Bench) -> None:
     part = bench.part()
-    assert bench.run(short, part, limits=Limits(trials=1)).reason == "none: 1 trial is made"
+    assert bench.run(short, part, limits=Limits(trials=1)).reason == "none: 1 trial was run"
     [trial] = part.trials
     size, factor = trial.user_attrs["batch_size"], trial.user_attrs["multiplier"]
     seconds = 0.02 + size / 1000
@@ -74,7 +74,7 @@ def test_the_study_with_the_fewest_trials_comes_first(bench: Bench) -> None:
     parts = [bench.part(), bench.part(compiler="inductor")]
     limits = Limits(trials=2, parallel=1, max_parallel=1)
     done = bench.run(short, *parts, limits=limits)
-    assert done.reason == "none: 2 trials are made; inductor: 2 trials are made"
+    assert done.reason == "none: 2 trials were run; inductor: 2 trials were run"
     order = [line.split()[3].rstrip(":") for line in bench.messages]
     assert order == ["none", "inductor", "none", "inductor"]
 
@@ -118,7 +118,7 @@ def test_a_budget_in_dollars_requires_a_price(bench: Bench) -> None:
     behaviour = Behaviour(seconds=0.05, usd_per_second=None)
     done = bench.run(lambda *_: behaviour, part, limits=Limits(max_usd=1.0))
     job = part.trials[0].user_attrs["job"]
-    assert done.reason == f"none: max_usd 1 cannot be kept: the price of job {job} is not known"
+    assert done.reason == f"none: max_usd 1 cannot be checked: the price of job {job} is unknown"
 
 
 def test_a_job_that_ran_out_of_memory_bounds_the_batch(bench: Bench) -> None:
@@ -135,7 +135,7 @@ def test_five_failures_end_a_study(bench: Bench) -> None:
     part = bench.part()
     behaviour = Behaviour(seconds=0.02, failure=("BadData", "line 3"))
     done = bench.run(lambda *_: behaviour, part, limits=Limits())
-    assert done.reason == "none: 5 jobs have failed and no other has ended; the last one: failed: BadData"
+    assert done.reason == "none: 5 jobs failed and no other job ended; the last one failed: BadData"
     assert any("failed: BadData (line 3)" in line for line in bench.messages)
 
 

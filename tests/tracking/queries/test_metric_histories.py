@@ -60,7 +60,7 @@ def test_a_long_curve_is_thinned_evenly_with_both_ends(tracked: Any) -> None:
     run_id = tracked.job("none", losses=[float(step) for step in range(1, 101)])
     more = [Metric("samples", 100.0 * step, START_MS + 2000 * step, step) for step in range(101, 141)]
     tracked.client.log_batch(run_id, more)
-    curve = histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"], most_points=10)[run_id]
+    curve = histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"], max_points=10)[run_id]
     assert len(curve) == 10
     assert (curve["step"].iloc[0], curve["step"].iloc[-1]) == (1, 100)
     assert curve["step"].diff().iloc[1:].tolist() == [11.0] * 9
@@ -97,7 +97,7 @@ def test_a_server_is_called_for_many_runs_at_once(tracked_by_server: Any) -> Non
     with Forwarding(tracked_by_server.client.tracking_uri) as proxy:
         tables = histories(MlflowClient(proxy.url), starts(runs), ["loss", "epoch"])
         assert proxy.calls(BULK) == 6
-        thinned = histories(MlflowClient(proxy.url), starts(runs[6:7]), ["loss"], most_points=3)[runs[6]]
+        thinned = histories(MlflowClient(proxy.url), starts(runs[6:7]), ["loss"], max_points=3)[runs[6]]
         assert proxy.calls(SINGLE) == 0
     assert list(thinned["step"]) == [1, 3, 6]
     assert_as_read_run_by_run(tracked_by_server.client, tables, runs)
@@ -113,7 +113,7 @@ def test_a_server_without_that_call_is_read_run_by_run(tracked_by_server: Any, s
         tables = histories(client, starts(runs), ["loss", "epoch"])
         assert proxy.calls(SINGLE) == 7 * 3
         assert_as_read_run_by_run(tracked_by_server.client, tables, runs)
-        thinned = histories(client, starts(runs), ["loss"], most_points=3)[runs[6]]
+        thinned = histories(client, starts(runs), ["loss"], max_points=3)[runs[6]]
     assert list(thinned["step"]) == [1, 3, 6]
 
 

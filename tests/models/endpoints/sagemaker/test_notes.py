@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from experiments.deployments.known_endpoints import notes
+from experiments.deployments.known_endpoints import read_records
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.conftest import ROOT
@@ -34,28 +34,28 @@ def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> Non
 
 def test_an_endpoint_is_noted_by_account_and_region(deploy: list[str], account: Account) -> None:
     assert main(deploy) == 0
-    [note] = notes()
-    assert (note.name, note.account, note.region) == ("emotion", ACCOUNT, "us-east-1")
+    [record] = read_records()
+    assert (record.name, record.account, record.region) == ("emotion", ACCOUNT, "us-east-1")
     # Another of its name, in another region.
-    other = replace(note, aws={**note.aws, "region": "eu-west-1"})
-    other.keep()
-    assert {each.region for each in notes()} == {"us-east-1", "eu-west-1"}
+    other = replace(record, aws={**record.aws, "region": "eu-west-1"})
+    other.save()
+    assert {each.region for each in read_records()} == {"us-east-1", "eu-west-1"}
     assert main(["undeploy", "--endpoint", "emotion", "--aws.region", "us-east-1"]) == 0
     assert account.hosting.names() == {}
-    assert notes() == [other]
+    assert read_records() == [other]
 
 
 def test_which_of_several_has_to_be_said(
     deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(deploy) == 0
-    [note] = notes()
-    replace(note, aws={**note.aws, "region": "eu-west-1"}).keep()
+    [record] = read_records()
+    replace(record, aws={**record.aws, "region": "eu-west-1"}).save()
     capsys.readouterr()
     assert main(["predict", "--endpoint", "emotion", "--text", "x"]) == 2
     assert capsys.readouterr().err == (
-        f"error: endpoint 'emotion' exists more than once (sagemaker {ACCOUNT} eu-west-1, sagemaker {ACCOUNT} "
-        "us-east-1): choose with service= or aws.region=.\n"
+        f"error: several endpoints are named 'emotion' (sagemaker {ACCOUNT} eu-west-1, sagemaker {ACCOUNT} "
+        "us-east-1): add --service or --aws.region.\n"
     )
 
 
@@ -63,10 +63,10 @@ def test_an_endpoint_in_a_different_account_is_remembered(
     deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(deploy) == 0
-    [note] = notes()
-    note.forget()
-    theirs = replace(note, account="210987654321", expires=1.0, when_over="delete")
-    theirs.keep()
+    [record] = read_records()
+    record.remove()
+    theirs = replace(record, account="210987654321", expires=1.0, when_over="delete")
+    theirs.save()
     capsys.readouterr()
     assert main(["undeploy", "--all", "true"]) == 1
     output = capsys.readouterr()
@@ -75,7 +75,7 @@ def test_an_endpoint_in_a_different_account_is_remembered(
     assert f"error: {owner}account {ACCOUNT}." in output.out
     main(["endpoints"])
     assert "checking it failed: endpoint emotion belongs to AWS account 210987654321" in capsys.readouterr().err
-    assert notes() == [theirs]
+    assert read_records() == [theirs]
     assert account.hosting.names() != {}
 
 
@@ -84,13 +84,13 @@ def test_the_endpoint_itself_tells_whether_it_is_over(
 ) -> None:
     """Somebody else gave it more time than what is noted here."""
     assert main([*deploy, "--lifetime", "1h", "--when_over", "delete"]) == 0
-    [note] = notes()
-    replace(note, expires=1.0).keep()
+    [record] = read_records()
+    replace(record, expires=1.0).save()
     capsys.readouterr()
     assert main(["endpoints"]) == 0
     assert capsys.readouterr().err == ""
     assert account.hosting.names() != {}
-    assert notes() == [note]
+    assert read_records() == [record]
 
 
 def test_one_place_is_listed_once(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_a_closed_terminal_leaves_nothing(deploy: list[str], account: Account) -
         account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
         assert process.wait(120) == 130
     assert account.hosting.names() == {}
-    assert notes() == []
+    assert read_records() == []
 
 
 @pytest.mark.slow
@@ -165,9 +165,9 @@ def test_a_killed_deploy_has_noted_its_lifetime(deploy: list[str], account: Acco
     with started([*deploy, "--lifetime", "1h", "--when_over", "delete"]) as process:
         wait_until(lambda: "Endpoint" in account.hosting.names(), process)
         process.kill()
-    [note] = notes()
-    assert note.expires == pytest.approx(time.time() + 3600, abs=120)
-    assert note.when_over == "delete"
+    [record] = read_records()
+    assert record.expires == pytest.approx(time.time() + 3600, abs=120)
+    assert record.when_over == "delete"
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_a_change_that_is_interrupted_elsewhere_deletes_nothing(
     assert process.returncode == 130
     assert "Endpoint emotion is still being updated; run the same command to follow it." in output
     account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
-    [note] = notes()
-    assert note.expires is None
+    [record] = read_records()
+    assert record.expires is None
     assert main(["endpoints"]) == 0
     assert account.hosting.names()["Endpoint"] == ["emotion"]
