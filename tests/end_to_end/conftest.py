@@ -135,3 +135,9 @@ def reviews(tmp_path: Path) -> dict[str, object]:
         "save_model": "false",
         **TINY,
     }
+
+
+@pytest.fixture
+def pretrained_reviews(reviews: dict[str, object]) -> dict[str, object]:
+    """Fields of the same experiment with a pretrained model of 87 MiB, which learns from 64 rows."""
+    return {name: value for name, value in reviews.items() if name not in TINY}

@@ -41,9 +41,11 @@ def aliases(command_line: CommandLine) -> dict[str, str]:
     return {name: str(version) for name, version in found.items()}
 
 
-def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_a_model_is_replaced_by_a_better_one_alone(
+    command_line: CommandLine, pretrained_reviews: dict[str, object]
+) -> None:
     """The better one is trained on more rows, as every model in use is after a while: both answer the same ones."""
-    done = command_line("train", {**reviews, **KEPT, **NOTHING_LEARNT, "data.train_rows": 40})
+    done = command_line("train", {**pretrained_reviews, **KEPT, **NOTHING_LEARNT, "data.train_rows": 40})
     assert done.returncode == 0, done.stdout + done.stderr
     done = command_line("register", {"experiment": "demo"})
     assert done.returncode == 0, done.stderr
@@ -51,7 +53,7 @@ def test_a_model_is_replaced_by_a_better_one_alone(command_line: CommandLine, re
 
     arms = '[{"compiler": "none"}, {"compiler": "none", "batch_size": 16}]'
     learns = {"base_learning_rate": 4e-3, "epochs": 3, "compare.arms": arms, "compare.repeats": 1}
-    done = command_line("compare", {**reviews, **KEPT, **learns})
+    done = command_line("compare", {**pretrained_reviews, **KEPT, **learns})
     assert done.returncode == 0, done.stdout + done.stderr
     group = command_line.runs("group")[-1].data.tags["platform.group"]
     done = command_line.by_mlflow("register", {"group": group})

@@ -9,7 +9,6 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
-from tests.support.job.tiny import TINY
 
 
 def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, object]) -> None:
@@ -64,9 +63,8 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
 
 
 @pytest.mark.slow
-def test_out_of_memory_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    pretrained = {name: value for name, value in reviews.items() if name not in TINY}
-    done = command_line("train", {**pretrained, "machine.memory_gib": 0.8, "machine.cores": 1})
+def test_out_of_memory_is_a_class(command_line: CommandLine, pretrained_reviews: dict[str, object]) -> None:
+    done = command_line("train", {**pretrained_reviews, "machine.memory_gib": 0.8, "machine.cores": 1})
     assert done.returncode == 1
     [run] = command_line.runs()
     assert run.info.status == "FAILED"
